@@ -1,0 +1,67 @@
+"""What a sync function can know besides its Module CR: whose it is, and how what it made last is doing."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import structlog
+
+from kube_runtime import parse_objects
+from lifecycle_manager_api import ModuleConfig, SyncedObject, SyncResource
+
+__all__ = ["ModuleContext"]
+
+
+@dataclass(frozen=True)
+class ModuleContext:
+    """The surroundings of one run of a sync function.
+
+    `sync_resource` is what the last run wrote, with the state that Lifecycle Manager reported since; None on
+    the first run. A change of that state runs the function again, so a second stage may be made from the
+    first one's.
+    """
+
+    module_config: ModuleConfig
+    sync_resource: SyncResource | None = None
+
+    @property
+    def kyma(self) -> str:
+        """Name of the Kyma, which is to say of the user cluster."""
+        return self.module_config.spec.kyma
+
+    @property
+    def module(self) -> str:
+        """Name of the module."""
+        return self.module_config.spec.module
+
+    @property
+    def name(self) -> str:
+        """Name that the ModuleConfig and the SyncResource share."""
+        return self.module_config.metadata.name
+
+    def synced(self, kind: str, name: str, namespace: str = "", *, group: str = "") -> SyncedObject | None:
+        """Find the reported state of one object of the last run; None while nothing is known of it."""
+        wanted = (group, kind, namespace, name)
+        reported = self.sync_resource.status.synced if self.sync_resource is not None else ()
+        return next((item for item in reported if (item.group, item.kind, item.namespace, item.name) == wanted), None)
+
+    def written(self, kind: str, name: str, namespace: str = "", *, group: str = "") -> dict[str, Any] | None:
+        """Find one object as the last run wrote it; None if that run had none of that identity.
+
+        By this a second stage, once begun, can be kept while the first one is being changed.
+        """
+        return self._written.get((group, kind, namespace, name))
+
+    @cached_property
+    def _written(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
+        text = self.sync_resource.spec.resource if self.sync_resource is not None else ""
+        return {
+            (each.api_version.rpartition("/")[0], each.kind, each.namespace or "", each.name): each.document
+            for each in parse_objects(text)
+        }
+
+    @cached_property
+    def log(self) -> structlog.stdlib.BoundLogger:
+        """A logger whose lines say which Kyma and module they are about."""
+        logger: structlog.stdlib.BoundLogger = structlog.get_logger(f"module_manager.{self.module}")
+        return logger.bind(kyma=self.kyma, module=self.module, name=self.name)

@@ -1,0 +1,116 @@
+"""Checks a Module CR against the schema of its CRD, by the part of OpenAPI v3 that CRDs are written in.
+
+The API server has the last word; this finds beforehand what authors of modules get wrong, and says where.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+__all__ = ["violations"]
+
+Schema = Mapping[str, Any]
+
+TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (Mapping,),
+    "array": (list, tuple),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+def violations(value: object, schema: Schema, path: str = "") -> Iterator[str]:
+    """Yield what is wrong with a value, each with the path of the field."""
+    here = path or "the object"
+    if value is None:
+        if not schema.get("nullable"):
+            yield f"{here} is null"
+        return
+    if not _has_type(value, schema):
+        yield f"{here} is {type(value).__name__}, not {schema['type']}"
+        return
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{here} is {value!r}, not one of {schema['enum']}"
+    match value:
+        case str():
+            yield from _string(value, schema, here)
+        case bool():
+            return
+        case int() | float():
+            yield from _number(value, schema, here)
+        case Mapping():
+            yield from _object(value, schema, path)
+        case list() | tuple():
+            yield from _array(value, schema, path)
+
+
+def _has_type(value: object, schema: Schema) -> bool:
+    if schema.get("x-kubernetes-int-or-string"):
+        return isinstance(value, int | str) and not isinstance(value, bool)
+    wanted = schema.get("type")
+    if wanted is None:
+        return True
+    if isinstance(value, bool):
+        return wanted == "boolean"
+    return isinstance(value, TYPES[wanted])
+
+
+def _string(value: str, schema: Schema, path: str) -> Iterator[str]:
+    yield from _limits(len(value), schema, "minLength", "maxLength", f"{path} has {len(value)} characters")
+    if "pattern" in schema and not re.search(schema["pattern"], value):
+        yield f"{path} is {value!r}, which does not match {schema['pattern']}"
+
+
+def _number(value: float, schema: Schema, path: str) -> Iterator[str]:
+    yield from _limits(value, schema, "minimum", "maximum", f"{path} is {value}")
+
+
+def _object(value: Mapping[str, object], schema: Schema, path: str) -> Iterator[str]:
+    here = path or "the object"
+    yield from _limits(len(value), schema, "minProperties", "maxProperties", f"{here} has {len(value)} fields")
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield f"{here} has no {name}"
+    properties = schema.get("properties", {})
+    more = schema.get("additionalProperties")
+    for name, item in value.items():
+        below = f"{path}.{name}".lstrip(".")
+        if name in properties:
+            yield from violations(item, properties[name], below)
+        elif isinstance(more, Mapping):
+            yield from violations(item, more, below)
+        elif not more and not schema.get("x-kubernetes-preserve-unknown-fields") and not _is_root(path, name):
+            yield f"{below} is not in the schema"
+
+
+def _array(value: Sequence[object], schema: Schema, path: str) -> Iterator[str]:
+    yield from _limits(len(value), schema, "minItems", "maxItems", f"{path} has {len(value)} items")
+    for index, item in enumerate(value):
+        yield from violations(item, schema.get("items", {}), f"{path}[{index}]")
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if keys:
+        yield from _duplicates(value, lambda item: tuple(item.get(key) for key in keys), path)
+
+
+def _duplicates(
+    value: Sequence[Any], identity: Callable[[Mapping[str, Any]], tuple[object, ...]], path: str
+) -> Iterator[str]:
+    seen: set[tuple[object, ...]] = set()
+    for index, item in enumerate(value):
+        if isinstance(item, Mapping):
+            if identity(item) in seen:
+                yield f"{path}[{index}] has the same key as one before it"
+            seen.add(identity(item))
+
+
+def _limits(size: float, schema: Schema, least: str, most: str, said: str) -> Iterator[str]:
+    if size < schema.get(least, size):
+        yield f"{said}, fewer than {schema[least]}"
+    if size > schema.get(most, size):
+        yield f"{said}, more than {schema[most]}"
+
+
+def _is_root(path: str, name: str) -> bool:
+    return (not path and name in {"apiVersion", "kind", "metadata"}) or path == "metadata"

@@ -1,0 +1,155 @@
+"""A manager at work: two informers, one queue, and the port that tells how it is doing.
+
+Changes flow one way: informer → queue → reconciler → API server → informer. What this process knows is only a
+cache of the control plane, so it can be stopped at any moment and started anywhere.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+import structlog
+
+from kube_runtime import Client, Controller, Informer, KubeError, ObjectKey, Priority
+from lifecycle_manager_api import ModuleConfig, SyncResource, names
+from module_manager.changes import module_config_handler, sync_resource_handler
+from module_manager.declaration import ModuleManager
+from module_manager.health import serve_health
+from module_manager.latest import Latest
+from module_manager.reconciler import RESYNC_SECONDS, SETTLE_SECONDS, Reconciler
+from module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES, ClusterWriter, PrintingWriter, Writer
+
+__all__ = ["ManagerService", "ServiceOptions"]
+
+T = TypeVar("T")
+log = structlog.get_logger("module_manager")
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """How a manager runs. An empty health host stands for every interface, a port of 0 for any free one."""
+
+    namespace: str = names.KCP_NAMESPACE
+    health_host: str = ""
+    health_port: int = 8080
+    concurrency: int = 10
+    resync_seconds: float = RESYNC_SECONDS
+    sync_timeout_seconds: float = 120.0
+    grace_seconds: float = 20.0
+    dry_run: bool = False
+
+
+class ManagerService(Generic[T]):
+    """Runs one manager against one control plane, until it is told to stop or once over all that is there."""
+
+    def __init__(
+        self,
+        manager: ModuleManager[T],
+        client: Client,
+        options: ServiceOptions = ServiceOptions(),
+        *,
+        echo: Callable[[str], None] = print,
+    ) -> None:
+        self._manager = manager
+        self._client = client
+        self._options = options
+        self._echo = echo
+        selector = f"{names.MODULE_NAME}={manager.module}"
+        self._configs = Informer(client, MODULE_CONFIGS, namespace=options.namespace, label_selector=selector)
+        self._sync_resources = Informer(client, SYNC_RESOURCES, namespace=options.namespace, label_selector=selector)
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether the caches hold what the control plane holds."""
+        return self._configs.synced and self._sync_resources.synced
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow every change until `stop` is set, then finish what is under way."""
+        reconciler = self._reconciler(settle_seconds=SETTLE_SECONDS)
+        controller = Controller(
+            f"module-manager-{self._manager.module}",
+            reconciler.reconcile,
+            concurrency=self._options.concurrency,
+        )
+        self._follow_changes(reconciler, controller)
+        health = serve_health(self._options.health_host, self._options.health_port, lambda: self.ready)
+        async with health as port, self._informers():
+            log.info("watching", module=self._manager.module, namespace=self._options.namespace, health_port=port)
+            await self._run_until(stop, controller)
+
+    async def run_once(self) -> tuple[str, ...]:
+        """Reconcile every ModuleConfig that is there; return the names of those that failed."""
+        reconciler = self._reconciler(settle_seconds=0)
+        failed: list[str] = []
+        async with self._informers():
+            await self._wait_synced()
+            for config in sorted(self._configs.cache.list(), key=lambda each: each.metadata.name):
+                key = ObjectKey(config.metadata.namespace, config.metadata.name)
+                try:
+                    attempt = await reconciler.attempt(key)
+                except KubeError:
+                    log.exception("reconcile failed", name=key.name)
+                    failed.append(key.name)
+                else:
+                    failed.extend([key.name] if attempt.failure else [])
+        return tuple(failed)
+
+    def _reconciler(self, *, settle_seconds: float) -> Reconciler[T]:
+        self._latest_configs: Latest[ModuleConfig] = Latest(self._configs.cache)
+        self._latest_sync_resources: Latest[SyncResource] = Latest(self._sync_resources.cache)
+        return Reconciler(
+            self._manager,
+            self._latest_configs,
+            self._latest_sync_resources,
+            self._writer(),
+            now=lambda: datetime.now(UTC),
+            settle_seconds=settle_seconds,
+            resync_seconds=self._options.resync_seconds,
+        )
+
+    def _writer(self) -> Writer:
+        if self._options.dry_run:
+            return PrintingWriter(self._echo)
+        return ClusterWriter(self._client, f"module-manager-{self._manager.module}")
+
+    def _follow_changes(self, reconciler: Reconciler[T], controller: Controller[ObjectKey]) -> None:
+        def config_changed(key: ObjectKey) -> None:
+            reconciler.noticed(key)
+            # What is there at the start must not delay what a user changes meanwhile.
+            controller.queue.add(key, Priority.CHANGE if self._configs.synced else Priority.RESYNC)
+
+        def sync_resource_changed(key: ObjectKey) -> None:
+            if self._configs.cache.get(key) is not None:
+                controller.queue.add(key, Priority.RESYNC)
+
+        self._configs.on_change(module_config_handler(self._latest_configs, config_changed))
+        self._sync_resources.on_change(sync_resource_handler(self._latest_sync_resources, sync_resource_changed))
+
+    @asynccontextmanager
+    async def _informers(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._configs.run()), group.create_task(self._sync_resources.run())]
+            yield
+            for task in tasks:
+                task.cancel()
+
+    async def _run_until(self, stop: asyncio.Event, controller: Controller[ObjectKey]) -> None:
+        async with asyncio.TaskGroup() as group:
+            stopped = group.create_task(stop.wait())
+            synced = group.create_task(self._wait_synced())
+            await asyncio.wait({stopped, synced}, return_when=asyncio.FIRST_COMPLETED)
+            if stop.is_set():
+                synced.cancel()
+                return
+            working = group.create_task(controller.run())
+            await stopped
+            await controller.shutdown(self._options.grace_seconds)
+            working.cancel()
+
+    async def _wait_synced(self) -> None:
+        timeout = self._options.sync_timeout_seconds
+        await self._configs.wait_synced(timeout)
+        await self._sync_resources.wait_synced(timeout)

@@ -1,0 +1,11 @@
+"""Test kit for module teams: a Module CR in, objects out, by the very code that runs in production.
+
+    rendered = await render_module_cr(objects, Path("module/example.yaml"))
+    assert rendered.one("ConfigMap", "default-greeting", "kyma-system")["data"] == {"greeting": "hello"}
+
+`module_manager.testing.plugin` is a pytest plugin that runs a manager against a real API server instead.
+"""
+
+from module_manager.testing.kit import RenderedObjects, module_config_of, render_module_cr, synced_object
+
+__all__ = ["RenderedObjects", "module_config_of", "render_module_cr", "synced_object"]

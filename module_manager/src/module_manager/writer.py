@@ -1,0 +1,73 @@
+"""The two things that a manager writes, to the control plane or, in a dry run, onto the terminal."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kube_runtime import Client, NotFound, Resource, dump_yaml
+from lifecycle_manager_api import ModuleConfig, SyncResource
+
+__all__ = ["ClusterWriter", "PrintingWriter", "Writer"]
+
+MODULE_CONFIGS = Resource.of(ModuleConfig)
+SYNC_RESOURCES = Resource.of(SyncResource)
+
+
+class Writer(Protocol):
+    """Where a manager's writes go."""
+
+    async def sync_resource(self, document: Mapping[str, Any]) -> SyncResource | None:
+        """Write a SyncResource and return it as it is now; None if nothing was written in truth."""
+
+    async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:
+        """Write the status of a ModuleConfig and return that; None if nothing was written in truth."""
+
+
+class ClusterWriter:
+    """Writes by server-side apply. Raises KubeError."""
+
+    def __init__(self, client: Client, field_manager: str) -> None:
+        self._client = client
+        self._field_manager = field_manager
+
+    async def sync_resource(self, document: Mapping[str, Any]) -> SyncResource | None:
+        """Apply a SyncResource."""
+        metadata = document["metadata"]
+        return await self._client.apply(
+            SYNC_RESOURCES,
+            metadata["name"],
+            document,
+            metadata["namespace"],
+            field_manager=self._field_manager,
+        )
+
+    async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:
+        """Apply the status of a ModuleConfig; one that was deleted in the meantime needs none."""
+        metadata = document["metadata"]
+        try:
+            return await self._client.apply(
+                MODULE_CONFIGS,
+                metadata["name"],
+                document,
+                metadata["namespace"],
+                field_manager=self._field_manager,
+                subresource="status",
+            )
+        except NotFound:
+            return None
+
+
+class PrintingWriter:
+    """Prints what would be written as YAML documents and writes nothing."""
+
+    def __init__(self, echo: Callable[[str], None]) -> None:
+        self._echo = echo
+
+    async def sync_resource(self, document: Mapping[str, Any]) -> SyncResource | None:
+        """Print a SyncResource."""
+        self._echo(f"---\n{dump_yaml(dict(document))}")
+        return None
+
+    async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:
+        """Print the status of a ModuleConfig."""
+        self._echo(f"---\n{dump_yaml(dict(document))}")
+        return None

@@ -1,0 +1,81 @@
+"""The sample for cloud resources, and that what ships with it fits together."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kube_runtime import load_yaml
+from lifecycle_manager_api import ModuleConfig
+from module_manager import ModuleContext, PermanentError
+from module_manager.rendering import render
+from module_manager.samples import sample_file
+from module_manager.samples.cloud_resources import objects
+
+MakeConfig = Callable[..., ModuleConfig]
+EXAMPLE = sample_file("cloud_resources", "example.yaml").read_text()
+
+
+async def rendered(make_config: MakeConfig, text: str = EXAMPLE) -> dict[tuple[str, str], dict[str, Any]]:
+    rendering = await render(objects, ModuleContext(make_config(text)))
+    return {(each["kind"], each["metadata"]["name"]): each for each in rendering.objects}
+
+
+async def test_each_volume_becomes_a_persistent_volume_and_a_config_map(make_config: MakeConfig) -> None:
+    found = await rendered(make_config)
+
+    facts = found["ConfigMap", "default-nfs-media"]["data"]
+    volume = found["PersistentVolume", facts["persistentVolume"]]
+    assert facts["server"] == volume["spec"]["nfs"]["server"] == "10.250.0.10"
+    assert volume["spec"]["capacity"] == {"storage": "100Gi"}
+    assert [kind for kind, _ in found].count("PersistentVolume") == 2
+
+
+async def test_new_address_becomes_a_new_persistent_volume(make_config: MakeConfig) -> None:
+    before = await rendered(make_config)
+    after = await rendered(make_config, EXAMPLE.replace("10.250.0.10", "10.250.0.11"))
+
+    volumes = [{name for kind, name in found if kind == "PersistentVolume"} for found in (before, after)]
+    assert len(volumes[0] & volumes[1]) == 1
+
+
+async def test_new_capacity_stays_the_same_persistent_volume(make_config: MakeConfig) -> None:
+    before = await rendered(make_config)
+    after = await rendered(make_config, EXAMPLE.replace("100Gi", "200Gi"))
+
+    assert before.keys() == after.keys()
+    assert before != after
+
+
+async def test_each_peering_becomes_a_network_policy_for_pods_that_ask_for_it(
+    make_config: MakeConfig,
+) -> None:
+    policy = (await rendered(make_config))["NetworkPolicy", "default-vpc-billing"]["spec"]
+
+    assert policy["podSelector"]["matchLabels"] == {"cloud-resources.kyma-project.io/vpc-peering": "billing"}
+    assert policy["egress"][0]["to"] == [{"ipBlock": {"cidr": "10.100.0.0/16"}}]
+    assert [port["port"] for port in policy["egress"][0]["ports"]] == [443, 5432]
+
+
+async def test_peering_with_the_whole_internet_is_refused_for_good(make_config: MakeConfig) -> None:
+    with pytest.raises(PermanentError, match="whole internet"):
+        await rendered(make_config, EXAMPLE.replace("10.100.0.0/16", "0.0.0.0/0"))
+
+
+async def test_infrastructure_without_anything_needs_no_objects(make_config: MakeConfig) -> None:
+    assert await rendered(make_config, "metadata:\n  name: default\n  namespace: kyma-system\n") == {}
+
+
+def test_template_release_and_crd_speak_of_the_same_module() -> None:
+    crd, template, release = (
+        load_yaml(sample_file("cloud_resources", name).read_text())
+        for name in ("crd.yaml", "module-template.yaml", "module-release-meta.yaml")
+    )
+
+    default = template["spec"]["data"]
+    assert default["kind"] == crd["spec"]["names"]["kind"]
+    assert default["apiVersion"] == f"{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}"
+    assert template["spec"]["moduleName"] == release["spec"]["moduleName"] == objects.module
+    assert template["spec"]["descriptor"]["component"]["name"] == release["spec"]["ocmComponentName"]
+    assert {each["channel"] for each in release["spec"]["channels"]} == {"regular", "fast"}
+    assert {each["version"] for each in release["spec"]["channels"]} == {template["spec"]["version"]}

@@ -1,0 +1,120 @@
+"""How a function is declared as a manager, and in which shapes it may be written."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lifecycle_manager_api import ModuleConfig
+from module_manager import DeclarationError, ModuleContext, PermanentError, RenderingFailed, module_manager
+
+THING = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing"}}
+
+
+@pytest.fixture
+def context(make_config: Callable[..., ModuleConfig]) -> ModuleContext:
+    return ModuleContext(make_config())
+
+
+async def test_plain_function_that_returns_a_list(context: ModuleContext) -> None:
+    @module_manager("cloud-resources", crd=dict)
+    def objects(config: dict[str, Any], context: ModuleContext) -> list[dict[str, Any]]:
+        return [THING]
+
+    assert await objects.objects({}, context) == (THING,)
+
+
+async def test_generator_without_context(context: ModuleContext) -> None:
+    @module_manager("cloud-resources", crd=dict)
+    def objects(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield THING
+
+    assert await objects.objects({}, context) == (THING,)
+
+
+async def test_coroutine_function(context: ModuleContext) -> None:
+    @module_manager("cloud-resources", crd=dict)
+    async def objects(config: dict[str, Any], context: ModuleContext) -> list[dict[str, Any]]:
+        return [THING]
+
+    assert await objects.objects({}, context) == (THING,)
+
+
+async def test_asynchronous_generator(context: ModuleContext) -> None:
+    @module_manager("cloud-resources", crd=dict)
+    async def objects(config: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        yield THING
+
+    assert await objects.objects({}, context) == (THING,)
+
+
+async def test_function_that_returns_nothing_wants_no_objects(context: ModuleContext) -> None:
+    @module_manager("cloud-resources", crd=dict)
+    def objects(config: dict[str, Any]) -> None:
+        return None
+
+    assert await objects.objects({}, context) == ()
+
+
+async def test_plain_function_runs_on_the_loop_unless_it_asks_for_a_thread(context: ModuleContext) -> None:
+    seen: list[int] = []
+
+    def note(config: dict[str, Any]) -> None:
+        seen.append(threading.get_ident())
+
+    await module_manager("cloud-resources", crd=dict)(note).objects({}, context)
+    await module_manager("cloud-resources", crd=dict, in_thread=True)(note).objects({}, context)
+
+    assert seen[0] == threading.get_ident()
+    assert seen[1] != threading.get_ident()
+
+
+async def test_exception_of_the_function_is_worth_another_try(context: ModuleContext) -> None:
+    @module_manager("cloud-resources", crd=dict)
+    def objects(config: dict[str, Any]) -> None:
+        raise KeyError("colour")
+
+    with pytest.raises(RenderingFailed, match="KeyError: 'colour'"):
+        await objects.objects({}, context)
+
+
+async def test_permanent_error_comes_out_as_it_was_raised(context: ModuleContext) -> None:
+    @module_manager("cloud-resources", crd=dict)
+    def objects(config: dict[str, Any]) -> None:
+        raise PermanentError("there is no such colour", reason="NoSuchColour")
+
+    with pytest.raises(PermanentError) as raised:
+        await objects.objects({}, context)
+    assert raised.value.reason == "NoSuchColour"
+
+
+async def test_function_that_takes_too_long_is_given_up(context: ModuleContext) -> None:
+    @module_manager("cloud-resources", crd=dict, timeout_seconds=0.01)
+    async def objects(config: dict[str, Any]) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(RenderingFailed, match=r"more than 0\.01 s"):
+        await objects.objects({}, context)
+
+
+def test_manager_without_a_module_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="name of its module"):
+        module_manager("", crd=dict)(lambda config: [])
+
+
+def test_function_without_parameters_is_refused() -> None:
+    def objects() -> None:
+        return None
+
+    with pytest.raises(DeclarationError, match="must take the Module CR"):
+        module_manager("cloud-resources", crd=dict)(objects)  # type: ignore[arg-type]
+
+
+def test_asynchronous_function_in_a_thread_is_refused() -> None:
+    async def objects(config: dict[str, Any]) -> None:
+        return None
+
+    with pytest.raises(DeclarationError, match="asynchronous already"):
+        module_manager("cloud-resources", crd=dict, in_thread=True)(objects)

@@ -1,0 +1,41 @@
+"""Finding the manager that the command line names."""
+
+from pathlib import Path
+
+import pytest
+
+from module_manager import DeclarationError
+from module_manager.loading import load_manager
+from module_manager.samples.cloud_resources import objects
+
+
+def test_manager_is_found_by_module_and_name() -> None:
+    assert load_manager("module_manager.samples.cloud_resources:objects") is objects
+
+
+@pytest.mark.parametrize("target", ["", "module_manager", "module_manager:", ":objects"])
+def test_target_of_another_form_is_refused(target: str) -> None:
+    with pytest.raises(DeclarationError, match=r"package\.module:object"):
+        load_manager(target)
+
+
+def test_module_that_is_not_there_is_named() -> None:
+    with pytest.raises(DeclarationError, match="cannot import no_such_module"):
+        load_manager("no_such_module:objects")
+
+
+def test_something_else_than_a_manager_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="is no module manager"):
+        load_manager("module_manager.samples:sample_file")
+
+
+def test_manager_in_the_current_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.joinpath("my_little_manager.py").write_text(
+        "from module_manager import module_manager\n\n"
+        '@module_manager("little", crd=dict)\n'
+        "def objects(config):\n    return []\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [each for each in __import__("sys").path if each])
+
+    assert load_manager("my_little_manager:objects").module == "little"
