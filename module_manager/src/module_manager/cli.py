@@ -15,6 +15,7 @@ from lifecycle_manager_api import names
 from module_manager.exceptions import DeclarationError
 from module_manager.loading import load_manager
 from module_manager.logs import configure_logs
+from module_manager.project.commands import app as module_app
 from module_manager.service import ManagerService, ServiceOptions
 
 __all__ = ["app", "main"]
@@ -24,11 +25,7 @@ app = typer.Typer(
     help="Run a Module Manager: a function from a Module CR to Kubernetes objects.",
     no_args_is_help=True,
 )
-
-
-@app.callback()
-def _commands() -> None:
-    """Keep `run` a command of its own, whatever their number."""
+app.add_typer(module_app)
 
 
 @app.command()

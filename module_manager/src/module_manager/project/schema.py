@@ -29,7 +29,7 @@ def violations(value: object, schema: Schema, path: str = "") -> Iterator[str]:
             yield f"{here} is null"
         return
     if not _has_type(value, schema):
-        yield f"{here} is {type(value).__name__}, not {schema['type']}"
+        yield f"{here} is {type(value).__name__}, not {schema.get('type', 'an integer or string')}"
         return
     if "enum" in schema and value not in schema["enum"]:
         yield f"{here} is {value!r}, not one of {schema['enum']}"

@@ -6,6 +6,14 @@
 `module_manager.testing.plugin` is a pytest plugin that runs a manager against a real API server instead.
 """
 
+from module_manager.testing.harness import ManagerHarness, run_manager
 from module_manager.testing.kit import RenderedObjects, module_config_of, render_module_cr, synced_object
 
-__all__ = ["RenderedObjects", "module_config_of", "render_module_cr", "synced_object"]
+__all__ = [
+    "ManagerHarness",
+    "RenderedObjects",
+    "module_config_of",
+    "render_module_cr",
+    "run_manager",
+    "synced_object",
+]

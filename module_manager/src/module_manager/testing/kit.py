@@ -45,15 +45,16 @@ async def render_module_cr(
     *,
     kyma: str = "test-kyma",
     synced: Iterable[SyncedObject] = (),
+    written: str = "",
 ) -> RenderedObjects:
     """Run a manager on a Module CR: YAML text, the path of a file, a mapping or a struct.
 
-    `synced` is what Lifecycle Manager reported of the objects of an earlier run, for managers that look at
-    that. Raises PermanentError or RenderingFailed as the manager does.
+    For managers with a second stage, `written` is the text of an earlier run, and `synced` what Lifecycle
+    Manager reported of its objects. Raises PermanentError or RenderingFailed as the manager does.
     """
     config = module_config_of(manager.module, module_cr, kyma=kyma)
     reported = tuple(synced)
-    sync_resource = _sync_resource_of(config, reported) if reported else None
+    sync_resource = _sync_resource_of(config, written, reported) if reported or written else None
     rendering = await render(manager, ModuleContext(config, sync_resource))
     return RenderedObjects(rendering.objects, rendering.text)
 
@@ -79,14 +80,14 @@ def synced_object(
     return msgspec.convert(fields | {"state": state}, SyncedObject)
 
 
-def _sync_resource_of(config: ModuleConfig, synced: tuple[SyncedObject, ...]) -> SyncResource:
+def _sync_resource_of(config: ModuleConfig, text: str, synced: tuple[SyncedObject, ...]) -> SyncResource:
     spec = config.spec
     return msgspec.convert(
         {
             "apiVersion": f"{SyncResource.GROUP}/{SyncResource.VERSION}",
             "kind": SyncResource.KIND,
             "metadata": _metadata(spec.kyma, spec.module) | {"uid": "00000000-0000-4000-8000-000000000002"},
-            "spec": {"kyma": spec.kyma, "module": spec.module, "resource": ""},
+            "spec": {"kyma": spec.kyma, "module": spec.module, "resource": text},
             "status": {"synced": [msgspec.to_builtins(each) for each in synced]},
         },
         SyncResource,

@@ -1,0 +1,51 @@
+"""A manager in another language needs nothing but the two resources: the Go example is built and run."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from kube_runtime import Client, parse_objects
+from module_manager import module_manager
+from module_manager.testing import ManagerHarness
+from module_manager.testing.plugin import ControlPlane
+
+SOURCE = Path(__file__).parents[3] / "module_manager" / "examples" / "go"
+
+
+@module_manager("greeting", crd=dict)
+def greeting(config: dict[str, Any]) -> None:
+    """Stand for the manager in Go, of which the harness needs the module's name only."""
+
+
+async def test_manager_in_go_writes_changes_and_leaves_alone_what_goes(
+    control_plane: ControlPlane, go_build: Callable[[Path], Path]
+) -> None:
+    program = await asyncio.to_thread(go_build, SOURCE)
+    async with (
+        await Client.from_kubeconfig(control_plane.admin_kubeconfig) as client,
+        ManagerHarness.open(client, greeting, "kyma-go") as harness,
+        _running(program, control_plane.manager_kubeconfig),
+    ):
+        config = await harness.write_module_cr("spec: {text: hello}")
+        written = await harness.sync_resource()
+        await harness.write_module_cr("spec: {text: good morning}")
+        changed = await harness.sync_resource(lambda each: "good morning" in each.spec.resource)
+        await harness.delete_module_cr()
+        await harness.sync_resource_gone()
+
+    (config_map,) = parse_objects(written.spec.resource)
+    assert (config_map.kind, config_map.document["data"]) == ("ConfigMap", {"text": "hello"})
+    assert written.metadata.labels == config.metadata.labels
+    assert changed.metadata.owner_references[0].uid == config.metadata.uid
+
+
+@asynccontextmanager
+async def _running(program: Path, kubeconfig: Path) -> AsyncIterator[None]:
+    process = await asyncio.create_subprocess_exec(str(program), f"--kubeconfig={kubeconfig}")
+    try:
+        yield
+    finally:
+        process.terminate()
+        assert await process.wait() == 0

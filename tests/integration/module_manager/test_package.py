@@ -1,0 +1,158 @@
+"""A module from its name to a registry: made, checked, packed, and pushed to a real OCI registry."""
+
+import asyncio
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from socket import create_server
+from typing import Any
+
+import aiohttp
+import pytest
+
+from kube_runtime import load_yaml
+from module_manager.project.registry import Blob, Credentials, Registry, RegistryError
+
+SOURCE = Path(__file__).parent / "registry"
+PROGRAM = str(Path(sys.executable).with_name("kyma-module-manager"))
+USER, PASSWORD = "pusher", "correct horse"
+
+
+@pytest.fixture
+async def registry(go_build: Callable[[Path], Path], tmp_path: Path) -> AsyncIterator[str]:
+    """A registry in memory on a free port, as `127.0.0.1:port`."""
+    program = await asyncio.to_thread(go_build, SOURCE)
+    with create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    config = tmp_path / "registry.yml"
+    config.write_text(
+        json.dumps(
+            {
+                "version": 0.1,
+                "storage": {"inmemory": {}},
+                "http": {"addr": f"127.0.0.1:{port}"},
+                "log": {"level": "error"},
+            }
+        )
+    )
+    process = await asyncio.create_subprocess_exec(
+        str(program), "serve", str(config), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        await _answers(f"http://127.0.0.1:{port}/v2/")
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def test_new_module_is_valid_tested_packed_and_pushed(registry: str, tmp_path: Path) -> None:
+    project = tmp_path / "colour-mixer"
+    assert "✓" in _klm("new", "colour-mixer", "--dir", str(project))
+    assert "✗" not in _klm("validate", str(project))
+    assert "2 passed" in _pytest(project)
+    printed = _klm("package", str(project), "--plain-http", "--registry", f"{registry}/modules")
+
+    template = load_yaml((project / "dist" / "module-template.yaml").read_text())
+    component = template["spec"]["descriptor"]["component"]
+    repository = f"modules/component-descriptors/{component['name']}"
+    assert f"{registry}/{repository}:0.1.0@sha256:" in printed
+    assert component["repositoryContexts"][0]["baseUrl"] == f"{registry}/modules"
+    manifest = json.loads(await _fetch(f"http://{registry}/v2/{repository}/manifests/0.1.0"))
+    config = json.loads(await _fetch(f"http://{registry}/v2/{repository}/blobs/{manifest['config']['digest']}"))
+    descriptor_layer = config["componentDescriptorLayer"]
+    assert descriptor_layer == manifest["layers"][0]
+    name, text = await _file_in(f"http://{registry}/v2/{repository}/blobs/{descriptor_layer['digest']}")
+    assert name == "component-descriptor.yaml"
+    assert load_yaml(text) == template["spec"]["descriptor"]
+    raw = next(each for each in component["resources"] if each["name"] == "raw-manifest")
+    _, crd = await _file_in(f"http://{registry}/v2/{repository}/blobs/{raw['access']['localReference']}")
+    assert load_yaml(crd)["kind"] == "CustomResourceDefinition"
+
+
+async def test_packing_the_same_module_twice_gives_the_same_digest(registry: str, tmp_path: Path) -> None:
+    project = tmp_path / "colour-mixer"
+    _klm("new", "colour-mixer", "--dir", str(project))
+
+    first, second = (
+        _klm("package", str(project), "--plain-http", "--registry", f"{registry}/modules").splitlines()[0]
+        for _ in range(2)
+    )
+
+    assert first == second
+
+
+async def test_registry_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
+    with create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    async with Registry(f"http://{address}") as registry:
+        with pytest.raises(RegistryError, match=address):
+            await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
+
+
+async def test_wrong_repository_name_is_told_in_the_registrys_words(registry: str) -> None:
+    async with Registry(f"http://{registry}") as client:
+        with pytest.raises(RegistryError, match=r"NAME_INVALID|404"):
+            await client.push("UPPER/case", "1.0.0", Blob(b"{}", "application/json"), ())
+
+
+def test_password_does_not_show() -> None:
+    assert PASSWORD not in repr(Credentials(USER, PASSWORD))
+
+
+def _klm(*arguments: str) -> str:
+    done = subprocess.run(
+        [PROGRAM, "module", *arguments],
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _pytest(project: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+async def _answers(url: str) -> None:
+    async with asyncio.timeout(30), aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(url):
+                    return
+            except aiohttp.ClientConnectorError:
+                await asyncio.sleep(0.02)
+
+
+async def _fetch(url: str) -> bytes:
+    accept = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
+    async with aiohttp.ClientSession() as session, session.get(url, headers=accept) as response:
+        assert response.status == 200, await response.text()
+        content = await response.read()
+    if "/blobs/" in url:
+        assert url.endswith(hashlib.sha256(content).hexdigest())
+    return content
+
+
+async def _file_in(url: str) -> tuple[str, str]:
+    with tarfile.open(fileobj=io.BytesIO(await _fetch(url))) as archive:
+        (member,) = archive.getmembers()
+        content: Any = archive.extractfile(member)
+        return member.name, content.read().decode()

@@ -1,0 +1,104 @@
+"""With the role that the SDK ships, a manager may do its work and nothing else."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from kube_runtime import Client, Forbidden, Resource
+from lifecycle_manager_api import names
+from module_manager import ModuleManager, module_manager
+from module_manager.testing import ManagerHarness
+from module_manager.testing.plugin import ControlPlane
+from module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
+
+SECRETS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
+CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+KYMAS: Resource[dict[str, Any]] = Resource.dynamic(
+    "operator.kyma-project.io", "v1beta2", "Kyma", "kymas", namespaced=True
+)
+NAMESPACE = names.KCP_NAMESPACE
+
+
+@module_manager("rights", crd=dict)
+def nothing(config: dict[str, Any]) -> None:
+    """Want nothing."""
+
+
+@pytest.fixture
+async def harness(
+    managed: Callable[[ModuleManager[Any]], AbstractAsyncContextManager[ManagerHarness]],
+) -> AsyncIterator[ManagerHarness]:
+    async with managed(nothing) as harness:
+        await harness.write_module_cr({"metadata": {"name": "default"}})
+        await harness.sync_resource()
+        yield harness
+
+
+@pytest.fixture
+async def own(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    async with await Client.from_kubeconfig(control_plane.manager_kubeconfig) as client:
+        yield client
+
+
+async def test_module_config_is_read_only(harness: ManagerHarness, own: Client) -> None:
+    config = await own.get(MODULE_CONFIGS, harness.name, NAMESPACE)
+
+    with pytest.raises(Forbidden):
+        await own.merge_patch(MODULE_CONFIGS, harness.name, {"spec": {"resource": "mine"}}, NAMESPACE)
+    with pytest.raises(Forbidden):
+        await own.apply(
+            MODULE_CONFIGS, "another", _renamed(config, "another"), NAMESPACE, field_manager="module-manager-rights"
+        )
+    with pytest.raises(Forbidden):
+        await own.delete(MODULE_CONFIGS, harness.name, NAMESPACE)
+    assert (await own.get(MODULE_CONFIGS, harness.name, NAMESPACE)).spec == config.spec
+
+
+async def test_status_of_a_module_config_is_all_that_can_be_written_of_it(harness: ManagerHarness, own: Client) -> None:
+    before = await own.get(MODULE_CONFIGS, harness.name, NAMESPACE)
+    document = {
+        "apiVersion": MODULE_CONFIGS.api_version,
+        "kind": MODULE_CONFIGS.kind,
+        "metadata": {"name": harness.name, "namespace": NAMESPACE, "labels": {"sneaked": "in"}},
+        "spec": {"kyma": before.spec.kyma, "module": before.spec.module, "resource": "mine"},
+        "status": {"state": "Warning"},
+    }
+
+    await own.apply(MODULE_CONFIGS, harness.name, document, NAMESPACE, field_manager="test", subresource="status")
+
+    after = await own.get(MODULE_CONFIGS, harness.name, NAMESPACE)
+    assert after.spec == before.spec
+    assert "sneaked" not in after.metadata.labels
+
+
+async def test_sync_resource_is_not_its_own_to_delete_or_to_report_on(harness: ManagerHarness, own: Client) -> None:
+    with pytest.raises(Forbidden):
+        await own.delete(SYNC_RESOURCES, harness.name, NAMESPACE)
+    with pytest.raises(Forbidden):
+        await own.merge_patch(
+            SYNC_RESOURCES, harness.name, {"status": {"state": "Ready"}}, NAMESPACE, subresource="status"
+        )
+
+
+@pytest.mark.parametrize("resource", [SECRETS, CONFIG_MAPS, KYMAS], ids=lambda each: each.plural)
+@pytest.mark.usefixtures("harness")
+async def test_nothing_else_can_be_read(own: Client, resource: Resource[dict[str, Any]]) -> None:
+    with pytest.raises(Forbidden):
+        await own.list(resource, NAMESPACE)
+
+
+@pytest.mark.usefixtures("harness")
+async def test_other_namespaces_cannot_be_read(own: Client) -> None:
+    with pytest.raises(Forbidden):
+        await own.list(MODULE_CONFIGS, "default")
+
+
+def _renamed(config: Any, name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": MODULE_CONFIGS.api_version,
+        "kind": MODULE_CONFIGS.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"kyma": config.spec.kyma, "module": config.spec.module, "resource": config.spec.resource},
+    }

@@ -1,0 +1,50 @@
+"""The sample in two stages."""
+
+from kube_runtime import load_yaml
+from module_manager.samples import sample_file
+from module_manager.samples.guestbook import objects
+from module_manager.testing import RenderedObjects, render_module_cr, synced_object
+
+EXAMPLE = sample_file("guestbook", "example.yaml").read_text()
+
+
+def kinds(rendered: RenderedObjects) -> list[str]:
+    return [each["kind"] for each in rendered.objects]
+
+
+async def test_database_comes_first() -> None:
+    assert kinds(await render_module_cr(objects, EXAMPLE)) == ["Service", "StatefulSet"]
+
+
+async def test_application_waits_for_a_database_that_is_not_ready() -> None:
+    database = synced_object("StatefulSet", "default-database", "kyma-system", group="apps", state="Processing")
+
+    assert "Deployment" not in kinds(await render_module_cr(objects, EXAMPLE, synced=[database]))
+
+
+async def test_application_follows_a_database_that_is_ready() -> None:
+    database = synced_object("StatefulSet", "default-database", "kyma-system", group="apps")
+
+    rendered = await render_module_cr(objects, EXAMPLE, synced=[database])
+
+    assert rendered.one("Deployment", "default", "kyma-system")["spec"]["replicas"] == 3
+
+
+async def test_application_stays_while_its_database_is_changed() -> None:
+    ready = synced_object("StatefulSet", "default-database", "kyma-system", group="apps")
+    busy = synced_object("StatefulSet", "default-database", "kyma-system", group="apps", state="Processing")
+    started = await render_module_cr(objects, EXAMPLE, synced=[ready])
+
+    rendered = await render_module_cr(
+        objects, EXAMPLE.replace("replicas: 3", "replicas: 4"), synced=[busy], written=started.text
+    )
+
+    assert rendered.one("Deployment", "default", "kyma-system")["spec"]["replicas"] == 4
+
+
+def test_template_and_crd_speak_of_the_same_kind() -> None:
+    crd = load_yaml(sample_file("guestbook", "crd.yaml").read_text())
+    default = load_yaml(sample_file("guestbook", "module-template.yaml").read_text())["spec"]["data"]
+
+    assert default["kind"] == crd["spec"]["names"]["kind"]
+    assert default["apiVersion"] == f"{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}"

@@ -1,0 +1,208 @@
+"""A module as a project of files: made, checked, packed."""
+
+import io
+import json
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kube_runtime import parse_objects
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate
+from module_manager import DeclarationError
+from module_manager.project.checks import run_checks
+from module_manager.project.generation import generate_project
+from module_manager.project.names import ModuleNames
+from module_manager.project.packing import pack
+from module_manager.project.reading import read_project
+from module_manager.project.registry import Blob
+
+Edit = Callable[[str, str, str], None]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """A new project, whose Python package is named after the test, since an import is remembered."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    letters = "".join(character for character in request.node.name if character.islower())
+    generate_project(ModuleNames.of(letters[:60], kind="Mixer", group="mixer.example.com"), tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def edit(project: Path) -> Edit:
+    def replace(name: str, old: str, new: str) -> None:
+        path = project / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    return replace
+
+
+def problems(project: Path) -> dict[str, tuple[str, ...]]:
+    return {result.title: result.problems for result in run_checks(read_project(project)) if result.problems}
+
+
+def test_names_follow_from_the_modules_name() -> None:
+    names = ModuleNames.of("cloud-resources")
+
+    assert names.as_mapping() == {
+        "module": "cloud-resources",
+        "kind": "CloudResources",
+        "group": "cloud-resources.kyma-project.io",
+        "package": "cloud_resources",
+        "singular": "cloudresources",
+        "plural": "cloudresourceses",
+    }
+
+
+@pytest.mark.parametrize("name", ["", "ab", "Cloud", "cloud_resources", "cloud-", "a1b2", "x" * 65])
+def test_name_that_kyma_refuses_is_refused(name: str) -> None:
+    with pytest.raises(DeclarationError, match="no module name"):
+        ModuleNames.of(name)
+
+
+def test_kind_and_group_that_kubernetes_refuses_are_refused() -> None:
+    with pytest.raises(DeclarationError, match="no kind"):
+        ModuleNames.of("mixer", kind="mixer")
+    with pytest.raises(DeclarationError, match="no API group"):
+        ModuleNames.of("mixer", group="mixer")
+
+
+def test_new_project_passes_every_check(project: Path) -> None:
+    results = run_checks(read_project(project))
+
+    assert len(results) == 8
+    assert problems(project) == {}
+
+
+def test_new_project_leaves_no_name_to_fill_in(project: Path) -> None:
+    texts = {path: path.read_text() for path in project.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+
+    assert len(texts) == 17
+    assert [path for path, text in texts.items() if "@@" in text] == []
+    assert [path for path in texts if "__package__" in str(path) or path.suffix == ".template"] == []
+
+
+def test_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("")
+
+    with pytest.raises(DeclarationError, match="not empty"):
+        generate_project(ModuleNames.of("mixer"), tmp_path)
+
+
+def test_folder_that_is_no_project_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="no module project"):
+        read_project(tmp_path)
+
+
+def test_missing_part_is_named_and_nothing_more_is_checked(project: Path) -> None:
+    (project / "module" / "crd.yaml").unlink()
+
+    ((title, found),) = problems(project).items()
+    assert title == "the module has all its parts"
+    assert found == ("there are 0 of CustomResourceDefinition in the folder module, not one",)
+
+
+def test_other_module_name_in_the_template_is_found(project: Path, edit: Edit) -> None:
+    edit("module/module-release-meta.yaml", "moduleName: ", "moduleName: other-")
+
+    assert "all parts speak of the same module" in problems(project)
+
+
+def test_version_that_no_channel_offers_is_found(project: Path, edit: Edit) -> None:
+    edit("module/module-release-meta.yaml", "version: 0.1.0", "version: 0.2.0")
+
+    assert problems(project)["versions and component agree"] == ("no channel of the release has the version 0.1.0",)
+
+
+def test_example_that_does_not_fit_the_crd_is_found_with_its_field(project: Path, edit: Edit) -> None:
+    edit("module/example.yaml", "greeting: hello", "greeting: [hello]")
+
+    assert problems(project)["default and example fit the CRD"] == (
+        "the example: spec.entries.greeting is list, not string",
+    )
+
+
+def test_default_of_a_version_that_is_not_served_is_found(project: Path, edit: Edit) -> None:
+    edit("module/crd.yaml", "name: v1alpha1", "name: v1")
+
+    (first, *_) = problems(project)["default and example fit the CRD"]
+    assert first.endswith("the CRD serves Mixer of mixer.example.com/v1")
+
+
+def test_manager_that_fails_on_the_example_is_found(project: Path, edit: Edit) -> None:
+    edit("module/example.yaml", "greeting: hello", '"": hello')
+
+    assert problems(project)["the manager renders default and example"] == (
+        "the example: EntryWithoutName: an entry has no name",
+    )
+
+
+def test_kind_that_lifecycle_manager_may_not_apply_is_found(project: Path, edit: Edit) -> None:
+    edit("module/skr-role.yaml", "[configmaps]", "[secrets]")
+
+    (found,) = problems(project)["Lifecycle Manager may apply what the manager returns"]
+    assert found.endswith("create, delete, get, patch ConfigMap of core")
+
+
+def test_template_without_module_config_is_found(project: Path, edit: Edit) -> None:
+    edit("module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
+
+    (found,) = problems(project)["all parts speak of the same module"]
+    assert "enableModuleConfig" in found
+
+
+def test_yaml_that_cannot_be_read_is_named(project: Path) -> None:
+    (project / "module" / "example.yaml").write_text("a: [")
+
+    with pytest.raises(DeclarationError, match=r"example\.yaml"):
+        read_project(project)
+
+
+def test_packed_module_names_what_it_holds(project: Path) -> None:
+    packed = pack(read_project(project), "registry.example.com", "modules")
+
+    component = packed.module_template["spec"]["descriptor"]["component"]
+    digests = {each["access"]["localReference"] for each in component["resources"]}
+    assert digests == {layer.digest for layer in packed.layers[1:]}
+    assert packed.repository == f"modules/component-descriptors/{component['name']}"
+    assert packed.tag == "0.1.0"
+    config = json.loads(packed.config.content)
+    assert config["componentDescriptorLayer"]["digest"] == packed.layers[0].digest
+    assert _content(packed.layers[1])[0] == "raw-manifest.yaml"
+    (crd,) = parse_objects(_content(packed.layers[1])[1])
+    assert crd.kind == "CustomResourceDefinition"
+
+
+def test_packing_does_not_depend_on_the_time(project: Path) -> None:
+    read = read_project(project)
+
+    assert pack(read, "registry.example.com", "") == pack(read, "registry.example.com", "")
+
+
+def test_packing_again_replaces_what_was_packed_before(project: Path, edit: Edit) -> None:
+    resources = "resources: [{name: raw-manifest, version: 0.0.1}, {name: manager-image, version: 0.1.0}]"
+    edit("module/module-template.yaml", "resources: []", resources)
+
+    packed = pack(read_project(project), "registry.example.com", "modules")
+
+    component = packed.module_template["spec"]["descriptor"]["component"]
+    assert [each["name"] for each in component["resources"]] == ["manager-image", "raw-manifest", "default-cr"]
+
+
+def test_types_of_the_template_are_the_apis(project: Path) -> None:
+    read = read_project(project)
+
+    assert len(read.of_kind(ModuleTemplate.KIND)) == len(read.of_kind(ModuleReleaseMeta.KIND)) == 1
+
+
+def _content(blob: Blob) -> tuple[str, str]:
+    with tarfile.open(fileobj=io.BytesIO(blob.content)) as archive:
+        (member,) = archive.getmembers()
+        file = archive.extractfile(member)
+        assert file is not None
+        return member.name, file.read().decode()
