@@ -1,0 +1,267 @@
+"""Brings a set of objects into a cluster, and takes out what an earlier revision brought and this one does not name.
+
+What is ours is what the inventory says, never what a label suggests. Objects go in by rank, those of a rank at the
+same time; one that fails does not keep the others back, but then nothing is taken out in that round. An object that is
+known to be as it should be is read and not written.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from kube_runtime.apply.established import wait_established
+from kube_runtime.apply.memory import Memory, digest_of
+from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
+from kube_runtime.apply.order import CRD, rank_of
+from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
+from kube_runtime.client.client import Client
+from kube_runtime.exceptions import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, ServerUnavailable
+from kube_runtime.resource import JsonObject, Resource
+
+__all__ = ["Applier"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Applier:
+    """Applies sets of objects to one cluster. Keep it from round to round: it remembers what it applied.
+
+    - `labels`, `annotations`: put on every object; an object that has lost these labels is no longer ours to delete
+    - `default_namespace`: for a namespaced object that names none
+    - `force`: take a field over from whoever owns it; without, that is a failure that names the owner
+    - `concurrency`: how many requests at once
+    - `established_seconds`: how long to wait for a new CustomResourceDefinition to be served
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        field_manager: str,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        default_namespace: str = "default",
+        force: bool = True,
+        concurrency: int = 8,
+        established_seconds: float = 15.0,
+    ) -> None:
+        self._client = client
+        self._field_manager = field_manager
+        self._labels = dict(labels or {})
+        self._annotations = dict(annotations or {})
+        self._default_namespace = default_namespace
+        self._force = force
+        self._places = asyncio.Semaphore(concurrency)
+        self._established_seconds = established_seconds
+        self._memory = Memory()
+
+    async def apply(
+        self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = (), *, prune: bool = True
+    ) -> ApplyResult:
+        """Apply the objects, then delete what only the inventory names.
+
+        Raises nothing for a single object: its outcome says what went wrong, as does every outcome if the cluster
+        can't be reached.
+        """
+        wanted = list(objects)
+        known = {entry.identity for entry in inventory}
+        outcomes: dict[int, ObjectOutcome] = {}
+        for rank in sorted({_rank(each) for each in wanted}):
+            members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
+            done = await self._concurrently(lambda number: self._bring(wanted[number], known), members)
+            outcomes.update(zip(members, done, strict=True))
+        applied = [outcomes[number] for number in range(len(wanted))]
+        left_over = _left_over(applied, inventory)
+        if not prune or any(outcome.error is not None for outcome in applied):
+            removed = [ObjectOutcome(entry, None, "kept") for entry in left_over]
+        else:
+            removed = await self._remove_all(left_over)
+        return ApplyResult((*applied, *removed), _inventory_after(applied, removed, known))
+
+    async def delete(self, inventory: Collection[InventoryEntry]) -> ApplyResult:
+        """Delete what the inventory names, in reverse order. What waits for finalizers stays in the inventory."""
+        removed = await self._remove_all(list(inventory))
+        return ApplyResult(tuple(removed), _inventory_after([], removed, set()))
+
+    async def intended(
+        self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry]
+    ) -> tuple[InventoryEntry, ...]:
+        """Return the inventory with all that an apply of these objects may bring.
+
+        Recorded before the apply, it leaves nothing behind in the cluster when the process dies in between. An
+        object of a kind that the cluster does not know yet is left out.
+        """
+        entries = {entry.identity: entry for entry in inventory}
+        for each in objects:
+            try:
+                resource = await self._client.mapper.resource(each.api_version, each.kind)
+            except KindUnknown:
+                continue
+            entry = self._entry(each, resource)
+            entries[entry.identity] = entry
+        return tuple(sorted(entries.values()))
+
+    async def _bring(self, wanted: KubernetesObject, known: set[tuple[str, str, str, str]]) -> ObjectOutcome:
+        """Have one object as it is wanted, and say what came of it."""
+        entry = _unresolved_entry(wanted)
+        try:
+            resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
+            entry = self._entry(wanted, resource)
+            document = self._document(wanted, entry)
+            digest = digest_of(document)
+            before: JsonObject | None = None
+            if self._memory.has_same_document(entry, digest) or (
+                entry.identity in known and not self._memory.knows(entry)
+            ):
+                before = await self._read(resource, entry)
+                if before is not None and self._memory.is_as_applied(entry, digest, before):
+                    return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
+            return await self._write(wanted, resource, entry, document, digest, before)
+        except KubeError as error:
+            self._memory.forget(entry)
+            return ObjectOutcome(entry, wanted.index, "failed", _explain(error), cause=error)
+
+    async def _write(
+        self,
+        wanted: KubernetesObject,
+        resource: Resource[JsonObject],
+        entry: InventoryEntry,
+        document: JsonObject,
+        digest: bytes,
+        before: JsonObject | None,
+    ) -> ObjectOutcome:
+        applied = await self._client.apply_undecoded(
+            resource,
+            entry.name,
+            document,
+            entry.namespace or None,
+            field_manager=self._field_manager,
+            force=self._force,
+        )
+        live: JsonObject = msgspec.json.decode(applied.body, type=JsonObject)
+        self._memory.remember(entry, digest, live)
+        if (entry.group, entry.kind) == CRD:
+            live = await wait_established(self._client, resource, live, self._established_seconds)
+            self._client.mapper.learn(live)
+        same = before is not None and _version(before) == _version(live)
+        action: Action = "created" if applied.created else "unchanged" if same else "changed"
+        return ObjectOutcome(entry, wanted.index, action, live=live)
+
+    async def _remove_all(self, entries: Sequence[InventoryEntry]) -> list[ObjectOutcome]:
+        """Delete by rank, backwards; what others stand on waits until they are gone."""
+        outcomes: list[ObjectOutcome] = []
+        for rank in sorted({rank_of(entry.group, entry.kind) for entry in entries}, reverse=True):
+            members = [entry for entry in entries if rank_of(entry.group, entry.kind) == rank]
+            if any(_is_there(outcome) for outcome in outcomes):
+                outcomes.extend(ObjectOutcome(entry, None, "kept") for entry in members)
+            else:
+                outcomes.extend(await self._concurrently(self._remove, members))
+        return outcomes
+
+    async def _remove(self, entry: InventoryEntry) -> ObjectOutcome:
+        """Delete one object, unless it is gone or somebody else's by now."""
+        self._memory.forget(entry)
+        try:
+            resource = await self._client.mapper.resource(entry.api_version, entry.kind)
+            live = await self._read(resource, entry)
+            if live is None:
+                return ObjectOutcome(entry, None, "pruned")
+            if not self._is_ours(live):
+                return ObjectOutcome(entry, None, "released")
+            if not live["metadata"].get("deletionTimestamp"):
+                live = await self._client.delete_and_see(
+                    resource, entry.name, entry.namespace or None, uid=live["metadata"].get("uid")
+                )
+        except (NotFound, KindUnknown):
+            return ObjectOutcome(entry, None, "pruned")
+        except KubeError as error:
+            return ObjectOutcome(entry, None, "failed", _explain(error), cause=error)
+        return ObjectOutcome(entry, None, "pruned", live=live)
+
+    async def _read(self, resource: Resource[JsonObject], entry: InventoryEntry) -> JsonObject | None:
+        try:
+            return await self._client.get(resource, entry.name, entry.namespace or None)
+        except NotFound:
+            return None
+
+    async def _concurrently(self, act: Callable[[T], Awaitable[R]], things: Sequence[T]) -> list[R]:
+        async def one(thing: T) -> R:
+            async with self._places:
+                return await act(thing)
+
+        async with asyncio.TaskGroup() as tasks:
+            started = [tasks.create_task(one(thing)) for thing in things]
+        return [task.result() for task in started]
+
+    def _is_ours(self, live: JsonObject) -> bool:
+        labels = live["metadata"].get("labels") or {}
+        return all(labels.get(key) == value for key, value in self._labels.items())
+
+    def _entry(self, wanted: KubernetesObject, resource: Resource[Any]) -> InventoryEntry:
+        namespace = (wanted.namespace or self._default_namespace) if resource.namespaced else ""
+        return InventoryEntry(resource.group, resource.version, resource.kind, namespace, wanted.name)
+
+    def _document(self, wanted: KubernetesObject, entry: InventoryEntry) -> JsonObject:
+        """Return the document as it is sent: with namespace, labels and annotations, without what is the server's."""
+        metadata = {key: value for key, value in wanted.document["metadata"].items() if key not in _OF_THE_SERVER}
+        metadata.pop("namespace", None)
+        if entry.namespace:
+            metadata["namespace"] = entry.namespace
+        for key, ours in (("labels", self._labels), ("annotations", self._annotations)):
+            if ours:
+                metadata[key] = {**(metadata.get(key) or {}), **ours}
+        document = {key: value for key, value in wanted.document.items() if key != "status"}
+        return {**document, "metadata": metadata}
+
+
+_OF_THE_SERVER = frozenset(
+    {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
+)
+
+
+def _rank(wanted: KubernetesObject) -> int:
+    return rank_of(wanted.api_version.rpartition("/")[0], wanted.kind)
+
+
+def _unresolved_entry(wanted: KubernetesObject) -> InventoryEntry:
+    group, _, version = wanted.api_version.rpartition("/")
+    return InventoryEntry(group, version, wanted.kind, wanted.namespace, wanted.name)
+
+
+def _left_over(applied: Iterable[ObjectOutcome], inventory: Iterable[InventoryEntry]) -> list[InventoryEntry]:
+    named = {outcome.entry.identity for outcome in applied}
+    return [entry for entry in inventory if entry.identity not in named]
+
+
+def _inventory_after(
+    applied: Iterable[ObjectOutcome], removed: Iterable[ObjectOutcome], known: set[tuple[str, str, str, str]]
+) -> tuple[InventoryEntry, ...]:
+    """Return what is in the cluster and ours, and what may be: a write without an answer may have been done."""
+    there = [
+        outcome.entry
+        for outcome in applied
+        if outcome.error is None or outcome.entry.identity in known or _may_be_done(outcome.cause)
+    ]
+    staying = [outcome.entry for outcome in removed if _is_there(outcome)]
+    return tuple(sorted({*there, *staying}))
+
+
+def _is_there(removed: ObjectOutcome) -> bool:
+    return removed.live is not None or removed.error is not None or removed.action == "kept"
+
+
+def _may_be_done(cause: KubeError | None) -> bool:
+    return isinstance(cause, ClusterUnreachable | ServerUnavailable)
+
+
+def _explain(error: KubeError) -> str:
+    if isinstance(error, Conflict) and error.causes:
+        return "; ".join(f"{cause.field}: {cause.message}" for cause in error.causes)
+    return str(error)
+
+
+def _version(live: JsonObject) -> str:
+    return str(live["metadata"].get("resourceVersion", ""))

@@ -1,0 +1,47 @@
+"""Waiting for a CustomResourceDefinition to be served, by watching it."""
+
+import asyncio
+
+from kube_runtime.client.client import Client
+from kube_runtime.exceptions import ApiError, ClusterUnreachable
+from kube_runtime.resource import JsonObject, Resource
+
+__all__ = ["wait_established"]
+
+
+async def wait_established(
+    client: Client, resource: Resource[JsonObject], definition: JsonObject, seconds: float
+) -> JsonObject:
+    """Return the definition once its kind is served. Raises ClusterUnreachable at the deadline, ApiError if refused."""
+    metadata = definition["metadata"]
+    try:
+        async with asyncio.timeout(seconds):
+            while not _is_settled(definition):
+                changes = client.watch(
+                    resource,
+                    resource_version=metadata["resourceVersion"],
+                    field_selector=f"metadata.name={metadata['name']}",
+                )
+                async for event in changes:
+                    if event.object is not None:
+                        definition = event.object
+                        metadata = definition["metadata"]
+                        break
+    except TimeoutError:
+        raise ClusterUnreachable(f"{metadata['name']} was not established within {seconds:g} s") from None
+    _raise_refusal(definition)
+    return definition
+
+
+def _is_settled(definition: JsonObject) -> bool:
+    return _status_of(definition, "Established") == "True" or _status_of(definition, "NamesAccepted") == "False"
+
+
+def _raise_refusal(definition: JsonObject) -> None:
+    if _status_of(definition, "NamesAccepted") == "False":
+        raise ApiError(409, "NamesNotAccepted", f"the names of {definition['metadata']['name']} are taken already")
+
+
+def _status_of(definition: JsonObject, kind: str) -> str:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return next((each["status"] for each in conditions if each["type"] == kind), "Unknown")

@@ -1,0 +1,56 @@
+"""In which order kinds go into a cluster, and out of it the other way round."""
+
+__all__ = ["CRD", "rank_of"]
+
+CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
+
+_RANKS: tuple[frozenset[tuple[str, str]], ...] = (
+    frozenset({("", "Namespace"), CRD, ("scheduling.k8s.io", "PriorityClass")}),
+    frozenset(
+        {
+            ("", "ServiceAccount"),
+            ("", "Secret"),
+            ("", "ConfigMap"),
+            ("", "ResourceQuota"),
+            ("", "LimitRange"),
+            ("", "PersistentVolume"),
+            ("", "PersistentVolumeClaim"),
+            ("storage.k8s.io", "StorageClass"),
+            ("policy", "PodDisruptionBudget"),
+            ("networking.k8s.io", "NetworkPolicy"),
+            ("rbac.authorization.k8s.io", "ClusterRole"),
+            ("rbac.authorization.k8s.io", "Role"),
+        }
+    ),
+    frozenset(
+        {
+            ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+            ("rbac.authorization.k8s.io", "RoleBinding"),
+            ("", "Service"),
+        }
+    ),
+)
+_WORKLOADS = len(_RANKS)
+_CUSTOM = _WORKLOADS + 1
+_CALLERS = _WORKLOADS + 2
+_CALLING = frozenset(
+    {
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+        ("apiregistration.k8s.io", "APIService"),
+    }
+)
+
+
+def rank_of(group: str, kind: str) -> int:
+    """Return the rank of a kind.
+
+    What others stand on comes first, then what runs, then custom resources, which need somebody running to act on
+    their finalizers when they are to go, and at last what makes the API server call somebody.
+    """
+    if (group, kind) in _CALLING:
+        return _CALLERS
+    known = next((rank for rank, kinds in enumerate(_RANKS) if (group, kind) in kinds), None)
+    if known is not None:
+        return known
+    return _WORKLOADS if "." not in group or group.endswith(".k8s.io") else _CUSTOM

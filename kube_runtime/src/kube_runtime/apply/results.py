@@ -1,0 +1,57 @@
+"""What came of bringing a set of objects into a cluster."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kube_runtime.apply.objects import InventoryEntry
+from kube_runtime.exceptions import KubeError
+from kube_runtime.resource import JsonObject
+
+__all__ = ["Action", "ApplyResult", "ObjectOutcome"]
+
+Action = Literal["created", "changed", "unchanged", "failed", "pruned", "kept", "released"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectOutcome:
+    """What happened to one object.
+
+    - `created`, `changed`, `unchanged`: it is in the cluster as it was asked for; `live` is what is there
+    - `failed`: `error` says why, `cause` is the exception
+    - `pruned`: it was not asked for any more, and was deleted; while it is still there, `live` shows it
+    - `kept`: it was not asked for any more, and stays for now: another object failed, or has to go first
+    - `released`: it was not asked for any more, and is somebody else's by now: it has lost our labels
+
+    `index` is the document that the object came from, None for one that only the inventory names.
+    """
+
+    entry: InventoryEntry
+    index: int | None
+    action: Action
+    error: str | None = None
+    live: JsonObject | None = field(default=None, repr=False)
+    cause: KubeError | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """The outcomes in the order of the objects, pruned ones last; and what is in the cluster now and is ours."""
+
+    outcomes: tuple[ObjectOutcome, ...]
+    inventory: tuple[InventoryEntry, ...]
+
+    @property
+    def failed(self) -> tuple[ObjectOutcome, ...]:
+        """Return the outcomes that are failures."""
+        return tuple(outcome for outcome in self.outcomes if outcome.error is not None)
+
+    @property
+    def changed(self) -> bool:
+        """Tell whether anything in the cluster is different now."""
+        return any(outcome.action in {"created", "changed", "pruned"} for outcome in self.outcomes)
+
+    def raise_first_failure(self) -> None:
+        """Raise the exception of the first object that failed, if one did."""
+        for outcome in self.failed:
+            if outcome.cause is not None:
+                raise outcome.cause

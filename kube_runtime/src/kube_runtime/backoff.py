@@ -1,0 +1,28 @@
+"""How long to wait before trying again: longer each time, and never the same for everybody."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Backoff"]
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Doubles from `base` up to `most` seconds, with up to `jitter` of it added at random."""
+
+    base: float = 0.2
+    most: float = 30.0
+    jitter: float = 0.5
+    draw: Callable[[], float] = random.random
+    _failures: int = 0
+
+    def next(self) -> float:
+        """Return the pause after another failure."""
+        seconds = min(self.most, self.base * 2.0 ** min(self._failures, 60))
+        self._failures += 1
+        return seconds * (1.0 + self.jitter * self.draw())
+
+    def reset(self) -> None:
+        """Begin again: something went well."""
+        self._failures = 0

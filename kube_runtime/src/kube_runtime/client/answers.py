@@ -1,0 +1,108 @@
+"""Turning a refusal of the API server into the exception that is named like it.
+
+What the server says is shortened and stripped of control characters, for it ends up in logs and conditions, and the
+server may belong to somebody else.
+"""
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from kube_runtime.exceptions import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+    RequestTooLarge,
+    ServerUnavailable,
+    TooManyRequests,
+    Unauthorized,
+    UnsupportedMediaType,
+)
+
+__all__ = ["error_from_answer", "error_from_status"]
+
+LONGEST_MESSAGE = 2_000
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    409: Conflict,
+    410: Gone,
+    413: RequestTooLarge,
+    415: UnsupportedMediaType,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+class _Status(msgspec.Struct):
+    kind: str = ""
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: dict[str, Any] | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Status)
+
+
+def error_from_answer(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
+    """Return the exception for an answer of 400 and above."""
+    try:
+        status = _DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = _Status(message=body[:LONGEST_MESSAGE].decode(errors="replace"))
+    return _error(code, status, _seconds(retry_after))
+
+
+def error_from_status(document: bytes | msgspec.Raw) -> ApiError:
+    """Return the exception for a Status document that came in a watch."""
+    try:
+        status = _DECODER.decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = _Status(code=500, message="the watch ended with a status that can't be read")
+    return _error(status.code or 500, status, None)
+
+
+def _error(code: int, status: _Status, retry_after: float | None) -> ApiError:
+    kind = AlreadyExists if status.reason == "AlreadyExists" else _BY_CODE.get(code)
+    if kind is None:
+        kind = ServerUnavailable if code >= 500 else ApiError
+    message = _printable(status.message) or "no reason given"
+    error = kind(code, _printable(status.reason) or kind.__name__, message, status.details)
+    if isinstance(error, TooManyRequests | ServerUnavailable):
+        error.retry_after = retry_after if retry_after is not None else _seconds_in(status.details)
+    return error
+
+
+def _printable(text: str) -> str:
+    shortened = text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}…"
+    return "".join(letter if letter.isprintable() else " " for letter in shortened).strip()
+
+
+def _seconds(header: str | None) -> float | None:
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _seconds_in(details: dict[str, Any] | None) -> float | None:
+    seconds = (details or {}).get("retryAfterSeconds")
+    return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None

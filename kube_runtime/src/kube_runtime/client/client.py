@@ -1,0 +1,373 @@
+"""The verbs of the Kubernetes API on typed objects, for one cluster."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from kube_runtime.client.decoding import WatchEvent, decoding_for
+from kube_runtime.client.discovery import RestMapper
+from kube_runtime.client.kubeconfig import (
+    STRICT,
+    Connection,
+    KubeconfigPolicy,
+    connection_from_kubeconfig,
+    connection_in_cluster,
+    kubeconfig_of_user,
+)
+from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
+from kube_runtime.client.transport import Answer, Transport
+from kube_runtime.client.watching import watch_lines
+from kube_runtime.exceptions import ObjectUnreadable, ResponseInvalid
+from kube_runtime.resource import JsonObject, ObjectList, Resource
+
+__all__ = ["Applied", "Client"]
+
+T = TypeVar("T")
+Document = Mapping[str, Any] | msgspec.Struct
+Propagation = Literal["Background", "Foreground", "Orphan"]
+FieldValidation = Literal["Strict", "Warn", "Ignore"]
+
+_APPLY = "application/apply-patch+yaml"  # JSON is YAML, and much faster to read
+_MERGE = "application/merge-patch+json"
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """What came of a server-side apply, undecoded: the object's bytes, and whether it is new."""
+
+    body: bytes
+    created: bool
+
+
+class Client:
+    """Speaks to one cluster through one pool of connections. Use it as an async context manager, or close it.
+
+    Every call raises ApiError (by reason: NotFound, Conflict, ...), ClusterUnreachable, or ResponseInvalid.
+    """
+
+    def __init__(self, connection: Connection, options: ClientOptions = DEFAULT_OPTIONS) -> None:
+        self._transport = Transport(connection, options)
+        self.mapper = RestMapper(self._transport)
+        self.server = connection.server
+
+    @classmethod
+    async def from_kubeconfig(
+        cls,
+        source: Path | str | Mapping[str, Any],
+        *,
+        options: ClientOptions = DEFAULT_OPTIONS,
+        policy: KubeconfigPolicy = STRICT,
+        context: str | None = None,
+    ) -> Self:
+        """Make a client from a kubeconfig: its file, its text or its document.
+
+        What the policy forbids raises KubeconfigRefused; what can't work raises KubeconfigInvalid. Nothing is sent.
+        """
+        return cls(await connection_from_kubeconfig(source, policy, context), options)
+
+    @classmethod
+    async def from_environment(
+        cls, kubeconfig: Path | None = None, *, options: ClientOptions = DEFAULT_OPTIONS
+    ) -> Self:
+        """Make a client as kubectl would: from the file given, else as a Pod, else from the user's own.
+
+        It is one's own configuration, so it may ask for everything. Raises KubeconfigInvalid where there is none.
+        """
+        path = kubeconfig or kubeconfig_of_user(os.environ)
+        if path is None:
+            return cls(connection_in_cluster(os.environ), options)
+        return await cls.from_kubeconfig(path, options=options, policy=KubeconfigPolicy.permissive())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._transport.close()
+
+    async def server_version(self) -> str:
+        """Return the version of the API server, such as `v1.36.1`."""
+        answer = await self._transport.request("GET", "/version")
+        return str(_document(answer).get("gitVersion", ""))
+
+    async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
+        """Read one object."""
+        answer = await self._transport.request("GET", resource.path(namespace, name))
+        return decoding_for(resource.type).object(answer.body)
+
+    async def list(
+        self,
+        resource: Resource[T],
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        page_size: int = 500,
+    ) -> ObjectList[T]:
+        """Read all objects, or those of a namespace, in pages. A list that outlives its pages raises Gone."""
+        items: list[T] = []
+        version = ""
+        pages = self.pages(
+            resource, namespace, label_selector=label_selector, field_selector=field_selector, page_size=page_size
+        )
+        async for page in pages:
+            items.extend(page.items)
+            version = page.resource_version
+        return ObjectList(tuple(items), version)
+
+    async def pages(
+        self,
+        resource: Resource[T],
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        page_size: int = 500,
+        unreadable: Callable[[ObjectUnreadable], None] | None = None,
+    ) -> AsyncIterator[ObjectList[T]]:
+        """Yield a list page by page; `page_size` 0 asks for all at once.
+
+        With `unreadable`, an object that is not what its type promises is told there and left out.
+        """
+        decoding = decoding_for(resource.type)
+        path = resource.path(namespace)
+        query: dict[str, Any] = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        query["limit"] = page_size or None
+        while True:
+            answer = await self._transport.request("GET", _target(path, query))
+            page = decoding.list(answer.body, unreadable)
+            _complete(resource, page.items)
+            yield page
+            if not page.continue_token:
+                return
+            query["continue"] = page.continue_token
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str | None = None,
+        *,
+        resource_version: str = "",
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        initial_events: bool = False,
+    ) -> AsyncIterator[WatchEvent[T]]:
+        """Follow changes after a resource version, until the server ends the watch, as it does after a few minutes.
+
+        With `initial_events` the watch begins with every object that is there. Bookmarks are handed on. Raises Gone
+        where the version is too old, ClusterUnreachable where the stream breaks or falls silent.
+        """
+        decoding = decoding_for(resource.type)
+        lines = self.watch_lines(
+            resource,
+            namespace,
+            resource_version=resource_version,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            initial_events=initial_events,
+        )
+        async for batch in lines:
+            for line in batch:
+                event = decoding.event(line)
+                if isinstance(event, WatchEvent):
+                    yield event
+                else:
+                    yield WatchEvent(event[0], event[1], resource.version_of(event[1]))
+
+    def watch_lines(
+        self,
+        resource: Resource[Any],
+        namespace: str | None = None,
+        *,
+        resource_version: str = "",
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        initial_events: bool = False,
+    ) -> AsyncIterator[Sequence[bytes]]:
+        """Follow changes as `watch` does, giving undecoded lines, those that came together in one list."""
+        query: dict[str, Any] = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version or None,
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "timeoutSeconds": int(self._transport.options.watch_seconds),
+        }
+        if initial_events:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        return watch_lines(self._transport, _target(resource.path(namespace), query))
+
+    async def create(
+        self, resource: Resource[T], document: Document, namespace: str | None = None, *, field_manager: str
+    ) -> T:
+        """Create an object. Raises AlreadyExists where one of that name is there."""
+        query = {"fieldManager": field_manager, "fieldValidation": "Strict"}
+        target = _target(resource.path(namespace), query)
+        answer = await self._transport.request("POST", target, body=_encode(resource, document))
+        return decoding_for(resource.type).object(answer.body)
+
+    async def create_subresource(
+        self, resource: Resource[Any], name: str, namespace: str | None, subresource: str, document: Mapping[str, Any]
+    ) -> JsonObject:
+        """Create what a subresource makes, such as a token for a ServiceAccount or an eviction."""
+        target = resource.path(namespace, name, subresource)
+        return _document(await self._transport.request("POST", target, body=msgspec.json.encode(document)))
+
+    async def replace(
+        self,
+        resource: Resource[T],
+        name: str,
+        document: Document,
+        namespace: str | None = None,
+        *,
+        field_manager: str,
+        subresource: str | None = None,
+    ) -> T:
+        """Write a whole object over the revision whose resource version it carries. Raises Conflict for another."""
+        target = _target(resource.path(namespace, name, subresource), {"fieldManager": field_manager})
+        answer = await self._transport.request("PUT", target, body=_encode(resource, document))
+        return decoding_for(resource.type).object(answer.body)
+
+    async def apply(
+        self,
+        resource: Resource[T],
+        name: str,
+        document: Document,
+        namespace: str | None = None,
+        *,
+        field_manager: str,
+        force: bool = True,
+        dry_run: bool = False,
+        subresource: str | None = None,
+        field_validation: FieldValidation = "Strict",
+    ) -> T:
+        """Apply the fields in the document, on the server's side: what this field manager no longer names, goes.
+
+        Without `force`, a field that somebody else owns raises Conflict.
+        """
+        applied = await self.apply_undecoded(
+            resource,
+            name,
+            document,
+            namespace,
+            field_manager=field_manager,
+            force=force,
+            dry_run=dry_run,
+            subresource=subresource,
+            field_validation=field_validation,
+        )
+        return decoding_for(resource.type).object(applied.body)
+
+    async def apply_undecoded(
+        self,
+        resource: Resource[Any],
+        name: str,
+        document: Document,
+        namespace: str | None = None,
+        *,
+        field_manager: str,
+        force: bool = True,
+        dry_run: bool = False,
+        subresource: str | None = None,
+        field_validation: FieldValidation = "Strict",
+    ) -> Applied:
+        """Apply as `apply` does, and give the answer as bytes with the word whether the object is new."""
+        query = {
+            "fieldManager": field_manager,
+            "fieldValidation": field_validation,
+            "force": "true" if force else "false",
+            "dryRun": "All" if dry_run else None,
+        }
+        target = _target(resource.path(namespace, name, subresource), query)
+        body = _encode(resource, document)
+        answer = await self._transport.request("PATCH", target, body=body, content_type=_APPLY)
+        return Applied(answer.body, answer.code == 201)
+
+    async def merge_patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+    ) -> T:
+        """Change the fields in the patch; null removes one. A resource version in its metadata is a precondition."""
+        target = _target(resource.path(namespace, name, subresource), {"fieldManager": field_manager})
+        body = msgspec.json.encode(patch)
+        answer = await self._transport.request("PATCH", target, body=body, content_type=_MERGE)
+        return decoding_for(resource.type).object(answer.body)
+
+    async def delete(
+        self,
+        resource: Resource[Any],
+        name: str,
+        namespace: str | None = None,
+        *,
+        propagation: Propagation = "Background",
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> None:
+        """Delete an object; one with finalizers stays until they are gone. Preconditions that fail raise Conflict."""
+        await self.delete_and_see(
+            resource, name, namespace, propagation=propagation, uid=uid, resource_version=resource_version
+        )
+
+    async def delete_and_see(
+        self,
+        resource: Resource[Any],
+        name: str,
+        namespace: str | None = None,
+        *,
+        propagation: Propagation = "Background",
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> JsonObject | None:
+        """Delete as `delete` does; return the object if it stays for a while, None if it is gone."""
+        given = {"uid": uid, "resourceVersion": resource_version}
+        preconditions = {key: value for key, value in given.items() if value}
+        options: JsonObject = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if preconditions:
+            options["preconditions"] = preconditions
+        target = resource.path(namespace, name)
+        left = _document(await self._transport.request("DELETE", target, body=msgspec.json.encode(options)))
+        staying = left.get("kind") != "Status" and bool((left.get("metadata") or {}).get("deletionTimestamp"))
+        return left if staying else None
+
+
+def _target(path: str, query: Mapping[str, Any]) -> str:
+    given = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in query.items() if value is not None)
+    return f"{path}?{given}" if given else path
+
+
+def _encode(resource: Resource[Any], document: Document) -> bytes:
+    """Return the document as JSON; apiVersion and kind are the resource's where it does not say."""
+    built: Any = document if isinstance(document, Mapping) else msgspec.to_builtins(document)
+    if "apiVersion" in built and "kind" in built:
+        return msgspec.json.encode(built)
+    return msgspec.json.encode({"apiVersion": resource.api_version, "kind": resource.kind, **built})
+
+
+def _document(answer: Answer) -> JsonObject:
+    try:
+        return msgspec.json.decode(answer.body, type=JsonObject)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ResponseInvalid(f"the answer is no JSON object: {error}") from None
+
+
+def _complete(resource: Resource[Any], items: tuple[Any, ...]) -> None:
+    """Give dicts their kind, which the API server leaves out in the list of a built-in kind."""
+    if resource.type is dict:
+        for item in items:
+            item.setdefault("apiVersion", resource.api_version)
+            item.setdefault("kind", resource.kind)

@@ -1,0 +1,99 @@
+"""Who a client is towards its API server, as the headers that say so.
+
+What stands in a kubeconfig and never changes, or changes in a file, is done here; what has to be asked for (plugins
+that are run, OpenID Connect, Google) is left to kubernetes-asyncio, see `plugins`.
+"""
+
+import asyncio
+import base64
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from kube_runtime.exceptions import KubeconfigInvalid
+
+__all__ = ["Anonymous", "Credentials", "StaticToken", "TokenFile", "UserAndPassword"]
+
+
+class Credentials(Protocol):
+    """Gives the headers that authenticate a request."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the headers for the next request."""
+
+    def refused(self) -> bool:
+        """Take note that the server did not accept the headers. Returns whether asking again may give others."""
+
+
+class Anonymous:
+    """No headers: the client certificate says it all, or nobody asks."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return nothing."""
+        return {}
+
+    def refused(self) -> bool:
+        """Nothing else can be tried."""
+        return False
+
+
+class StaticToken:
+    """A bearer token that does not change."""
+
+    def __init__(self, token: str) -> None:
+        self._headers = {"Authorization": f"Bearer {_header_safe(token)}"}
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the token."""
+        return self._headers
+
+    def refused(self) -> bool:
+        """Nothing else can be tried."""
+        return False
+
+
+class UserAndPassword(StaticToken):
+    """HTTP basic authentication."""
+
+    def __init__(self, user: str, password: str) -> None:
+        encoded = base64.b64encode(f"{user}:{password}".encode()).decode()
+        self._headers = {"Authorization": f"Basic {encoded}"}
+
+
+class TokenFile:
+    """A bearer token in a file that somebody renews, as the kubelet does for a Pod's ServiceAccount."""
+
+    def __init__(
+        self, path: Path, *, reread_seconds: float = 60.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._reread_seconds = reread_seconds
+        self._clock = clock
+        self._known: Mapping[str, str] = {}
+        self._until = float("-inf")
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the token, read again when the last reading is old. Raises KubeconfigInvalid without a file."""
+        if self._clock() >= self._until:
+            self._known = await asyncio.to_thread(self._read)
+            self._until = self._clock() + self._reread_seconds
+        return self._known
+
+    def refused(self) -> bool:
+        """The file may hold another token by now."""
+        self._until = float("-inf")
+        return True
+
+    def _read(self) -> Mapping[str, str]:
+        try:
+            token = self._path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise KubeconfigInvalid(f"the token file {self._path} can't be read: {error.__class__.__name__}") from None
+        return {"Authorization": f"Bearer {_header_safe(token)}"}
+
+
+def _header_safe(token: str) -> str:
+    if not token or not token.isascii() or not token.isprintable():
+        raise KubeconfigInvalid("the token is empty, or holds what no header can carry")
+    return token

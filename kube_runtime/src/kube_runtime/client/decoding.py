@@ -1,0 +1,185 @@
+"""From the bytes of the API server to typed objects, each byte looked at once.
+
+Decoders are made once a type. Fields of the type `msgspec.Raw` are left undecoded; they are copied out of the answer
+that they came in, for a view would keep megabytes alive as long as the last object of a page.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from kube_runtime.client.answers import error_from_status
+from kube_runtime.client.detaching import detacher_for
+from kube_runtime.exceptions import ObjectUnreadable, ResponseInvalid
+from kube_runtime.resource import ObjectList
+
+__all__ = ["ChangeType", "Decoding", "EventType", "UnreadableDeletion", "WatchEvent", "decoding_for"]
+
+T = TypeVar("T")
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
+EventType = Literal[ChangeType, "BOOKMARK"]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """What a watch says. A bookmark has no object, only a resource version up to which everything was told.
+
+    `initial_end` marks the bookmark that ends the objects a watch was asked to begin with.
+    """
+
+    type: EventType
+    object: T | None
+    resource_version: str
+    initial_end: bool = False
+
+
+class UnreadableDeletion(ObjectUnreadable):
+    """An object that can't be read is gone."""
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct, Generic[T]):
+    metadata: _ListMetadata
+    items: tuple[T, ...] | None = None
+
+
+class _Event(msgspec.Struct, Generic[T]):
+    type: ChangeType
+    object: T
+
+
+class _MarkMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Mark(msgspec.Struct):
+    metadata: _MarkMetadata
+
+
+class _IdentityMetadata(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Identity(msgspec.Struct):
+    metadata: _IdentityMetadata
+
+
+class _OtherEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_IDENTITY = msgspec.json.Decoder(_Identity)
+_MARK = msgspec.json.Decoder(_Mark)
+_OTHER = msgspec.json.Decoder(_OtherEvent)
+
+
+class Decoding(Generic[T]):
+    """Decodes answers that hold objects of one type. Raises ResponseInvalid for what is none."""
+
+    def __init__(self, kind: type[T]) -> None:
+        shape: Any = dict[str, Any] if kind is dict else kind
+        self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(shape)
+        self._list: msgspec.json.Decoder[_List[T]] = msgspec.json.Decoder(_List[shape])
+        self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(_Event[shape])
+        self._raw_list = msgspec.json.Decoder(_List[msgspec.Raw])
+        self._detach: Callable[[T], None] | None = detacher_for(shape)
+
+    def object(self, body: bytes) -> T:
+        """Decode one object."""
+        try:
+            decoded = self._object.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise _unreadable(body, error) from None
+        if self._detach is not None:
+            self._detach(decoded)
+        return decoded
+
+    def list(self, body: bytes, unreadable: Callable[[ObjectUnreadable], None] | None = None) -> ObjectList[T]:
+        """Decode a page of a list. With `unreadable`, an object that can't be read is told there and left out."""
+        try:
+            page = self._list.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if unreadable is None:
+                raise ResponseInvalid(f"the list is not what its kind promises: {error}") from None
+            page = self._readable_part(body, unreadable)
+        items = page.items or ()
+        if self._detach is not None:
+            for item in items:
+                self._detach(item)
+        return ObjectList(items, page.metadata.resource_version, page.metadata.continue_)
+
+    def event(self, line: bytes) -> tuple[ChangeType, T] | WatchEvent[T]:
+        """Decode one line of a watch: the type and object, or a bookmark.
+
+        Raises the ApiError that a line may be, ObjectUnreadable for a change of an object that can't be read (its
+        subclass UnreadableDeletion where it is gone), and ResponseInvalid for anything else.
+        """
+        if line.startswith((b'{"type":"BOOKMARK"', b'{"type":"ERROR"')):
+            return self._other(line)
+        try:
+            event = self._event.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return self._other(line, error)
+        if self._detach is not None:
+            self._detach(event.object)
+        return event.type, event.object
+
+    def _other(self, line: bytes, why: Exception | None = None) -> WatchEvent[T]:
+        try:
+            event = _OTHER.decode(line)
+            if event.type == "BOOKMARK":
+                return _bookmark(_MARK.decode(event.object))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ResponseInvalid(f"a line of the watch is no watch event: {error}") from None
+        if event.type == "ERROR":
+            raise error_from_status(event.object)
+        if event.type == "DELETED":
+            raise UnreadableDeletion(*_unreadable(event.object, why).identity, str(why))
+        raise _unreadable(event.object, why)
+
+    def _readable_part(self, body: bytes, unreadable: Callable[[ObjectUnreadable], None]) -> _List[T]:
+        try:
+            page = self._raw_list.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ResponseInvalid(f"the answer is no list: {error}") from None
+        readable: list[T] = []
+        for raw in page.items or ():
+            try:
+                readable.append(self._object.decode(raw))
+            except msgspec.DecodeError as error:
+                unreadable(_unreadable(raw, error))
+        return _List(page.metadata, tuple(readable))
+
+
+def _unreadable(document: bytes | msgspec.Raw, why: Exception | None) -> ObjectUnreadable:
+    try:
+        metadata = _IDENTITY.decode(document).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ResponseInvalid(f"the answer is no Kubernetes object: {why}") from None
+    return ObjectUnreadable(metadata.namespace, metadata.name, metadata.resource_version, str(why))
+
+
+def _bookmark(mark: _Mark) -> WatchEvent[Any]:
+    ended = (mark.metadata.annotations or {}).get("k8s.io/initial-events-end") == "true"
+    return WatchEvent("BOOKMARK", None, mark.metadata.resource_version, ended)
+
+
+_MADE: dict[type[Any], Decoding[Any]] = {}
+
+
+def decoding_for(kind: type[T]) -> Decoding[T]:
+    """Return the decoders of a type, made at the first call."""
+    known = _MADE.get(kind)
+    if known is None:
+        known = _MADE[kind] = Decoding(kind)
+    return known

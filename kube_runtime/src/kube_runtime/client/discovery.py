@@ -1,0 +1,106 @@
+"""From apiVersion and kind to the resource that serves it, asked of the API server once a group and version.
+
+A kind that is not known is asked for again, since its CustomResourceDefinition may be new; but not at every call.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kube_runtime.client.transport import Transport
+from kube_runtime.exceptions import KindUnknown, NotFound, ResponseInvalid
+from kube_runtime.resource import JsonObject, Resource
+
+__all__ = ["RestMapper"]
+
+_PLURAL = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")
+_GROUP_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class _Served(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool = False
+
+
+class _ResourceList(msgspec.Struct):
+    resources: list[_Served] = []
+
+
+_DECODER = msgspec.json.Decoder(_ResourceList)
+
+
+class RestMapper:
+    """Knows which resource serves a kind.
+
+    `again_after_seconds`: how long the answer that a kind is not served is taken for granted.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        again_after_seconds: float = 0.5,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._transport = transport
+        self._again_after_seconds = again_after_seconds
+        self._clock = clock
+        self._known: dict[str, dict[str, Resource[JsonObject]]] = {}
+        self._asked_at: dict[str, float] = {}
+        self._asking: dict[str, asyncio.Lock] = {}
+
+    async def resource(self, api_version: str, kind: str) -> Resource[JsonObject]:
+        """Return the resource of a kind. Raises KindUnknown where the server has none, also after asking again."""
+        found = self._known.get(api_version, {}).get(kind)
+        if found is not None:
+            return found
+        if not _GROUP_VERSION.fullmatch(api_version):
+            raise KindUnknown(api_version, kind)
+        called_at = self._clock()
+        async with self._asking.setdefault(api_version, asyncio.Lock()):
+            asked_at = self._asked_at.get(api_version, float("-inf"))
+            if asked_at < called_at - self._again_after_seconds:
+                self._known.setdefault(api_version, {}).update(await self._ask(api_version))
+                self._asked_at[api_version] = self._clock()
+        found = self._known.get(api_version, {}).get(kind)
+        if found is None:
+            raise KindUnknown(api_version, kind)
+        return found
+
+    def learn(self, definition: JsonObject) -> None:
+        """Take over what a CustomResourceDefinition says, so that its kind need not be asked for."""
+        spec: Any = definition["spec"]
+        names = spec["names"]
+        for version in spec["versions"]:
+            if version.get("served"):
+                resource = Resource.dynamic(
+                    spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced"
+                )
+                self._known.setdefault(resource.api_version, {})[resource.kind] = resource
+
+    def forget(self) -> None:
+        """Ask for every kind again when it is next needed."""
+        self._known.clear()
+        self._asked_at.clear()
+
+    async def _ask(self, api_version: str) -> dict[str, Resource[JsonObject]]:
+        group, _, version = api_version.rpartition("/")
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        try:
+            answer = await self._transport.request("GET", path)
+        except NotFound:
+            return {}
+        try:
+            served = _DECODER.decode(answer.body).resources
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ResponseInvalid(f"the discovery of {api_version} can't be read: {error}") from None
+        return {
+            each.kind: Resource.dynamic(group, version, each.kind, each.name, each.namespaced)
+            for each in served
+            if _PLURAL.fullmatch(each.name)
+        }

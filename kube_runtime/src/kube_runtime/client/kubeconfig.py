@@ -1,0 +1,235 @@
+"""Reading a kubeconfig, and refusing what it must not make this process do.
+
+A kubeconfig is a small program: it can have a command run, files read and sent to a server, and TLS switched off. One
+that comes from somebody else is therefore held to a policy before anything in it is acted upon.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from kube_runtime.client.credentials import Anonymous, Credentials, StaticToken, TokenFile, UserAndPassword
+from kube_runtime.client.plugins import PluginCredentials
+from kube_runtime.client.tls import TlsSettings
+from kube_runtime.exceptions import KubeconfigInvalid, KubeconfigRefused, ManifestInvalid
+from kube_runtime.yaml_text import load_yaml
+
+__all__ = [
+    "STRICT",
+    "Connection",
+    "KubeconfigPolicy",
+    "connection_from_kubeconfig",
+    "connection_in_cluster",
+    "kubeconfig_of_user",
+]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_FILE_KEYS = ("client-certificate", "client-key", "tokenFile")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeconfigPolicy:
+    """What a kubeconfig may ask for. `strict` is for one that somebody else wrote, `permissive` for one's own.
+
+    - `allow_plugins`: run a command, or speak to an identity provider
+    - `allow_files`: read certificates, keys or a token from paths
+    - `allow_insecure`: skip the verification of the server's certificate, or speak plain HTTP
+    - `allow_proxy`: send everything by a proxy of the kubeconfig's choice
+    - `allow_impersonation`: act as another user than the one who authenticates
+    """
+
+    allow_plugins: bool = False
+    allow_files: bool = False
+    allow_insecure: bool = False
+    allow_proxy: bool = False
+    allow_impersonation: bool = False
+
+    @classmethod
+    def strict(cls) -> "KubeconfigPolicy":
+        """Allow inline credentials over verified TLS, and nothing else."""
+        return cls()
+
+    @classmethod
+    def permissive(cls) -> "KubeconfigPolicy":
+        """Allow everything that a kubeconfig can ask for."""
+        return cls(
+            allow_plugins=True, allow_files=True, allow_insecure=True, allow_proxy=True, allow_impersonation=True
+        )
+
+
+STRICT = KubeconfigPolicy.strict()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """Where an API server is and how to speak to it."""
+
+    server: str
+    tls: TlsSettings | None
+    credentials: Credentials = field(repr=False)
+    server_name: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    impersonation: Mapping[str, str] = field(default_factory=dict)
+
+
+async def connection_from_kubeconfig(
+    source: Path | str | Mapping[str, Any], policy: KubeconfigPolicy, context: str | None = None
+) -> Connection:
+    """Return the connection that a kubeconfig describes: a file, its text, or the document.
+
+    Raises KubeconfigInvalid and KubeconfigRefused; neither quotes a secret.
+    """
+    base = source.parent if isinstance(source, Path) else Path()
+    document = _document(source)
+    chosen = _named(document, "contexts", "context", context or document.get("current-context"))
+    cluster = _named(document, "clusters", "cluster", chosen.get("cluster"))
+    user = _named(document, "users", "user", chosen.get("user")) if chosen.get("user") else {}
+    _enforce(policy, cluster, user)
+    server = _server_of(cluster)
+    tls, credentials = _tls_of(cluster, user, base), _credentials_of(user, base)
+    if isinstance(credentials, PluginCredentials) and tls.certificate is None:
+        asked = await credentials.certificates()
+        tls = TlsSettings(tls.authority, asked.certificate, asked.key, tls.verify)
+    return Connection(
+        server=server,
+        tls=tls if server.startswith("https:") else None,
+        credentials=credentials,
+        server_name=_text(cluster, "tls-server-name"),
+        proxy=_text(cluster, "proxy-url"),
+        impersonation=_impersonation_of(user),
+    )
+
+
+def kubeconfig_of_user(environment: Mapping[str, str]) -> Path | None:
+    """Return the kubeconfig that kubectl would take: $KUBECONFIG, or in no cluster the one in the home directory."""
+    if named := environment.get("KUBECONFIG"):
+        return Path(named).expanduser()
+    home = Path("~/.kube/config").expanduser()
+    return home if home.exists() and "KUBERNETES_SERVICE_HOST" not in environment else None
+
+
+def connection_in_cluster(environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:
+    """Return the connection of a Pod to its own cluster. Raises KubeconfigInvalid outside of one."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        raise KubeconfigInvalid("this process is in no cluster: KUBERNETES_SERVICE_HOST and _PORT are not set")
+    address = f"[{host}]" if ":" in host else host
+    return Connection(
+        server=f"https://{address}:{port}",
+        tls=TlsSettings(authority=_read(account / "ca.crt")),
+        credentials=TokenFile(account / "token"),
+    )
+
+
+def _document(source: Path | str | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(source, Mapping):
+        return source
+    text = _read(source).decode(errors="replace") if isinstance(source, Path) else source
+    try:
+        document = load_yaml(text)
+    except (ManifestInvalid, yaml.YAMLError) as error:
+        raise KubeconfigInvalid(f"the kubeconfig is not readable as YAML: {error.__class__.__name__}") from None
+    if not isinstance(document, Mapping):
+        raise KubeconfigInvalid("the kubeconfig is no YAML mapping")
+    return document
+
+
+def _named(document: Mapping[str, Any], plural: str, singular: str, name: object) -> Mapping[str, Any]:
+    entries = document.get(plural)
+    found = [
+        entry.get(singular)
+        for entry in (entries if isinstance(entries, list) else [])
+        if isinstance(entry, Mapping) and entry.get("name") == name
+    ]
+    if not name or len(found) != 1:
+        raise KubeconfigInvalid(f"the kubeconfig names a {singular} that its {plural} don't hold exactly once")
+    if found[0] is None:
+        return {}
+    if not isinstance(found[0], Mapping):
+        raise KubeconfigInvalid(f"the {singular} in the kubeconfig is no mapping")
+    return found[0]
+
+
+def _enforce(policy: KubeconfigPolicy, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
+    server = str(cluster.get("server", ""))
+    insecure = bool(cluster.get("insecure-skip-tls-verify")) or not server.lower().startswith("https:")
+    refusals = {
+        "it runs an exec plugin": "exec" in user and not policy.allow_plugins,
+        "it uses an auth provider plugin": "auth-provider" in user and not policy.allow_plugins,
+        "it refers to files": _refers_to_files(cluster, user) and not policy.allow_files,
+        "it switches TLS verification off": insecure and not policy.allow_insecure,
+        "it goes by a proxy": bool(cluster.get("proxy-url")) and not policy.allow_proxy,
+        "it impersonates another user": bool(_impersonation_of(user)) and not policy.allow_impersonation,
+    }
+    reasons = [reason for reason, refused in refusals.items() if refused]
+    if reasons:
+        raise KubeconfigRefused(f"the kubeconfig is refused: {', '.join(reasons)}")
+
+
+def _refers_to_files(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> bool:
+    return bool(cluster.get("certificate-authority")) or any(user.get(key) for key in _FILE_KEYS)
+
+
+def _server_of(cluster: Mapping[str, Any]) -> str:
+    server = _text(cluster, "server") or ""
+    parts = urlsplit(server)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise KubeconfigInvalid("the server in the kubeconfig is no plain http or https address")
+    return server.rstrip("/")
+
+
+def _tls_of(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path) -> TlsSettings:
+    certificate = _pem(user, "client-certificate", base)
+    key = _pem(user, "client-key", base)
+    if (certificate is None) != (key is None):
+        raise KubeconfigInvalid("a client certificate needs a client key, and the other way round")
+    verify = not cluster.get("insecure-skip-tls-verify")
+    return TlsSettings(_pem(cluster, "certificate-authority", base), certificate, key, verify)
+
+
+def _credentials_of(user: Mapping[str, Any], base: Path) -> Credentials:
+    if "exec" in user or "auth-provider" in user:
+        return PluginCredentials(user)
+    if token := _text(user, "token"):
+        return StaticToken(token)
+    if token_file := _text(user, "tokenFile"):
+        return TokenFile(base / token_file)
+    name, password = _text(user, "username"), _text(user, "password")
+    return UserAndPassword(name, password) if name and password else Anonymous()
+
+
+def _impersonation_of(user: Mapping[str, Any]) -> Mapping[str, str]:
+    if any(key.startswith("as-") for key in user):
+        raise KubeconfigInvalid("impersonation of groups, a uid or extra fields is not supported")
+    name = _text(user, "as")
+    return {"Impersonate-User": name} if name else {}
+
+
+def _pem(section: Mapping[str, Any], key: str, base: Path) -> bytes | None:
+    if inline := _text(section, f"{key}-data"):
+        try:
+            return base64.b64decode(inline, validate=True)
+        except binascii.Error:
+            raise KubeconfigInvalid(f"{key}-data in the kubeconfig is not base64") from None
+    path = _text(section, key)
+    return _read(base / path) if path else None
+
+
+def _text(section: Mapping[str, Any], key: str) -> str | None:
+    value = section.get(key)
+    if value is not None and not isinstance(value, str):
+        raise KubeconfigInvalid(f"{key} in the kubeconfig is no text")
+    return value or None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise KubeconfigInvalid(f"{path} can't be read: {error.__class__.__name__}") from None

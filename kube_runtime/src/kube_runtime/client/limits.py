@@ -1,0 +1,66 @@
+"""Keeping a client from flooding its API server: a token bucket and a number of requests under way.
+
+Both let a request pass without touching the event loop while there is room, which is nearly always.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+__all__ = ["RequestLimits", "TokenBucket"]
+
+
+class TokenBucket:
+    """Allows `rate` things a second on average and `burst` at once. A rate of 0 allows everything."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        if rate < 0 or burst < 1:
+            raise ValueError("a rate can't be negative, and a burst is at least 1")
+        self._rate = rate
+        self._burst = float(burst)
+        self._clock = clock
+        self._tokens = float(burst)
+        self._at = clock()
+
+    def reserve(self) -> float:
+        """Take a token, and return how many seconds from now it may be used: 0 at once."""
+        if not self._rate:
+            return 0.0
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
+        self._at = now
+        self._tokens -= 1.0
+        return 0.0 if self._tokens >= 0 else -self._tokens / self._rate
+
+
+class RequestLimits:
+    """An async context manager around each request: waits for its turn, then holds a place.
+
+    `pause(seconds)` holds every further request back: what a server asks for when it is overloaded concerns all
+    requests to it, not only the one that it answered.
+    """
+
+    def __init__(self, rate: float, burst: int, max_in_flight: int) -> None:
+        self._bucket = TokenBucket(rate, burst)
+        self._places = asyncio.Semaphore(max_in_flight)
+        self._paused_until = 0.0
+
+    def pause(self, seconds: float) -> None:
+        """Hold new requests back for so long."""
+        self._paused_until = max(self._paused_until, time.monotonic() + seconds)
+
+    async def turn(self) -> None:
+        """Wait until the rate allows another request."""
+        seconds = max(self._bucket.reserve(), self._paused_until - time.monotonic())
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+
+    async def __aenter__(self) -> None:
+        await self.turn()
+        await self._places.acquire()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._places.release()

@@ -1,0 +1,43 @@
+"""How a client behaves towards its cluster: limits of time, rate and size."""
+
+from dataclasses import dataclass
+
+from kube_runtime.metrics import RuntimeMetrics
+
+__all__ = ["DEFAULT_OPTIONS", "ClientOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """Limits of one client. The defaults suit a cluster that is trusted and near.
+
+    - `timeout_seconds`: for a whole request with its answer; `connect_timeout_seconds` for the connection alone
+    - `qps`, `burst`: requests a second, and how many may go at once before the rate applies; `qps=0` is no limit
+    - `max_in_flight`: requests under way at the same time; watches don't count
+    - `attempts`: how often a request is sent that the server answers with "try again later"
+    - `max_retry_after_seconds`: the longest wait before another attempt; a longer one is left to the caller
+    - `max_response_bytes`, `max_event_bytes`: what an answer and one line of a watch may measure
+    - `watch_seconds`: how long the server is asked to keep a watch open
+    - `watch_silence_seconds`: after how long without a line a watch is held to be broken (bookmarks come each minute)
+    - `keep_alive_seconds`: how long an idle connection is kept warm
+    - `compression`: ask for compressed answers, which pays on a slow line and costs CPU on a fast one
+    """
+
+    timeout_seconds: float = 30.0
+    connect_timeout_seconds: float = 10.0
+    qps: float = 200.0
+    burst: int = 400
+    max_in_flight: int = 100
+    attempts: int = 4
+    max_retry_after_seconds: float = 10.0
+    max_response_bytes: int = 256 * 1024 * 1024
+    max_event_bytes: int = 32 * 1024 * 1024
+    watch_seconds: float = 290.0
+    watch_silence_seconds: float = 100.0
+    keep_alive_seconds: float = 80.0
+    compression: bool = False
+    user_agent: str = "kube-runtime"
+    metrics: RuntimeMetrics | None = None
+
+
+DEFAULT_OPTIONS = ClientOptions()

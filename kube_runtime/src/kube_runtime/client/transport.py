@@ -1,0 +1,214 @@
+"""One pooled HTTP session to one API server: bytes in, bytes out.
+
+Every request has its time, its place in the rate, and a bound on what the answer may measure. Redirects are not
+followed, since they would carry the credentials to wherever the server says. A request that the server asks to repeat
+is repeated a few times, after the pause it asks for; anything else is the caller's to retry, by its queue.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
+
+from kube_runtime.client.answers import error_from_answer
+from kube_runtime.client.kubeconfig import Connection
+from kube_runtime.client.limits import RequestLimits
+from kube_runtime.client.options import ClientOptions
+from kube_runtime.client.tls import tls_context
+from kube_runtime.exceptions import (
+    ApiError,
+    ClusterUnreachable,
+    ResponseInvalid,
+    ServerUnavailable,
+    TooManyRequests,
+    Unauthorized,
+    WatchSilent,
+)
+
+__all__ = ["Answer", "Transport"]
+
+_DEFAULT_RETRY_SECONDS = 1.0
+_READ_BUFFER = 256 * 1024
+_UNREACHABLE = (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server said to a request that it took."""
+
+    code: int
+    body: bytes
+
+
+class Transport:
+    """Sends requests to one API server. Make it on a running event loop and close it."""
+
+    def __init__(self, connection: Connection, options: ClientOptions) -> None:
+        self.options = options
+        self._connection = connection
+        self._server = connection.server
+        self._host = URL(connection.server).authority
+        self._limits = RequestLimits(options.qps, options.burst, options.max_in_flight)
+        self._fixed = {"Accept": "application/json", "User-Agent": options.user_agent, **connection.impersonation}
+        self._fixed["Accept-Encoding"] = "gzip" if options.compression else "identity"
+        self._timeout = aiohttp.ClientTimeout(
+            total=options.timeout_seconds, sock_connect=options.connect_timeout_seconds
+        )
+        self._stream_timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=options.connect_timeout_seconds, sock_read=options.watch_silence_seconds
+        )
+        self._session = aiohttp.ClientSession(
+            connector=_connector(connection, options),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            read_bufsize=_READ_BUFFER,
+        )
+        self._extra: dict[str, Any] = {"server_hostname": connection.server_name} if connection.server_name else {}
+        if connection.proxy:
+            self._extra["proxy"] = connection.proxy
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        target: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> Answer:
+        """Send a request and return its answer.
+
+        `target` is path and query, already quoted. Raises ApiError, ClusterUnreachable and ResponseInvalid.
+        """
+        timeout = self._timeout
+        if timeout_seconds is not None:
+            timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=self._timeout.sock_connect)
+        refused_before = False
+        for attempt in range(1, self.options.attempts + 1):
+            try:
+                return await self._attempt(method, target, body, content_type, timeout)
+            except Unauthorized:
+                if refused_before or attempt == self.options.attempts or not self._connection.credentials.refused():
+                    raise
+                refused_before = True
+            except (TooManyRequests, ServerUnavailable) as error:
+                self._pause_or_raise(error, attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    @asynccontextmanager
+    async def stream(self, target: str) -> AsyncIterator[aiohttp.StreamReader]:
+        """Open a watch and give its bytes as they come. Raises as `request` does, while open too."""
+        await self._limits.turn()
+        headers = {**self._fixed, **await self._connection.credentials.headers()}
+        try:
+            async with self._session.get(
+                self._url(target),
+                headers=headers,
+                timeout=self._stream_timeout,
+                allow_redirects=False,
+                **self._extra,
+            ) as response:
+                self._count(str(response.status), "GET")
+                if response.status != 200:
+                    raise self._refusal(response, await self._body(response))
+                yield response.content
+        except aiohttp.SocketTimeoutError as error:
+            self._count("<error>", "GET")
+            raise WatchSilent(f"nothing was heard from {self._host} for too long") from error
+        except _UNREACHABLE as error:
+            self._count("<error>", "GET")
+            raise _unreachable(self._host, error) from error
+
+    def _pause_or_raise(self, error: TooManyRequests | ServerUnavailable, attempt: int) -> None:
+        if isinstance(error, ServerUnavailable) and error.retry_after is None:
+            raise error
+        seconds = _DEFAULT_RETRY_SECONDS if error.retry_after is None else error.retry_after
+        if attempt >= self.options.attempts or seconds > self.options.max_retry_after_seconds:
+            raise error
+        self._limits.pause(seconds)
+
+    async def _attempt(
+        self, method: str, target: str, body: bytes | None, content_type: str, limit: aiohttp.ClientTimeout
+    ) -> Answer:
+        async with self._limits:
+            headers = {**self._fixed, **await self._connection.credentials.headers()}
+            if body is not None:
+                headers["Content-Type"] = content_type
+            try:
+                async with self._session.request(
+                    method,
+                    self._url(target),
+                    data=body,
+                    headers=headers,
+                    timeout=limit,
+                    allow_redirects=False,
+                    **self._extra,
+                ) as response:
+                    content = await self._body(response)
+            except _UNREACHABLE as error:
+                self._count("<error>", method)
+                raise _unreachable(self._host, error) from error
+        self._count(str(response.status), method)
+        if response.status >= 300:
+            raise self._refusal(response, content)
+        return Answer(response.status, content)
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        most = self.options.max_response_bytes
+        parts: list[bytes] = []
+        size = 0
+        while chunk := await response.content.readany():
+            size += len(chunk)
+            if size > most:
+                raise ResponseInvalid(f"the answer is longer than {most} bytes")
+            parts.append(chunk)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> ApiError | ResponseInvalid:
+        if response.status < 400:
+            return ResponseInvalid(f"the server answered {response.status}, which the Kubernetes API never does")
+        return error_from_answer(response.status, body, response.headers.get("Retry-After"))
+
+    def _url(self, target: str) -> URL:
+        return URL(self._server + target, encoded=True)
+
+    def _count(self, code: str, method: str) -> None:
+        if self.options.metrics is not None:
+            self.options.metrics.request(code, method, self._host)
+
+
+def _connector(connection: Connection, options: ClientOptions) -> aiohttp.TCPConnector:
+    return aiohttp.TCPConnector(
+        limit=0,
+        ssl=True if connection.tls is None else tls_context(connection.tls),
+        keepalive_timeout=options.keep_alive_seconds,
+        ttl_dns_cache=30,
+        socket_factory=_socket,
+    )
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    """Return a socket that sends at once, and notices after a minute that its peer is gone."""
+    family, kind, protocol = address[:3]
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made
+
+
+def _unreachable(host: str, error: BaseException) -> ClusterUnreachable:
+    said = "the time was up" if isinstance(error, TimeoutError | asyncio.TimeoutError) else str(error)
+    return ClusterUnreachable(f"{host} gave no answer: {said or type(error).__name__}")

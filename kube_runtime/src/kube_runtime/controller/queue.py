@@ -1,0 +1,219 @@
+"""The work queue: which keys need a reconcile, and in what order.
+
+What holds at every moment:
+
+- a key waits at most once, however often it is added;
+- a key is never given to two workers at once: one added while it is worked on comes again when that is done;
+- a key that was added is given out after the add, or is still waiting (until the queue is shut down);
+- more urgent keys go first, yet one in sixteen goes to the least urgent, so that nothing waits for ever.
+
+Everything happens on one event loop, so there are no locks. Nothing is stored: a restart lists everything again.
+"""
+
+import asyncio
+import heapq
+import time
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from enum import IntEnum
+from itertools import count
+from typing import Generic, TypeVar
+
+from kube_runtime.controller.retries import DEFAULT_POLICY, Retries, RetryPolicy
+from kube_runtime.metrics import QueueMetrics
+
+__all__ = ["Priority", "QueueShutDown", "WorkQueue"]
+
+K = TypeVar("K", bound=Hashable)
+FAIR_SHARE = 16
+
+
+class Priority(IntEnum):
+    """How urgent a key is: somebody waits for an event; a change was seen; it is only time to look again."""
+
+    EVENT = 0
+    CHANGE = 1
+    RESYNC = 2
+
+
+class QueueShutDown(Exception):
+    """Raised by `get` when the queue is shut down and nothing is left in it."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys that wait for a worker."""
+
+    def __init__(self, *, retry: RetryPolicy = DEFAULT_POLICY, metrics: QueueMetrics | None = None) -> None:
+        self._lanes: tuple[OrderedDict[K, float], ...] = tuple(OrderedDict() for _ in Priority)
+        self._waiting: dict[K, Priority] = {}
+        self._working: dict[K, float] = {}
+        self._again: dict[K, Priority] = {}
+        self._delayed: dict[K, tuple[float, Priority]] = {}
+        self._alarms: list[tuple[float, int, K]] = []
+        self._numbers = count()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._drain_waiters: list[asyncio.Future[None]] = []
+        self._taken = 0
+        self._shut_down = False
+        self._retries: Retries[K] = Retries(retry)
+        self._metrics = metrics or QueueMetrics()
+        self._metrics.depth = lambda: {int(lane): len(self._lanes[lane]) for lane in Priority}
+        self._metrics.unfinished_seconds = self._unfinished
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, key: K, priority: Priority = Priority.CHANGE) -> None:
+        """Have a key worked on. One that waits already only becomes more urgent, if it does."""
+        if self._shut_down:
+            return
+        if key in self._working:
+            self._again[key] = min(priority, self._again.get(key, priority))
+            return
+        before = self._waiting.get(key)
+        if before is None:
+            self._metrics.adds += 1
+            self._waiting[key] = priority
+            self._lanes[priority][key] = time.perf_counter()
+            self._wake()
+        elif priority < before:
+            self._waiting[key] = priority
+            self._lanes[priority][key] = self._lanes[before].pop(key)
+
+    def add_after(self, key: K, seconds: float, priority: Priority = Priority.RESYNC) -> None:
+        """Add a key later. Where it is to be added anyway, the earlier time and the higher urgency hold."""
+        if self._shut_down:
+            return
+        if seconds <= 0:
+            self.add(key, priority)
+            return
+        when = asyncio.get_running_loop().time() + seconds
+        known = self._delayed.get(key)
+        if known is not None:
+            priority = min(priority, known[1])
+            when = min(when, known[0])
+        self._delayed[key] = (when, priority)
+        if known is None or when < known[0]:
+            heapq.heappush(self._alarms, (when, next(self._numbers), key))
+            self._set_alarm()
+
+    def add_rate_limited(self, key: K, priority: Priority = Priority.CHANGE) -> None:
+        """Add a key that failed, after a pause that grows with each failure until `forget`."""
+        self._metrics.retries += 1
+        self.add_after(key, self._retries.pause(key), priority)
+
+    def forget(self, key: K) -> None:
+        """Take note that a key went well: its next failure counts as the first."""
+        self._retries.forget(key)
+
+    def failures(self, key: K) -> int:
+        """Return how often a key failed in a row."""
+        return self._retries.failures(key)
+
+    async def get(self) -> K:
+        """Return the next key, waiting for one. Its worker calls `done`. Raises QueueShutDown at the end."""
+        while True:
+            if self._waiting:
+                return self._take()
+            if self._shut_down:
+                raise QueueShutDown
+            await self._wait()
+
+    def done(self, key: K) -> None:
+        """Take note that the work on a key has ended, well or not."""
+        self._metrics.work_seconds.observe(time.perf_counter() - self._working.pop(key))
+        priority = self._again.pop(key, None)
+        if priority is not None:
+            self.add(key, priority)
+        if self._drain_waiters and self._is_drained():
+            self._release(self._drain_waiters)
+
+    def shut_down(self) -> None:
+        """Take no more keys. Those that wait are still given out; those that would come later are dropped."""
+        self._shut_down = True
+        self._delayed.clear()
+        self._alarms.clear()
+        self._again.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self._release(list(self._getters))
+        if self._is_drained():
+            self._release(self._drain_waiters)
+
+    async def drained(self) -> None:
+        """Wait until no key waits and none is worked on. Keys that are to come later don't count."""
+        if self._is_drained():
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._drain_waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            self._drain_waiters = [each for each in self._drain_waiters if each is not waiter]
+
+    def _take(self) -> K:
+        self._taken += 1
+        lanes = self._lanes if self._taken % FAIR_SHARE else self._lanes[::-1]
+        lane = next(lane for lane in lanes if lane)
+        key, added_at = lane.popitem(last=False)
+        del self._waiting[key]
+        now = time.perf_counter()
+        self._working[key] = now
+        self._metrics.queue_seconds.observe(now - added_at)
+        return key
+
+    async def _wait(self) -> None:
+        getter = asyncio.get_running_loop().create_future()
+        self._getters.append(getter)
+        try:
+            await getter
+        except asyncio.CancelledError:
+            if getter.done() and not getter.cancelled():
+                self._wake()  # woken in vain: pass it on
+            elif getter in self._getters:
+                self._getters.remove(getter)
+            raise
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    @staticmethod
+    def _release(waiters: list[asyncio.Future[None]]) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _is_drained(self) -> bool:
+        return not self._waiting and not self._working
+
+    def _set_alarm(self) -> None:
+        when = self._alarms[0][0]
+        if self._alarm is not None:
+            if self._alarm.when() <= when:
+                return
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        """Add the keys whose time has come."""
+        self._alarm = None
+        now = asyncio.get_running_loop().time() + 0.001
+        while self._alarms and self._alarms[0][0] <= now:
+            when, _, key = heapq.heappop(self._alarms)
+            due = self._delayed.get(key)
+            if due is not None and due[0] == when:
+                del self._delayed[key]
+                self.add(key, due[1])
+        if self._alarms:
+            self._set_alarm()
+
+    def _unfinished(self) -> tuple[float, float]:
+        now = time.perf_counter()
+        ages = [now - began for began in self._working.copy().values()]
+        return sum(ages), max(ages, default=0.0)

@@ -1,0 +1,52 @@
+"""How long a key that failed has to wait: longer with each failure in a row, and all of them together not too often."""
+
+import random
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kube_runtime.client.limits import TokenBucket
+
+__all__ = ["DEFAULT_POLICY", "Retries", "RetryPolicy"]
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """The pause doubles from `base_seconds` to `most_seconds`; all keys together get `rate` retries a second."""
+
+    base_seconds: float = 0.1
+    most_seconds: float = 60.0
+    rate: float = 30.0
+    burst: int = 200
+    jitter: float = 0.1
+
+
+DEFAULT_POLICY = RetryPolicy()
+
+
+class Retries(Generic[K]):
+    """Counts failures by key."""
+
+    def __init__(self, policy: RetryPolicy, draw: Callable[[], float] = random.random) -> None:
+        self._policy = policy
+        self._draw = draw
+        self._bucket = TokenBucket(policy.rate, policy.burst)
+        self._failures: dict[K, int] = {}
+
+    def pause(self, key: K) -> float:
+        """Count a failure and return the seconds until the key may be tried again."""
+        failed = self._failures.get(key, 0)
+        self._failures[key] = failed + 1
+        policy = self._policy
+        own = min(policy.most_seconds, policy.base_seconds * 2.0 ** min(failed, 60))
+        return max(own * (1.0 + policy.jitter * self._draw()), self._bucket.reserve())
+
+    def forget(self, key: K) -> None:
+        """Count from the beginning."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        """Return how often a key failed in a row."""
+        return self._failures.get(key, 0)

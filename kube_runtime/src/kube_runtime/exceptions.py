@@ -1,0 +1,207 @@
+"""Everything that can go wrong between a controller and a cluster.
+
+KubeError
+├── ClusterUnreachable       no answer: no connection, no TLS session, or the time was up
+│   └── WatchSilent          a watch on which nothing was heard for too long
+├── ResponseInvalid          an answer that the API does not promise: unreadable, too large, redirecting
+│   └── ObjectUnreadable     a proper answer with an object that is not what its type promises
+├── ApiError                 the API server answered with a refusal
+│   ├── BadRequest           400
+│   ├── Unauthorized         401
+│   ├── Forbidden            403
+│   ├── NotFound             404
+│   ├── MethodNotAllowed     405
+│   ├── Conflict             409, somebody else wrote first or owns a field
+│   ├── AlreadyExists        409, on create
+│   ├── Gone                 410, a resource version or page that the server no longer knows
+│   ├── RequestTooLarge      413
+│   ├── UnsupportedMediaType 415
+│   ├── Invalid              422, with a cause for each field
+│   ├── TooManyRequests      429
+│   └── ServerUnavailable    500 and above
+├── KindUnknown              the API server serves no such kind
+├── KubeconfigInvalid        no usable kubeconfig
+├── KubeconfigRefused        a usable kubeconfig that the policy does not allow
+└── ManifestInvalid          a YAML text that holds no proper Kubernetes objects
+
+TerminalError                raised by a reconcile: trying again would not help
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "BadRequest",
+    "Cause",
+    "ClusterUnreachable",
+    "Conflict",
+    "Forbidden",
+    "Gone",
+    "Invalid",
+    "KindUnknown",
+    "KubeError",
+    "KubeconfigInvalid",
+    "KubeconfigRefused",
+    "ManifestInvalid",
+    "MethodNotAllowed",
+    "NotFound",
+    "ObjectUnreadable",
+    "RequestTooLarge",
+    "ResponseInvalid",
+    "ServerUnavailable",
+    "TerminalError",
+    "TooManyRequests",
+    "Unauthorized",
+    "UnsupportedMediaType",
+    "WatchSilent",
+]
+
+
+class KubeError(Exception):
+    """Whatever this package raises about a cluster."""
+
+
+class ClusterUnreachable(KubeError):
+    """The API server gave no answer. Whether a write that was under way took effect is not known."""
+
+
+class WatchSilent(ClusterUnreachable):
+    """Nothing was heard on a watch for longer than a living API server stays silent."""
+
+
+class ResponseInvalid(KubeError):
+    """The answer is not one that the Kubernetes API gives."""
+
+
+class ObjectUnreadable(ResponseInvalid):
+    """An object is there, and is not what the type that it is read as promises."""
+
+    def __init__(self, namespace: str, name: str, resource_version: str, why: str) -> None:
+        where = f"{namespace}/{name}" if namespace else name
+        super().__init__(f"{where} is not what its kind promises: {why}")
+        self.identity = (namespace, name, resource_version)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One of the reasons for a refusal: which field, and what about it."""
+
+    reason: str
+    message: str
+    field: str
+
+
+class ApiError(KubeError):
+    """The API server refused. `reason` is Kubernetes' machine-readable one, `message` is for people."""
+
+    def __init__(self, status: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.details: Mapping[str, Any] = details or {}
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The single reasons, where the server gives them."""
+        listed = self.details.get("causes")
+        if not isinstance(listed, Sequence) or isinstance(listed, str):
+            return ()
+        return tuple(
+            Cause(str(each.get("reason", "")), str(each.get("message", "")), str(each.get("field", "")))
+            for each in listed
+            if isinstance(each, Mapping)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.status} {self.reason})"
+
+
+class BadRequest(ApiError):
+    """The request makes no sense to the server."""
+
+
+class Unauthorized(ApiError):
+    """The server does not know who is asking."""
+
+
+class Forbidden(ApiError):
+    """The server knows who is asking, and they may not."""
+
+
+class NotFound(ApiError):
+    """There is no such object, or no such resource."""
+
+
+class MethodNotAllowed(ApiError):
+    """The resource has no such verb."""
+
+
+class Conflict(ApiError):
+    """Somebody else wrote in between, or owns a field that the apply wants to set; `causes` says whose."""
+
+
+class AlreadyExists(ApiError):
+    """An object of that name is there already."""
+
+
+class Gone(ApiError):
+    """The resource version or continue token is too old: list again."""
+
+
+class RequestTooLarge(ApiError):
+    """The object is larger than the server takes."""
+
+
+class UnsupportedMediaType(ApiError):
+    """The server does not know the kind of patch."""
+
+
+class Invalid(ApiError):
+    """The object is well formed and breaks a rule; `causes` names the fields."""
+
+
+class TooManyRequests(ApiError):
+    """The server is busy; `retry_after` is the number of seconds it asks for, if it says."""
+
+    retry_after: float | None = None
+
+
+class ServerUnavailable(ApiError):
+    """The server failed or is not ready; `retry_after` is the number of seconds it asks for, if it says."""
+
+    retry_after: float | None = None
+
+
+class KindUnknown(KubeError):
+    """The API server serves no such kind (yet)."""
+
+    def __init__(self, api_version: str, kind: str) -> None:
+        super().__init__(f"the cluster does not know the kind {kind} of {api_version}")
+        self.api_version = api_version
+        self.kind = kind
+
+
+class KubeconfigInvalid(KubeError):
+    """There is no kubeconfig, or it lacks what a connection needs."""
+
+
+class KubeconfigRefused(KubeError):
+    """The kubeconfig asks for something that the policy forbids."""
+
+
+class ManifestInvalid(KubeError):
+    """A YAML text holds no proper Kubernetes objects. `document_index` counts from 0; None: the text as a whole."""
+
+    def __init__(self, document_index: int | None, message: str) -> None:
+        where = "" if document_index is None else f"document {document_index}: "
+        super().__init__(f"{where}{message}")
+        self.document_index = document_index
+        self.message = message
+
+
+class TerminalError(Exception):
+    """Raised by a reconcile that knows that no retry will help; only a change of the object will."""

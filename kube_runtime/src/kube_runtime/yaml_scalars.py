@@ -1,0 +1,56 @@
+"""What a plain YAML scalar means to Kubernetes.
+
+Its tools read YAML by the rules of one Go library, which are neither those of YAML 1.1 nor of 1.2: `yes`, `on` and `y`
+are true, `0644` is octal, `1e3` is a number and `12:30:45` and dates are text. A file mode or a switch that is read
+otherwise would be another object than kubectl applies.
+"""
+
+import re
+
+__all__ = ["is_plain_text", "resolve"]
+
+Scalar = str | int | float | bool | None
+
+_WORDS: dict[str, Scalar] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+}
+_MAY_BE_NUMBER = frozenset("0123456789+-.")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}($|[Tt ][0-9])")
+_INTEGER = re.compile(
+    r"[-+]?(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[oO]?(?P<octal>[0-7]+)|0[bB](?P<binary>[01]+)|(?P<decimal>0|[1-9][0-9]*))"
+)
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_BASES = {"hex": 16, "octal": 8, "binary": 2, "decimal": 10}
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+
+
+def resolve(text: str) -> Scalar:
+    """Return what a plain (unquoted) scalar means."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _MAY_BE_NUMBER or _DATE.match(text):
+        return text
+    digits = text if text[0] == "." else text.replace("_", "")
+    number = _integer(digits)
+    if number is not None:
+        return number
+    return float(digits) if _FLOAT.fullmatch(digits) else text
+
+
+def is_plain_text(text: str) -> bool:
+    """Tell whether a text stays what it is when it is written without quotes."""
+    return isinstance(resolve(text), str)
+
+
+def _integer(digits: str) -> int | None:
+    matched = _INTEGER.fullmatch(digits)
+    if matched is None or matched.lastgroup is None:
+        return None
+    value = int(matched[matched.lastgroup], _BASES[matched.lastgroup])
+    value = -value if digits[0] == "-" else value
+    return value if _SMALLEST <= value <= _LARGEST else None
