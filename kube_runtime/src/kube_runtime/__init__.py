@@ -2,8 +2,8 @@
 
 A `Client` speaks to one cluster, an `Informer` keeps a cache of one kind of object as the API server has it, a
 `WorkQueue` says which keys need work, a `Controller` has them reconciled, and an `Applier` brings objects into a
-cluster and takes them out again. Everything runs on one event loop, reads objects as msgspec structs or dicts, and knows nothing of any
-particular kind.
+cluster and takes them out again. Everything runs on one event loop, reads objects as msgspec structs or dicts, and
+knows nothing of any particular kind.
 
 Read `client/`, `informer/`, `controller/` and `apply/` in this order; `exceptions` shows everything that can go wrong.
 """

@@ -43,6 +43,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
     422: Invalid,
     429: TooManyRequests,
 }
+_REASONS = {500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
 
 
 class _Status(msgspec.Struct):
@@ -79,7 +80,7 @@ def _error(code: int, status: _Status, retry_after: float | None) -> ApiError:
     if kind is None:
         kind = ServerUnavailable if code >= 500 else ApiError
     message = _printable(status.message) or "no reason given"
-    error = kind(code, _printable(status.reason) or kind.__name__, message, status.details)
+    error = kind(code, _printable(status.reason) or _REASONS.get(code, kind.__name__), message, status.details)
     if isinstance(error, TooManyRequests | ServerUnavailable):
         error.retry_after = retry_after if retry_after is not None else _seconds_in(status.details)
     return error

@@ -19,11 +19,14 @@ class Turns:
 
     async def mine(self) -> None:
         """Return when there is time left in a turn: nearly always at once."""
-        while self._began is not None and time.perf_counter() - self._began > self._slice_seconds:
-            await asyncio.sleep(0)  # noqa: ASYNC110 - the next turn of the loop is what is waited for
-        if self._began is None:
-            self._began = time.perf_counter()
-            asyncio.get_running_loop().call_soon(self._end)
+        while True:
+            if self._began is None:
+                self._began = time.perf_counter()
+                asyncio.get_running_loop().call_soon(self._end)
+                return
+            if time.perf_counter() - self._began <= self._slice_seconds:
+                return
+            await asyncio.sleep(0)
 
     def _end(self) -> None:
         self._began = None
