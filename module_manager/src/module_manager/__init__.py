@@ -15,6 +15,7 @@ Start reading at `declaration`, then `rendering`, `plan` and `reconciler`; `serv
 from module_manager.context import ModuleContext
 from module_manager.declaration import ModuleManager, module_manager
 from module_manager.exceptions import (
+    ControlPlaneUnreadable,
     DeclarationError,
     ModuleCrUnreadable,
     ModuleManagerError,
@@ -27,6 +28,7 @@ from module_manager.rendering import Rendering
 from module_manager.service import ManagerService, ServiceOptions
 
 __all__ = [
+    "ControlPlaneUnreadable",
     "DeclarationError",
     "ManagerService",
     "ModuleContext",

@@ -10,15 +10,19 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
-from kube_runtime import Client, KubeError
+from kube_runtime import Client, ClientOptions, KubeError
 from lifecycle_manager_api import names
-from module_manager.exceptions import DeclarationError
+from module_manager.exceptions import ModuleManagerError
 from module_manager.loading import load_manager
 from module_manager.logs import configure_logs
+from module_manager.metrics import ManagerMetrics
 from module_manager.project.commands import app as module_app
 from module_manager.service import ManagerService, ServiceOptions
 
 __all__ = ["app", "main"]
+
+# What the control plane can bear of one manager; the API server has its own fairness among clients.
+QPS = 1000
 
 app = typer.Typer(
     name="kyma-module-manager",
@@ -73,15 +77,19 @@ def main() -> None:
 def _run_to_exit_code(work: Coroutine[Any, Any, int]) -> int:
     try:
         return uvloop.run(work)
-    except (DeclarationError, KubeError) as error:
+    except (ModuleManagerError, KubeError) as error:
         typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
         return 2
 
 
 async def _run(target: str, kubeconfig: Path | None, options: ServiceOptions, *, once: bool) -> int:
     manager = load_manager(target)
-    async with await Client.from_environment(kubeconfig) as client:
-        service = ManagerService(manager, client, options, echo=_echo)
+    metrics = ManagerMetrics(manager.module)
+    client_options = ClientOptions(
+        qps=QPS, burst=2 * QPS, user_agent=f"kyma-module-manager/{manager.module}", metrics=metrics.runtime
+    )
+    async with await Client.from_environment(kubeconfig, options=client_options) as client:
+        service = ManagerService(manager, client, options, metrics=metrics, echo=_echo)
         if once:
             failed = await service.run_once()
             for name in failed:

@@ -1,5 +1,6 @@
 """What a sync function can know besides its Module CR: whose it is, and how what it made last is doing."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,7 +46,7 @@ class ModuleContext:
         reported = self.sync_resource.status.synced if self.sync_resource is not None else ()
         return next((item for item in reported if (item.group, item.kind, item.namespace, item.name) == wanted), None)
 
-    def written(self, kind: str, name: str, namespace: str = "", *, group: str = "") -> dict[str, Any] | None:
+    def written(self, kind: str, name: str, namespace: str = "", *, group: str = "") -> Mapping[str, Any] | None:
         """Find one object as the last run wrote it; None if that run had none of that identity.
 
         By this a second stage, once begun, can be kept while the first one is being changed.
@@ -53,10 +54,10 @@ class ModuleContext:
         return self._written.get((group, kind, namespace, name))
 
     @cached_property
-    def _written(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
+    def _written(self) -> dict[tuple[str, str, str, str], Mapping[str, Any]]:
         text = self.sync_resource.spec.resource if self.sync_resource is not None else ""
         return {
-            (each.api_version.rpartition("/")[0], each.kind, each.namespace or "", each.name): each.document
+            (each.api_version.rpartition("/")[0], each.kind, each.namespace, each.name): each.document
             for each in parse_objects(text)
         }
 

@@ -1,15 +1,17 @@
 """What can go wrong in a Module Manager, and what happens then.
 
 ModuleManagerError
-├── DeclarationError        the manager itself is wrong: it does not start
-└── SyncFailed              one ModuleConfig could not be turned into objects
-    ├── RenderingFailed     the function raised: said in a condition and tried again with backoff
-    └── PermanentError      trying again is of no use: said in a condition, next tried on the next change
+├── DeclarationError             the manager itself is wrong: it does not start
+├── ControlPlaneUnreadable       what is there could not be read in time
+└── SyncFailed                   one ModuleConfig could not be turned into objects
+    ├── RenderingFailed          the function raised: said in a condition and tried again with backoff
+    └── PermanentError           trying again is of no use: said in a condition, tried on the next change
         ├── ModuleCrUnreadable   the Module CR is no YAML or does not fit the type
         └── ObjectsRefused       what the function returned cannot become a SyncResource
 """
 
 __all__ = [
+    "ControlPlaneUnreadable",
     "DeclarationError",
     "ModuleCrUnreadable",
     "ModuleManagerError",
@@ -26,6 +28,10 @@ class ModuleManagerError(Exception):
 
 class DeclarationError(ModuleManagerError):
     """The manager is declared wrongly, or what was named on the command line is none."""
+
+
+class ControlPlaneUnreadable(ModuleManagerError):
+    """The ModuleConfigs could not be listed within the time for it."""
 
 
 class SyncFailed(ModuleManagerError):

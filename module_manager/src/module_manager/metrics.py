@@ -1,22 +1,47 @@
 """What a Module Manager counts and measures, by the names under which Prometheus finds it."""
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, PlatformCollector, ProcessCollector
 
-__all__ = ["REACTION_SECONDS", "RENDERINGS", "RENDER_SECONDS", "STATUS_WRITTEN", "SYNC_RESOURCES_WRITTEN"]
+from kube_runtime import RuntimeMetrics
+
+__all__ = ["ManagerMetrics"]
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
-RENDERINGS = Counter(
-    "module_manager_renderings", "Runs of the module's function, by what came of them.", ("module", "result")
-)
-RENDER_SECONDS = Histogram(
-    "module_manager_render_seconds", "Time from a Module CR's text to objects.", ("module",), buckets=BUCKETS
-)
-REACTION_SECONDS = Histogram(
-    "module_manager_reaction_seconds",
-    "Time from the watch event of a ModuleConfig to its SyncResource written.",
-    ("module",),
-    buckets=BUCKETS,
-)
-SYNC_RESOURCES_WRITTEN = Counter("module_manager_sync_resources_written", "SyncResources written.", ("module",))
-STATUS_WRITTEN = Counter("module_manager_status_written", "Status of ModuleConfigs written.", ("module",))
+
+class ManagerMetrics:
+    """The figures of one manager, in a registry of its own, with the runtime's and the process's beside them."""
+
+    def __init__(self, module: str) -> None:
+        self.registry = CollectorRegistry()
+        self.runtime = RuntimeMetrics(self.registry)
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._module = module
+        self._renderings = self._counter(
+            "module_manager_renderings", "Runs of the module's function, by what came of them.", "result"
+        )
+        self.sync_resources_written = self._counter(
+            "module_manager_sync_resources_written", "SyncResources written."
+        ).labels(module)
+        self.status_written = self._counter("module_manager_status_written", "Status of ModuleConfigs written.").labels(
+            module
+        )
+        self.render_seconds = self._histogram(
+            "module_manager_render_seconds", "Time from a Module CR's text to objects."
+        ).labels(module)
+        self.reaction_seconds = self._histogram(
+            "module_manager_reaction_seconds",
+            "Time from a ModuleConfig's watch event to its SyncResource written.",
+        ).labels(module)
+
+    def rendered(self, result: str) -> None:
+        """Count a run of the function: `Rendered`, or the reason why it failed."""
+        self._renderings.labels(self._module, result).inc()
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, ("module", *labels), registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(name, text, ("module",), buckets=BUCKETS, registry=self.registry)

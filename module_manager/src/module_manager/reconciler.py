@@ -15,11 +15,11 @@ import structlog
 
 from kube_runtime import ApiError, Forbidden, Invalid, ObjectKey, Result
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, names
-from module_manager import metrics
 from module_manager.context import ModuleContext
 from module_manager.declaration import ModuleManager
 from module_manager.exceptions import PermanentError, RenderingFailed, SyncFailed
 from module_manager.latest import Latest
+from module_manager.metrics import ManagerMetrics
 from module_manager.plan import Verdict, status_document, sync_resource_document, verdict
 from module_manager.rendering import Rendering, render
 from module_manager.writer import Writer
@@ -55,6 +55,7 @@ class Reconciler(Generic[T]):
         configs: Latest[ModuleConfig],
         sync_resources: Latest[SyncResource],
         writer: Writer,
+        metrics: ManagerMetrics,
         *,
         now: Callable[[], datetime],
         settle_seconds: float = SETTLE_SECONDS,
@@ -64,6 +65,7 @@ class Reconciler(Generic[T]):
         self._configs = configs
         self._sync_resources = sync_resources
         self._writer = writer
+        self._metrics = metrics
         self._now = now
         self._settle_seconds = settle_seconds
         self._resync_seconds = resync_seconds
@@ -107,16 +109,16 @@ class Reconciler(Generic[T]):
         if config.metadata.deletion_timestamp is not None:
             return None
         started = time.perf_counter()
-        module = self._manager.module
         try:
             rendering = await render(self._manager, ModuleContext(config, self._sync_resources.get(key)))
         except SyncFailed as failure:
-            metrics.RENDERINGS.labels(module, failure.reason).inc()
-            log.warning("rendering failed", **_about(config), reason=failure.reason, error=str(failure))
+            self._metrics.rendered(failure.reason)
+            if isinstance(failure, PermanentError):  # what is tried again, the controller logs
+                log.warning("rendering failed", **_about(config), reason=failure.reason, error=str(failure))
             return failure
         seconds = time.perf_counter() - started
-        metrics.RENDERINGS.labels(module, "Rendered").inc()
-        metrics.RENDER_SECONDS.labels(module).observe(seconds)
+        self._metrics.rendered("Rendered")
+        self._metrics.render_seconds.observe(seconds)
         if seconds > SLOW_SECONDS:
             log.warning(
                 "rendering is slow; consider in_thread",
@@ -143,12 +145,12 @@ class Reconciler(Generic[T]):
     def _report_written(
         self, config: ModuleConfig, written: SyncResource, rendering: Rendering, changed_at: float | None
     ) -> None:
-        metrics.SYNC_RESOURCES_WRITTEN.labels(self._manager.module).inc()
+        self._metrics.sync_resources_written.inc()
         milliseconds = None
         if changed_at is not None:
             seconds = time.monotonic() - changed_at
             milliseconds = round(seconds * 1e3, 3)
-            metrics.REACTION_SECONDS.labels(self._manager.module).observe(seconds)
+            self._metrics.reaction_seconds.observe(seconds)
         log.info(
             "sync resource written",
             **_about(config),
@@ -171,7 +173,7 @@ class Reconciler(Generic[T]):
         written = await self._writer.status(document)
         if written is not None:
             self._configs.wrote(key, written)
-            metrics.STATUS_WRITTEN.labels(self._manager.module).inc()
+            self._metrics.status_written.inc()
 
 
 def _refused(error: ApiError) -> SyncFailed:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -17,8 +17,10 @@ from kube_runtime import Client, Controller, Informer, KubeError, ObjectKey, Pri
 from lifecycle_manager_api import ModuleConfig, SyncResource, names
 from module_manager.changes import module_config_handler, sync_resource_handler
 from module_manager.declaration import ModuleManager
+from module_manager.exceptions import ControlPlaneUnreadable
 from module_manager.health import serve_health
 from module_manager.latest import Latest
+from module_manager.metrics import ManagerMetrics
 from module_manager.reconciler import RESYNC_SECONDS, SETTLE_SECONDS, Reconciler
 from module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES, ClusterWriter, PrintingWriter, Writer
 
@@ -37,7 +39,7 @@ class ServiceOptions:
     health_port: int = 8080
     concurrency: int = 10
     resync_seconds: float = RESYNC_SECONDS
-    sync_timeout_seconds: float = 120.0
+    sync_timeout_seconds: float = 60.0
     grace_seconds: float = 20.0
     dry_run: bool = False
 
@@ -51,15 +53,23 @@ class ManagerService(Generic[T]):
         client: Client,
         options: ServiceOptions = ServiceOptions(),
         *,
+        metrics: ManagerMetrics | None = None,
         echo: Callable[[str], None] = print,
     ) -> None:
         self._manager = manager
         self._client = client
         self._options = options
         self._echo = echo
-        selector = f"{names.MODULE_NAME}={manager.module}"
-        self._configs = Informer(client, MODULE_CONFIGS, namespace=options.namespace, label_selector=selector)
-        self._sync_resources = Informer(client, SYNC_RESOURCES, namespace=options.namespace, label_selector=selector)
+        self._metrics = metrics or ManagerMetrics(manager.module)
+        watched: dict[str, Any] = {
+            "namespace": options.namespace,
+            "label_selector": f"{names.MODULE_NAME}={manager.module}",
+            "metrics": self._metrics.runtime,
+        }
+        self._configs = Informer(client, MODULE_CONFIGS, **watched)
+        self._sync_resources = Informer(client, SYNC_RESOURCES, **watched)
+        self._latest_configs: Latest[ModuleConfig] = Latest(self._configs.cache)
+        self._latest_sync_resources: Latest[SyncResource] = Latest(self._sync_resources.cache)
 
     @property
     def ready(self) -> bool:
@@ -73,38 +83,47 @@ class ManagerService(Generic[T]):
             f"module-manager-{self._manager.module}",
             reconciler.reconcile,
             concurrency=self._options.concurrency,
+            metrics=self._metrics.runtime,
         )
         self._follow_changes(reconciler, controller)
-        health = serve_health(self._options.health_host, self._options.health_port, lambda: self.ready)
+        health = serve_health(
+            self._options.health_host, self._options.health_port, lambda: self.ready, self._metrics.registry
+        )
         async with health as port, self._informers():
             log.info("watching", module=self._manager.module, namespace=self._options.namespace, health_port=port)
             await self._run_until(stop, controller)
 
     async def run_once(self) -> tuple[str, ...]:
-        """Reconcile every ModuleConfig that is there; return the names of those that failed."""
+        """Reconcile every ModuleConfig that is there; return the names of those that failed.
+
+        Raises ControlPlaneUnreadable if it cannot be known which are there.
+        """
         reconciler = self._reconciler(settle_seconds=0)
-        failed: list[str] = []
         async with self._informers():
-            await self._wait_synced()
-            for config in sorted(self._configs.cache.list(), key=lambda each: each.metadata.name):
-                key = ObjectKey(config.metadata.namespace, config.metadata.name)
-                try:
-                    attempt = await reconciler.attempt(key)
-                except KubeError:
-                    log.exception("reconcile failed", name=key.name)
-                    failed.append(key.name)
-                else:
-                    failed.extend([key.name] if attempt.failure else [])
-        return tuple(failed)
+            problem = await self._sync_problem()
+            failed = () if problem else tuple([key.name for key in self._keys() if await self._fails(reconciler, key)])
+        if problem:
+            raise ControlPlaneUnreadable(problem)
+        return failed
+
+    def _keys(self) -> list[ObjectKey]:
+        return sorted(ObjectKey(each.metadata.namespace, each.metadata.name) for each in self._configs.cache.list())
+
+    async def _fails(self, reconciler: Reconciler[T], key: ObjectKey) -> bool:
+        try:
+            attempt = await reconciler.attempt(key)
+        except KubeError:
+            log.exception("reconcile failed", name=key.name)
+            return True
+        return attempt.failure is not None
 
     def _reconciler(self, *, settle_seconds: float) -> Reconciler[T]:
-        self._latest_configs: Latest[ModuleConfig] = Latest(self._configs.cache)
-        self._latest_sync_resources: Latest[SyncResource] = Latest(self._sync_resources.cache)
         return Reconciler(
             self._manager,
             self._latest_configs,
             self._latest_sync_resources,
             self._writer(),
+            self._metrics,
             now=lambda: datetime.now(UTC),
             settle_seconds=settle_seconds,
             resync_seconds=self._options.resync_seconds,
@@ -139,7 +158,7 @@ class ManagerService(Generic[T]):
     async def _run_until(self, stop: asyncio.Event, controller: Controller[ObjectKey]) -> None:
         async with asyncio.TaskGroup() as group:
             stopped = group.create_task(stop.wait())
-            synced = group.create_task(self._wait_synced())
+            synced = group.create_task(self._synced())
             await asyncio.wait({stopped, synced}, return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
                 synced.cancel()
@@ -149,7 +168,16 @@ class ManagerService(Generic[T]):
             await controller.shutdown(self._options.grace_seconds)
             working.cancel()
 
-    async def _wait_synced(self) -> None:
-        timeout = self._options.sync_timeout_seconds
-        await self._configs.wait_synced(timeout)
-        await self._sync_resources.wait_synced(timeout)
+    async def _synced(self) -> None:
+        """Wait until both caches are filled, however long the control plane is away."""
+        while problem := await self._sync_problem():
+            log.warning("the control plane cannot be read", error=problem)
+
+    async def _sync_problem(self) -> str | None:
+        """Wait a while for both caches; return what keeps one from being filled."""
+        try:
+            for informer in (self._configs, self._sync_resources):
+                await informer.wait_synced(self._options.sync_timeout_seconds)
+        except TimeoutError as error:
+            return f"{error}: {error.__cause__}" if error.__cause__ else str(error)
+        return None

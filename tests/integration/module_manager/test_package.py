@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from socket import create_server
 from typing import Any
@@ -22,34 +23,23 @@ from module_manager.project.registry import Blob, Credentials, Registry, Registr
 SOURCE = Path(__file__).parent / "registry"
 PROGRAM = str(Path(sys.executable).with_name("kyma-module-manager"))
 USER, PASSWORD = "pusher", "correct horse"
+PASSWORD_HASH = "$2b$05$abcdefghijklmnopqrstuuHNbAKRhpaujgo33bRWs.NLUTJO3lOy2"
 
 
 @pytest.fixture
 async def registry(go_build: Callable[[Path], Path], tmp_path: Path) -> AsyncIterator[str]:
     """A registry in memory on a free port, as `127.0.0.1:port`."""
-    program = await asyncio.to_thread(go_build, SOURCE)
-    with create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    config = tmp_path / "registry.yml"
-    config.write_text(
-        json.dumps(
-            {
-                "version": 0.1,
-                "storage": {"inmemory": {}},
-                "http": {"addr": f"127.0.0.1:{port}"},
-                "log": {"level": "error"},
-            }
-        )
-    )
-    process = await asyncio.create_subprocess_exec(
-        str(program), "serve", str(config), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        await _answers(f"http://127.0.0.1:{port}/v2/")
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        await process.wait()
+    async with _serving(await asyncio.to_thread(go_build, SOURCE), tmp_path, {}) as address:
+        yield address
+
+
+@pytest.fixture
+async def guarded_registry(go_build: Callable[[Path], Path], tmp_path: Path) -> AsyncIterator[str]:
+    """The same, for those who know the password."""
+    (tmp_path / "htpasswd").write_text(f"{USER}:{PASSWORD_HASH}\n")
+    guard = {"auth": {"htpasswd": {"realm": "test", "path": str(tmp_path / "htpasswd")}}}
+    async with _serving(await asyncio.to_thread(go_build, SOURCE), tmp_path, guard) as address:
+        yield address
 
 
 async def test_new_module_is_valid_tested_packed_and_pushed(registry: str, tmp_path: Path) -> None:
@@ -96,14 +86,40 @@ async def test_registry_that_is_not_there_is_a_clear_error(tmp_path: Path) -> No
             await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
 
 
-async def test_wrong_repository_name_is_told_in_the_registrys_words(registry: str) -> None:
-    async with Registry(f"http://{registry}") as client:
-        with pytest.raises(RegistryError, match=r"NAME_INVALID|404"):
-            await client.push("UPPER/case", "1.0.0", Blob(b"{}", "application/json"), ())
+async def test_registry_that_asks_for_a_name_is_given_one(guarded_registry: str) -> None:
+    async with Registry(f"http://{guarded_registry}", Credentials(USER, PASSWORD)) as registry:
+        digest = await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
+
+    assert digest.startswith("sha256:")
+
+
+@pytest.mark.parametrize("credentials", [None, Credentials(USER, "wrong")], ids=["none", "wrong"])
+async def test_registry_that_refuses_is_a_clear_error(guarded_registry: str, credentials: Credentials | None) -> None:
+    async with Registry(f"http://{guarded_registry}", credentials) as registry:
+        with pytest.raises(RegistryError, match=r"refuses these credentials|sign in first"):
+            await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
 
 
 def test_password_does_not_show() -> None:
     assert PASSWORD not in repr(Credentials(USER, PASSWORD))
+
+
+@asynccontextmanager
+async def _serving(program: Path, folder: Path, more: dict[str, Any]) -> AsyncIterator[str]:
+    with create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    config = folder / "registry.yml"
+    storage = {"storage": {"inmemory": {}}, "http": {"addr": address}, "log": {"level": "error"}}
+    config.write_text(json.dumps({"version": 0.1, **storage, **more}))
+    process = await asyncio.create_subprocess_exec(
+        str(program), "serve", str(config), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        await _answers(f"http://{address}/v2/")
+        yield address
+    finally:
+        process.terminate()
+        await process.wait()
 
 
 def _klm(*arguments: str) -> str:

@@ -1,5 +1,6 @@
 """A ModuleConfig with a Module CR in it, and the SyncResource that belongs to it."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,9 @@ import pytest
 
 from kube_runtime import ObjectKey
 from lifecycle_manager_api import ModuleConfig, SyncResource
+
+# Else the first test that runs a loop makes asyncio open one of its own, which nobody closes.
+asyncio.set_event_loop(None)
 
 KEY = ObjectKey("kcp-system", "kyma-one-cloud-resources")
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

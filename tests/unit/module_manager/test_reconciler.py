@@ -11,6 +11,7 @@ from kube_runtime import ObjectKey, Result
 from lifecycle_manager_api import ModuleConfig, SyncResource
 from module_manager import ModuleManager, PermanentError, RenderingFailed, module_manager
 from module_manager.latest import Latest
+from module_manager.metrics import ManagerMetrics
 from module_manager.reconciler import Reconciler
 
 MakeConfig = Callable[..., ModuleConfig]
@@ -75,6 +76,7 @@ def reconciler(
         Latest(plane.configs),
         Latest(plane.sync_resources),
         plane,
+        ManagerMetrics(manager.module),
         now=lambda: now,
         settle_seconds=settle_seconds,
         resync_seconds=600,

@@ -52,7 +52,7 @@ def _parts(project: ModuleProject) -> Iterator[str]:
 def _types(project: ModuleProject) -> Iterator[str]:
     for crd in (ModuleTemplate, ModuleReleaseMeta):
         try:
-            msgspec.convert(_one(project, crd.KIND), crd)
+            msgspec.json.decode(msgspec.json.encode(_one(project, crd.KIND)), type=crd)
         except msgspec.ValidationError as error:
             yield f"{crd.KIND}: {error}"
 

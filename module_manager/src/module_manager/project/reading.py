@@ -52,7 +52,7 @@ def read_project(directory: Path) -> ModuleProject:
 def _documents(path: Path) -> Iterator[Document]:
     try:
         for parsed in parse_objects(path.read_text()):
-            yield parsed.document
+            yield dict(parsed.document)
     except ManifestInvalid as error:
         raise DeclarationError(f"{path}: {error}") from error
 

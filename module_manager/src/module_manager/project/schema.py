@@ -53,7 +53,7 @@ def _has_type(value: object, schema: Schema) -> bool:
     if wanted is None:
         return True
     if isinstance(value, bool):
-        return wanted == "boolean"
+        return bool(wanted == "boolean")
     return isinstance(value, TYPES[wanted])
 
 

@@ -17,8 +17,9 @@ from module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 
 __all__ = ["ManagerHarness", "run_manager"]
 
-T = TypeVar("T", ModuleConfig, SyncResource)
-PATIENCE_SECONDS = 30.0
+T = TypeVar("T")
+# The garbage collector learns of new kinds twice a minute only.
+PATIENCE_SECONDS = 60.0
 FIELD_MANAGER = "lifecycle-manager"
 
 

@@ -25,14 +25,16 @@ from uuid import uuid4
 
 import pytest
 
-from kube_runtime import Client, parse_objects
+from kube_runtime import Client, Informer, Resource, parse_objects
 from lifecycle_manager_api import crds, names
 from module_manager.declaration import ModuleManager
 from module_manager.testing.harness import ManagerHarness, run_manager
+from module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 
 __all__ = ["ControlPlane", "control_plane", "managed"]
 
 USER = "kyma-module-manager"
+SERVED_SECONDS = 30.0
 START_SECONDS = 600.0  # binaries may have to be fetched or built first
 
 
@@ -74,7 +76,7 @@ def managed(control_plane: ControlPlane) -> Callable[[ModuleManager[Any]], Abstr
 
 async def _hold(directory: Path, started: "Future[ControlPlane]", stop: threading.Event) -> None:
     # Here and not on top, so that the kit can be used where the local clusters are not installed.
-    from local import LocalClusters  # noqa: PLC0415
+    from local.clusters import LocalClusters  # noqa: PLC0415
 
     try:
         async with LocalClusters.start(skrs=0, directory=directory) as clusters:
@@ -82,10 +84,10 @@ async def _hold(directory: Path, started: "Future[ControlPlane]", stop: threadin
             await _prepare(admin)
             started.set_result(ControlPlane(admin, clusters.kcp.kubeconfig_for(USER)))
             await asyncio.to_thread(stop.wait)
-    except BaseException as error:
-        if not started.done():
-            started.set_exception(error)
-        raise
+    except Exception as error:
+        if started.done():
+            raise
+        started.set_exception(error)
 
 
 async def _prepare(admin: Path) -> None:
@@ -113,14 +115,10 @@ async def _prepare(admin: Path) -> None:
 
 async def _served(client: Client) -> None:
     """Wait until the new kinds can be read: a CRD is accepted a moment before it is served."""
-    from kube_runtime import NotFound  # noqa: PLC0415
-    from module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES  # noqa: PLC0415
-
-    async with asyncio.timeout(30):
-        for resource in (MODULE_CONFIGS, SYNC_RESOURCES):
-            while True:
-                try:
-                    await client.list(resource, names.KCP_NAMESPACE)
-                    break
-                except NotFound:
-                    await asyncio.sleep(0.05)
+    resources: tuple[Resource[Any], ...] = (MODULE_CONFIGS, SYNC_RESOURCES)
+    async with asyncio.TaskGroup() as group:
+        for resource in resources:
+            informer = Informer(client, resource, namespace=names.KCP_NAMESPACE)
+            following = group.create_task(informer.run())
+            await informer.wait_synced(SERVED_SECONDS)
+            following.cancel()
