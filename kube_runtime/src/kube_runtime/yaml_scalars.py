@@ -5,6 +5,7 @@ are true, `0644` is octal, `1e3` is a number and `12:30:45` and dates are text. 
 otherwise would be another object than kubectl applies.
 """
 
+import math
 import re
 
 __all__ = ["is_plain_text", "resolve"]
@@ -35,11 +36,11 @@ def resolve(text: str) -> Scalar:
         return _WORDS[text]
     if text[0] not in _MAY_BE_NUMBER or _DATE.match(text):
         return text
-    digits = text if text[0] == "." else text.replace("_", "")
-    number = _integer(digits)
-    if number is not None:
-        return number
-    return float(digits) if _FLOAT.fullmatch(digits) else text
+    digits = text.replace("_", "")
+    number: int | float | None = _integer(digits)
+    if number is None and _FLOAT.fullmatch(digits):
+        number = float(digits)
+    return text if number is None or (isinstance(number, float) and math.isinf(number)) else number
 
 
 def is_plain_text(text: str) -> bool:

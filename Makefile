@@ -1,0 +1,57 @@
+# Every task of the project. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+export UV_NO_PROGRESS := $(if $(CI),1,)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup clusters demo test test-fast lint format types bench crds clean
+
+help: ## List the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.synced ## Create the venv and install the locked dependencies
+
+$(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one: make PYTHON=/path/to/python3"; exit 1; }
+	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
+	@echo "==> installing the locked dependencies"
+	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact
+	@touch $@
+
+clusters: setup ## Fetch or build the API server binaries (once; later starts take them from the cache)
+	@$(BIN)/klm local binaries
+
+demo: setup ## Show a user's change travel from cluster to cluster and back
+	@$(BIN)/klm demo
+
+test: lint types clusters ## Run every check: lint, types, import contracts and all tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+test-fast: setup ## Run the tests that need no API server
+	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(ARGS)
+
+lint: setup ## Check style, formatting and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+format: setup ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: setup ## Check types, strictly
+	$(BIN)/mypy
+
+bench: clusters ## Run the benchmarks (ONLY=group for one group), one JSON line a figure
+	@$(BIN)/python -m benchmarks $(ONLY)
+
+crds: setup ## Write the charts' copies of the CRDs
+	@$(BIN)/klm crds > /dev/null && $(BIN)/python -m lifecycle_manager_api.crds charts/lifecycle-manager/crds
+
+clean: ## Remove what the tasks made, the binaries' cache excepted
+	rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,101 @@
+"""TLS contexts that follow their files: a renewed certificate is served from the next connection on."""
+
+import asyncio
+import logging
+import ssl
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+CHECK_SECONDS = 2.0
+
+
+class _Followed:
+    """Files, and whether they have changed since they were last read."""
+
+    def __init__(self, *files: Path | None) -> None:
+        self._files = [file for file in files if file is not None]
+        self._seen = self._stamps()
+
+    def changed(self) -> bool:
+        stamps = self._stamps()
+        changed, self._seen = stamps != self._seen, stamps
+        return changed
+
+    def _stamps(self) -> list[tuple[int, int]]:
+        return [(stat.st_mtime_ns, stat.st_ino) for stat in (file.stat() for file in self._files)]
+
+
+class ReloadingServerContext:
+    """A server's TLS 1.3 context. Each handshake uses what the files hold, so trust can be dropped too."""
+
+    def __init__(
+        self, cert_file: Path, key_file: Path, ca_file: Path | None, *, require_client_certificate: bool
+    ) -> None:
+        self._files = (cert_file, key_file, ca_file)
+        self._require = require_client_certificate
+        self._followed = _Followed(*self._files)
+        self._current = self._build()
+        self.ssl_context = self._build()
+        self.ssl_context.sni_callback = self._choose
+
+    def check(self) -> bool:
+        """Read the files again where they have changed; return whether they had. Files that are no good are kept out."""
+        try:
+            if not self._followed.changed():
+                return False
+            self._current = self._build()
+        except (OSError, ssl.SSLError) as error:
+            log.warning("the certificate files are not usable; serving with the former ones: %s", error)
+            return False
+        return True
+
+    async def run(self, interval: float = CHECK_SECONDS) -> None:
+        """Follow the files until cancelled."""
+        while True:
+            await asyncio.sleep(interval)
+            self.check()
+
+    def _choose(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+        connection.context = self._current
+
+    def _build(self) -> ssl.SSLContext:
+        cert_file, key_file, ca_file = self._files
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.num_tickets = 0
+        context.load_cert_chain(cert_file, key_file)
+        if ca_file is not None:
+            context.load_verify_locations(ca_file)
+        if self._require:
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+class ReloadingClientContext:
+    """A client's TLS 1.3 context with a certificate of its own; `generation` grows with each change of the files."""
+
+    def __init__(self, cert_file: Path, key_file: Path, ca_file: Path) -> None:
+        self._files = (cert_file, key_file, ca_file)
+        self._followed = _Followed(*self._files)
+        self.ssl_context = self._build()
+        self.generation = 0
+
+    def check(self) -> bool:
+        """Read the files again where they have changed; return whether they had."""
+        try:
+            if not self._followed.changed():
+                return False
+            self.ssl_context = self._build()
+        except (OSError, ssl.SSLError) as error:
+            log.warning("the certificate files are not usable; going on with the former ones: %s", error)
+            return False
+        self.generation += 1
+        return True
+
+    def _build(self) -> ssl.SSLContext:
+        cert_file, key_file, ca_file = self._files
+        context = ssl.create_default_context(cafile=str(ca_file))
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_cert_chain(cert_file, key_file)
+        return context

@@ -1,0 +1,148 @@
+"""Signed HTTP messages: one profile of RFC 9421 (HTTP Message Signatures) with RFC 9530 (Digest Fields).
+
+A POST is signed over its method, target URI, content digest and content type, by the key of a certificate, within a
+window of time and with a nonce. The profile is fixed: what is signed is not negotiated, so there is nothing to confuse.
+"""
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+
+LABEL = "kyma"
+TAG = "kyma-watch-event"
+COMPONENTS = '("@method" "@target-uri" "content-digest" "content-type")'
+CONTENT_TYPE = "application/json"
+COORDINATE_BYTES = 32  # of a P-256 signature's r and s, RFC 9421 section 3.3.4
+
+SigningKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+
+
+class SignatureRejected(Exception):
+    """The message is not signed as the profile says; the message of the exception says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureParameters:
+    """When a signature was made and until when it holds (Unix seconds), its nonce, key and algorithm."""
+
+    created: int
+    expires: int
+    nonce: str
+    keyid: str
+    alg: str
+
+    def __str__(self) -> str:
+        return (
+            f"{COMPONENTS};created={self.created};expires={self.expires};"
+            f'nonce="{self.nonce}";keyid="{self.keyid}";alg="{self.alg}";tag="{TAG}"'
+        )
+
+
+_INPUT = re.compile(
+    rf"{LABEL}={re.escape(COMPONENTS)};created=(\d{{1,12}});expires=(\d{{1,12}});"
+    rf'nonce="([\x21\x23-\x5b\x5d-\x7e]{{8,128}})";keyid="([0-9a-f]{{64}})";alg="([a-z0-9-]{{1,32}})";tag="{TAG}"'
+)
+_SIGNATURE = re.compile(rf"{LABEL}=:([A-Za-z0-9+/=]{{64,256}}):")
+
+
+def content_digest(body: bytes) -> str:
+    """Return the Content-Digest field of a body."""
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:"
+
+
+def load_signing_key(key_pem: bytes) -> SigningKey:
+    """Read a private key. Raises ValueError for one that the profile has no algorithm for."""
+    key = serialization.load_pem_private_key(key_pem, password=None)
+    if isinstance(key, ed25519.Ed25519PrivateKey) or (
+        isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)
+    ):
+        return key
+    raise ValueError("events are signed by P-256 or Ed25519 keys only")
+
+
+def algorithm_of(key: SigningKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) -> str:
+    """Return the algorithm's name in the registry of RFC 9421."""
+    ed25519_keys = (ed25519.Ed25519PrivateKey, ed25519.Ed25519PublicKey)
+    return "ed25519" if isinstance(key, ed25519_keys) else "ecdsa-p256-sha256"
+
+
+def sign(target_uri: str, body: bytes, key: SigningKey, parameters: SignatureParameters) -> dict[str, str]:
+    """Return the header fields of a signed POST."""
+    digest = content_digest(body)
+    base = _signature_base(target_uri, digest, str(parameters))
+    if isinstance(key, ed25519.Ed25519PrivateKey):
+        signature = key.sign(base)
+    else:
+        r, s = decode_dss_signature(key.sign(base, ec.ECDSA(hashes.SHA256())))
+        signature = r.to_bytes(COORDINATE_BYTES, "big") + s.to_bytes(COORDINATE_BYTES, "big")
+    return {
+        "Content-Type": CONTENT_TYPE,
+        "Content-Digest": digest,
+        "Signature-Input": f"{LABEL}={parameters}",
+        "Signature": f"{LABEL}=:{base64.b64encode(signature).decode()}:",
+    }
+
+
+def read_parameters(signature_input: str) -> SignatureParameters:
+    """Read a Signature-Input field. Raises SignatureRejected where it is not of the profile."""
+    found = _INPUT.fullmatch(signature_input)
+    if found is None:
+        raise SignatureRejected("Signature-Input is missing or not of the profile")
+    created, expires, nonce, keyid, alg = found.groups()
+    return SignatureParameters(int(created), int(expires), nonce, keyid, alg)
+
+
+def verify(
+    target_uri: str,
+    body: bytes,
+    *,
+    digest: str,
+    signature: str,
+    parameters: SignatureParameters,
+    certificate: x509.Certificate,
+) -> None:
+    """Check digest and signature of a POST by the key of a certificate. Raises SignatureRejected."""
+    if digest != content_digest(body):
+        raise SignatureRejected("Content-Digest is not that of the body")
+    found = _SIGNATURE.fullmatch(signature)
+    if found is None:
+        raise SignatureRejected("Signature is missing or not of the profile")
+    key = certificate.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) or algorithm_of(key) != parameters.alg:
+        raise SignatureRejected("the algorithm is not that of the certificate's key")
+    base = _signature_base(target_uri, digest, str(parameters))
+    try:
+        raw = base64.b64decode(found[1], validate=True)
+        if isinstance(key, ed25519.Ed25519PublicKey):
+            key.verify(raw, base)
+        else:
+            key.verify(_dss(raw), base, ec.ECDSA(hashes.SHA256()))
+    except (InvalidSignature, ValueError):
+        raise SignatureRejected("the signature is not by the certificate's key over this message") from None
+
+
+def _dss(raw: bytes) -> bytes:
+    if len(raw) != 2 * COORDINATE_BYTES:
+        raise ValueError("wrong length")
+    return encode_dss_signature(
+        int.from_bytes(raw[:COORDINATE_BYTES], "big"), int.from_bytes(raw[COORDINATE_BYTES:], "big")
+    )
+
+
+def _signature_base(target_uri: str, digest: str, parameters: str) -> bytes:
+    """Return what is signed, RFC 9421 section 2.5."""
+    lines = (
+        '"@method": POST',
+        f'"@target-uri": {target_uri}',
+        f'"content-digest": {digest}',
+        f'"content-type": {CONTENT_TYPE}',
+        f'"@signature-params": {parameters}',
+    )
+    return "\n".join(lines).encode()

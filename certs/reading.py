@@ -1,0 +1,58 @@
+"""What a certificate says, and whether it is time for the next one."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import NameOID
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateInfo:
+    """What a certificate says. `sha256` is the hex digest of its DER form."""
+
+    common_name: str
+    dns_names: tuple[str, ...]
+    not_before: datetime
+    not_after: datetime
+    sha256: str
+
+
+def describe(certificate_pem: bytes) -> CertificateInfo:
+    """Read a certificate in PEM. Raises ValueError where it is none."""
+    return describe_certificate(x509.load_pem_x509_certificate(certificate_pem))
+
+
+def describe_certificate(certificate: x509.Certificate) -> CertificateInfo:
+    """Read a certificate."""
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    try:
+        alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        dns_names = tuple(alternatives.get_values_for_type(x509.DNSName))
+    except x509.ExtensionNotFound:
+        dns_names = ()
+    return CertificateInfo(
+        str(names[0].value) if len(names) == 1 else "",
+        dns_names,
+        certificate.not_valid_before_utc,
+        certificate.not_valid_after_utc,
+        hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest(),
+    )
+
+
+def renewal_due(certificate_pem: bytes, *, renew_before: timedelta, now: datetime) -> bool:
+    """Tell whether a certificate ends within the time by which it is to be renewed."""
+    return describe(certificate_pem).not_after - now <= renew_before
+
+
+def bundle(certificates_pem: Iterable[bytes]) -> bytes:
+    """Return the certificates as one bundle, each once, in their order."""
+    found: dict[bytes, bytes] = {}
+    for text in certificates_pem:
+        for certificate in x509.load_pem_x509_certificates(text):
+            pem = certificate.public_bytes(serialization.Encoding.PEM)
+            found.setdefault(pem, pem)
+    return b"".join(found)

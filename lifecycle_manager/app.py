@@ -1,0 +1,202 @@
+"""Composition: the one place where the Lifecycle Manager's parts are made and wired together.
+
+Informers feed caches and wake keys; events wake keys sooner; one controller for each thing that is looked after works
+its queue off. Nothing else connects the folders.
+"""
+
+import asyncio
+import signal
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from certs import KeyPair
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy, RuntimeMetrics
+from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
+from lifecycle_manager.events import create_app, serve_events
+from lifecycle_manager.informers import Informers
+from lifecycle_manager.kyma import KymaReconciler
+from lifecycle_manager.module_config import ModuleConfigReconciler
+from lifecycle_manager.probes import serve_probes
+from lifecycle_manager.routing import EventRouter
+from lifecycle_manager.settings import Settings, split_address
+from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr_webhook import (
+    AuthorityStore,
+    CertificateStore,
+    EndpointCertificate,
+    SkrWebhookReconciler,
+    WatcherSettings,
+)
+from lifecycle_manager.sync_resource import SyncResourceReconciler
+from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager_api import names
+
+log = structlog.get_logger("lifecycle_manager")
+
+GRACE_SECONDS = 20.0
+ENDPOINT_CERTIFICATE_SECONDS = 24 * 3600.0
+
+
+def utc_now() -> datetime:
+    """Return the time, to the second, as Kubernetes writes it."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+async def run(settings: Settings) -> None:
+    """Run the Lifecycle Manager until SIGTERM or SIGINT; what was acknowledged is finished first."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    log.info("starting", **settings.model_dump(mode="json"))
+    options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst)
+    async with await Client.from_environment(settings.kubeconfig, options=options) as kcp:
+        await LifecycleManager(settings, kcp).run(stopping)
+    log.info("stopped")
+
+
+class LifecycleManager:
+    """The parts of one process and how they are wired. Constructing it starts nothing."""
+
+    def __init__(self, settings: Settings, kcp: Client) -> None:
+        self.settings = settings
+        self.kcp = kcp
+        self.registry = CollectorRegistry()
+        self.latency = ChangeLatency(self.registry)
+        self.informers = Informers.on(kcp)
+        self.connections = Connections(
+            self.informers.secrets,
+            ClientOptions(
+                qps=settings.k8s_skr_client_qps,
+                burst=settings.k8s_skr_client_burst,
+                timeout_seconds=settings.skr_request_timeout.total_seconds(),
+            ),
+            KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
+            warm=settings.max_warm_skrs,
+        )
+        self._taking_events = False
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Run until told to stop. Raises TimeoutError where the first lists don't come in time."""
+        probes = serve_probes(
+            split_address(self.settings.health_probe_bind_address),
+            split_address(self.settings.metrics_bind_address),
+            ready=lambda: self._taking_events and self.informers.synced,
+            registry=self.registry,
+        )
+        with tempfile.TemporaryDirectory(prefix="klm-tls-") as directory:
+            async with probes, asyncio.TaskGroup() as tasks:
+                watching = self.informers.start_in(tasks)
+                await self.informers.wait_synced(self.settings.cache_sync_timeout.total_seconds())
+                await self._control(Path(directory), stopping)
+                for informer in watching:
+                    informer.cancel()
+        await self.connections.close()
+
+    async def _control(self, directory: Path, stopping: asyncio.Event) -> None:
+        """Take events and work the queues off until told to stop, then finish what was acknowledged."""
+        authority = await AuthorityStore(self.kcp, utc_now).ensure()
+        controllers = self._controllers(authority)
+        certificate = EndpointCertificate(directory, self._endpoint_names(), utc_now)
+        await certificate.write(authority)
+        Wiring(self.informers, controllers).connect()
+        async with asyncio.TaskGroup() as tasks:
+            controllers.start_in(tasks)
+            serving = [
+                tasks.create_task(self._serve_events(controllers, certificate, authority)),
+                tasks.create_task(self._renew(certificate, authority)),
+            ]
+            self._taking_events = True
+            log.info("ready", event_address=self.settings.event_address)
+            await stopping.wait()
+            self._taking_events = False
+            log.info("stopping", grace_seconds=GRACE_SECONDS)
+            for task in serving:
+                task.cancel()
+            await controllers.shutdown(GRACE_SECONDS)
+
+    def _controllers(self, authority: KeyPair) -> Controllers:
+        settings, informers = self.settings, self.informers
+        reconcilers = Reconcilers(
+            kyma=KymaReconciler(
+                self.kcp,
+                self.connections,
+                informers.kymas,
+                informers.templates,
+                informers.releases,
+                informers.module_configs,
+                informers.sync_resources,
+                requeue_seconds=settings.kyma_requeue_success_interval.total_seconds(),
+            ),
+            skr_webhook=SkrWebhookReconciler(
+                self.kcp,
+                self.connections,
+                informers.kymas,
+                informers.templates,
+                informers.watchers,
+                self._certificates(),
+                authority,
+                WatcherSettings(
+                    image=settings.skr_watcher_image,
+                    kcp_address=settings.event_address,
+                    memory_limit=settings.skr_webhook_memory_limits,
+                    cpu_limit=settings.skr_webhook_cpu_limits,
+                ),
+                utc_now,
+                interval_seconds=settings.watcher_requeue_success_interval.total_seconds(),
+            ),
+            module_config=ModuleConfigReconciler(
+                self.kcp,
+                self.connections,
+                informers.kymas,
+                informers.templates,
+                informers.module_configs,
+                self.latency,
+                interval_seconds=settings.module_config_requeue_success_interval.total_seconds(),
+            ),
+            sync_resource=SyncResourceReconciler(
+                self.kcp,
+                self.connections,
+                informers.kymas,
+                informers.sync_resources,
+                self.latency,
+                interval_seconds=settings.sync_resource_requeue_success_interval.total_seconds(),
+            ),
+        )
+        return Controllers(reconcilers, settings, RuntimeMetrics(self.registry))
+
+    def _certificates(self) -> CertificateStore:
+        return CertificateStore(
+            self.kcp,
+            self.informers.secrets,
+            utc_now,
+            lifetime=self.settings.self_signed_cert_duration,
+            renew_before=self.settings.self_signed_cert_renew_before,
+            additional_dns_names=self.settings.additional_dns_names,
+            naming_template=self.settings.self_signed_cert_naming_template,
+        )
+
+    async def _serve_events(
+        self, controllers: Controllers, certificate: EndpointCertificate, authority: KeyPair
+    ) -> None:
+        router = EventRouter(self.informers.kymas, controllers, self.latency)
+        app = create_app(
+            trust=lambda: authority.certificate_pem,
+            subscribers={names.LIFECYCLE_MANAGER: router},
+            ready=lambda: self._taking_events,
+        )
+        host, port = split_address(self.settings.kyma_skr_listener_bind_address)
+        await serve_events(app, host, port, certificate.server_context())
+
+    async def _renew(self, certificate: EndpointCertificate, authority: KeyPair) -> None:
+        while True:
+            await asyncio.sleep(ENDPOINT_CERTIFICATE_SECONDS)
+            await certificate.write(authority)
+
+    def _endpoint_names(self) -> tuple[str, ...]:
+        host, _ = split_address(self.settings.event_address)
+        return tuple(dict.fromkeys((host, *self.settings.additional_dns_names)))

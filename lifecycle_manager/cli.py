@@ -1,0 +1,62 @@
+"""The command `klm`: everything on the control-plane side, and for people. Each command imports what it needs late."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="klm",
+    help="Lifecycle Manager for Kyma: keeps the modules of user clusters as their users want them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # a service logs plain tracebacks, and locals may hold credentials
+)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def run(context: typer.Context) -> None:
+    """Run the Lifecycle Manager (`klm run --help` lists its options)."""
+    import uvloop  # noqa: PLC0415 - a command pays only for its own imports
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from lifecycle_manager.app import run as run_lifecycle_manager  # noqa: PLC0415
+    from lifecycle_manager.logs import configure_logs  # noqa: PLC0415
+    from lifecycle_manager.settings import Settings  # noqa: PLC0415
+
+    try:
+        settings = Settings(_cli_parse_args=context.args)  # type: ignore[call-arg]  # pydantic-settings' own keyword
+    except ValidationError as error:
+        for problem in error.errors():
+            option = "--" + "-".join(str(part) for part in problem["loc"]).replace("_", "-")
+            typer.secho(f"{option}: {problem['msg']}", err=True, fg="red")
+        raise typer.Exit(2) from None
+    configure_logs(settings.log_level, settings.log_format)
+    uvloop.run(run_lifecycle_manager(settings))
+
+
+@app.command()
+def crds(
+    kubeconfig: Annotated[Path | None, typer.Option(help="apply them to this cluster instead of printing them")] = None,
+) -> None:
+    """Print the CustomResourceDefinitions as YAML, or apply them to a cluster."""
+    from lifecycle_manager_api.crds import all_crds, crd_yaml  # noqa: PLC0415
+
+    if kubeconfig is None:
+        typer.echo(crd_yaml(*all_crds()))
+        return
+    from lifecycle_manager.crd_installation import install_crds  # noqa: PLC0415
+
+    for name in asyncio.run(install_crds(kubeconfig)):
+        typer.echo(name)
+
+
+def main() -> None:
+    """Run the command line."""
+    from local.cli import app as local_app  # noqa: PLC0415
+    from local.demo.cli import demo  # noqa: PLC0415
+
+    app.add_typer(local_app, name="local")
+    app.command()(demo)
+    app()

@@ -1,0 +1,102 @@
+"""What the Lifecycle Manager watches in the control plane. Clusters of users are never watched: events come from there."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kube_runtime import Client, Informer
+from lifecycle_manager.module_config import module_index
+from lifecycle_manager.resources import (
+    KYMAS,
+    MODULE_CONFIGS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+    SECRETS,
+    SYNC_RESOURCES,
+    WATCHERS,
+    Secret,
+)
+from lifecycle_manager.skr import access_index
+from lifecycle_manager.skr.identity import runtime_id_of
+from lifecycle_manager_api import (
+    Kyma,
+    ModuleConfig,
+    ModuleReleaseMeta,
+    ModuleTemplate,
+    SyncResource,
+    Watcher,
+    names,
+)
+
+OUR_SECRETS = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
+
+
+@dataclass(frozen=True, eq=False)
+class Informers:
+    """One informer for each kind, with the indexes by which the controllers ask."""
+
+    kymas: Informer[Kyma]
+    templates: Informer[ModuleTemplate]
+    releases: Informer[ModuleReleaseMeta]
+    watchers: Informer[Watcher]
+    secrets: Informer[Secret]
+    module_configs: Informer[ModuleConfig]
+    sync_resources: Informer[SyncResource]
+
+    @classmethod
+    def on(cls, kcp: Client) -> "Informers":
+        """Make the informers of the control plane; nothing is read before they run."""
+        namespace = names.KCP_NAMESPACE
+        return cls(
+            kymas=Informer(kcp, KYMAS, namespace=namespace, indexes={"runtime": lambda it: [runtime_id_of(it)]}),
+            templates=Informer(kcp, MODULE_TEMPLATES, namespace=namespace),
+            releases=Informer(kcp, MODULE_RELEASE_METAS, namespace=namespace),
+            watchers=Informer(kcp, WATCHERS, namespace=namespace),
+            secrets=Informer(
+                kcp,
+                SECRETS,
+                namespace=namespace,
+                label_selector=OUR_SECRETS,
+                indexes={"access": access_index},
+            ),
+            module_configs=Informer(
+                kcp,
+                MODULE_CONFIGS,
+                namespace=namespace,
+                indexes={"kyma": lambda it: [it.spec.kyma], "module": module_index},
+            ),
+            sync_resources=Informer(kcp, SYNC_RESOURCES, namespace=namespace, indexes={"kyma": _kyma_of_sync_resource}),
+        )
+
+    def start_in(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Run all of them in a task group."""
+        return [
+            tasks.create_task(informer.run(), name=f"informer {number}") for number, informer in enumerate(self._all())
+        ]
+
+    async def wait_synced(self, timeout_seconds: float) -> None:
+        """Wait until every cache holds what the control plane holds. Raises TimeoutError."""
+        async with asyncio.timeout(timeout_seconds):
+            for informer in self._all():
+                await informer.wait_synced(timeout_seconds)
+
+    @property
+    def synced(self) -> bool:
+        """Tell whether every cache holds what the control plane holds."""
+        return all(informer.synced for informer in self._all())
+
+    def _all(self) -> tuple[Informer[Any], ...]:
+        return (
+            self.kymas,
+            self.templates,
+            self.releases,
+            self.watchers,
+            self.secrets,
+            self.module_configs,
+            self.sync_resources,
+        )
+
+
+def _kyma_of_sync_resource(resource: SyncResource) -> Iterable[str]:
+    yield resource.spec.kyma

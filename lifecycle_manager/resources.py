@@ -1,0 +1,52 @@
+"""The Kubernetes resources that the Lifecycle Manager speaks, bound to the types that it reads them as."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from kube_runtime import Resource
+from lifecycle_manager_api import (
+    Kyma,
+    ModuleConfig,
+    ModuleReleaseMeta,
+    ModuleTemplate,
+    ObjectMeta,
+    SyncResource,
+    Watcher,
+)
+
+
+class Secret(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A core/v1 Secret; the values of `data` are base64, as on the wire."""
+
+    GROUP: ClassVar[str] = ""
+    VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Secret"
+    PLURAL: ClassVar[str] = "secrets"
+    NAMESPACED: ClassVar[bool] = True
+
+    api_version: str = "v1"
+    kind: str = "Secret"
+    metadata: ObjectMeta
+    type: str = "Opaque"
+    data: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        """Name the Secret and never show what is in it."""
+        return f"Secret({self.metadata.namespace}/{self.metadata.name}, keys={sorted(self.data)})"
+
+
+KYMAS = Resource.of(Kyma)
+MODULE_TEMPLATES = Resource.of(ModuleTemplate)
+MODULE_RELEASE_METAS = Resource.of(ModuleReleaseMeta)
+MODULE_CONFIGS = Resource.of(ModuleConfig)
+SYNC_RESOURCES = Resource.of(SyncResource)
+WATCHERS = Resource.of(Watcher)
+SECRETS = Resource.of(Secret)
+NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
+CUSTOM_RESOURCE_DEFINITIONS: Resource[dict[str, Any]] = Resource.dynamic(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+
+FIELD_MANAGER = "lifecycle-manager"

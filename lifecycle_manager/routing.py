@@ -1,0 +1,105 @@
+"""Where an event goes: from the runtime that its certificate names to the keys that it concerns.
+
+An event is a hint. It says which object to read, and the read decides. Whatever it names is looked up among the
+Kymas of that one runtime, so no cluster can reach into the business of another.
+"""
+
+from dataclasses import dataclass
+
+import structlog
+
+from kube_runtime import Informer, ObjectKey, Priority
+from lifecycle_manager.controllers import Controllers
+from lifecycle_manager.events import UnknownRuntime, VerifiedEvent
+from lifecycle_manager.kyma import SKR_KYMA
+from lifecycle_manager.module_config import keys_of
+from lifecycle_manager.skr import ObjectReference, Trace
+from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager_api import Kyma, WatchEvent, names
+
+log = structlog.get_logger("events")
+
+RESYNC = "RESYNC"
+HEARTBEAT = "HEARTBEAT"
+
+
+@dataclass(frozen=True, eq=False)
+class EventRouter:
+    """The subscriber of the manager `lifecycle-manager`. `kymas` needs the index `runtime`."""
+
+    kymas: Informer[Kyma]
+    controllers: Controllers
+    latency: ChangeLatency
+
+    def __call__(self, verified: VerifiedEvent) -> None:
+        """Put what the event concerns into its queues. Raises UnknownRuntime where no Kyma has that runtime."""
+        kymas = self.kymas.cache.by_index("runtime", verified.runtime_id)
+        if not kymas:
+            raise UnknownRuntime(verified.runtime_id)
+        event = verified.event
+        for kyma in kymas:
+            key = ObjectKey(kyma.metadata.namespace or "", kyma.metadata.name)
+            if self.controllers.reconcilers.skr_webhook.heard_from(key):
+                self.controllers.skr_webhook.queue.add(key, Priority.EVENT)
+            self._route(kyma, key, event)
+            log.info(
+                "event taken",
+                kyma=kyma.metadata.name,
+                operation=event.operation,
+                watched=f"{event.watched_gvk.kind} {event.watched.namespace}/{event.watched.name}",
+                event_id=event.id,
+                traceparent=event.traceparent,
+                observed_at=event.observed_at,
+            )
+        self.latency.event_taken(event.observed_at)
+
+    def _route(self, kyma: Kyma, key: ObjectKey, event: WatchEvent) -> None:
+        if event.operation == HEARTBEAT:
+            return
+        if event.operation == RESYNC:
+            self._resync(kyma, key)
+        elif (event.watched_gvk.group, event.watched_gvk.kind) == (names.GROUP, Kyma.KIND):
+            if (event.watched.namespace, event.watched.name) == (SKR_KYMA.namespace, SKR_KYMA.name):
+                self._announce_kyma(key, event)
+        else:
+            self._announce_module_cr(kyma, key, event)
+
+    def _announce_kyma(self, key: ObjectKey, event: WatchEvent) -> None:
+        self.controllers.reconcilers.kyma.announcements.announce(
+            key,
+            SKR_KYMA,
+            operation=event.operation,
+            uid=event.uid,
+            resource_version=event.resource_version,
+            trace=_trace(event),
+        )
+        self.controllers.kyma.queue.add(key, Priority.EVENT)
+
+    def _announce_module_cr(self, kyma: Kyma, key: ObjectKey, event: WatchEvent) -> None:
+        gvk, watched = event.watched_gvk, event.watched
+        reconciler = self.controllers.reconcilers.module_config
+        module_keys = list(reconciler.keys_for_kind(kyma, gvk.group, gvk.kind))
+        for module_key in module_keys:
+            remembered = reconciler.announcements.announce(
+                module_key,
+                ObjectReference(gvk.group, gvk.kind, watched.namespace, watched.name),
+                operation=event.operation,
+                uid=event.uid,
+                resource_version=event.resource_version,
+                trace=_trace(event),
+            )
+            if not remembered:
+                self.controllers.reconcilers.module_config.wake(module_key)
+            self.controllers.module_config.queue.add(module_key, Priority.EVENT)
+        if not module_keys:
+            self.controllers.kyma.queue.add(key, Priority.EVENT)
+
+    def _resync(self, kyma: Kyma, key: ObjectKey) -> None:
+        self.controllers.kyma.queue.add(key, Priority.EVENT)
+        for module_key in keys_of(kyma):
+            self.controllers.reconcilers.module_config.wake(module_key)
+            self.controllers.module_config.queue.add(module_key, Priority.EVENT)
+
+
+def _trace(event: WatchEvent) -> Trace:
+    return Trace(event.id, event.traceparent, event.observed_at)

@@ -1,0 +1,103 @@
+"""The options of the Lifecycle Manager: flags over environment over defaults, in one place, validated at start.
+
+Names are upstream Kyma's where they mean the same, so that existing Deployments carry over. Each option is also read
+from the environment, as `KLM_` and its name in capitals.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from lifecycle_manager.durations import Duration
+
+
+def _host_and_port(address: str) -> str:
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{address!r} is no address; write it like 10.0.0.1:8082 or :8082")
+    return f"{host}:{port}"
+
+
+BindAddress = Annotated[str, AfterValidator(_host_and_port)]
+
+
+class Settings(BaseSettings):
+    """What `klm run` can be told."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="KLM_",
+        frozen=True,
+        extra="forbid",
+        cli_kebab_case=True,
+        cli_prog_name="klm run",
+        cli_hide_none_type=True,
+        cli_implicit_flags=True,
+    )
+
+    kubeconfig: Path | None = Field(
+        None, description="kubeconfig of the control plane; in a cluster the Pod's own identity is used"
+    )
+    kyma_skr_listener_bind_address: BindAddress = Field(":8082", description="where Watchers send their events")
+    metrics_bind_address: BindAddress = Field(":8080", description="where Prometheus finds /metrics")
+    health_probe_bind_address: BindAddress = Field(":8081", description="where probes find /healthz and /readyz")
+    event_address: BindAddress = Field(
+        "localhost:8082", description="host:port under which Watchers reach the event endpoint"
+    )
+    additional_dns_names: tuple[str, ...] = Field((), description="more names in the Watchers' certificates")
+    skr_watcher_image: str = Field("skr-watcher:latest", description="image of the Watcher in the clusters")
+    skr_webhook_memory_limits: str = Field("200Mi", description="memory limit of the Watcher")
+    skr_webhook_cpu_limits: str = Field("0.1", description="CPU limit of the Watcher")
+
+    max_concurrent_kyma_reconciles: int = Field(20, ge=1, description="Kymas handled at once")
+    max_concurrent_module_config_reconciles: int = Field(50, ge=1, description="module configurations at once")
+    max_concurrent_sync_resource_reconciles: int = Field(50, ge=1, description="SyncResources at once")
+    max_concurrent_watcher_reconciles: int = Field(20, ge=1, description="clusters' Watchers set up at once")
+    kyma_requeue_success_interval: Duration = Field(
+        timedelta(seconds=30), description="how often a Kyma is looked at without an event"
+    )
+    module_config_requeue_success_interval: Duration = Field(
+        timedelta(seconds=30), description="how often Module CRs are read without an event"
+    )
+    sync_resource_requeue_success_interval: Duration = Field(
+        timedelta(seconds=30), description="how often a SyncResource's objects are looked at without an event"
+    )
+    watcher_requeue_success_interval: Duration = Field(
+        timedelta(seconds=30), description="how often a cluster's Watcher is looked at"
+    )
+    failure_base_delay: Duration = Field(timedelta(milliseconds=100), description="first wait after a failure")
+    failure_max_delay: Duration = Field(timedelta(seconds=5), description="longest wait after failures")
+    rate_limiter_frequency: float = Field(30, gt=0, description="retries a second, all keys of a controller together")
+    rate_limiter_burst: int = Field(200, ge=1, description="retries at once above that rate")
+    cache_sync_timeout: Duration = Field(timedelta(minutes=2), description="longest wait for the first lists")
+
+    k8s_client_qps: float = Field(1000, gt=0, description="requests a second to the control plane")
+    k8s_client_burst: int = Field(2000, ge=1, description="requests at once above that rate")
+    k8s_skr_client_qps: float = Field(50, gt=0, description="requests a second to each cluster")
+    k8s_skr_client_burst: int = Field(100, ge=1, description="requests at once above that rate")
+    skr_request_timeout: Duration = Field(timedelta(seconds=10), description="longest wait for one answer of a cluster")
+    max_warm_skrs: int = Field(1000, ge=1, description="clusters to which connections are kept open")
+    allow_insecure_kubeconfigs: bool = Field(
+        False, description="accept kubeconfigs with exec plugins, file paths or TLS verification switched off"
+    )
+
+    self_signed_cert_duration: Duration = Field(timedelta(days=90), description="life of a Watcher's certificate")
+    self_signed_cert_renew_before: Duration = Field(
+        timedelta(days=60), description="how long before its end a certificate is renewed"
+    )
+    self_signed_cert_naming_template: str = Field(
+        "%s-webhook-tls", pattern=r"^[^%]*%s[^%]*$", description="name of the certificate's Secret for a Kyma"
+    )
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="least level to log")
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="JSON, or colours for people; auto decides by the terminal"
+    )
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Return host and port of a validated address; an empty host means every interface."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what `:8082` says

@@ -1,0 +1,81 @@
+"""The kubeconfig by which a user cluster is reached: one Secret a Kyma, in the control plane.
+
+SkrAccessError
+├── AccessSecretMissing      no Secret carries the Kyma's name
+├── AccessSecretIncomplete   it has no kubeconfig under the key `config`
+└── AccessSecretUnusable     its kubeconfig is no kubeconfig, or one that may not be used
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+
+from lifecycle_manager.resources import Secret
+from lifecycle_manager_api import names
+
+KUBECONFIG_KEY = "config"
+
+
+class SkrAccessError(Exception):
+    """The control plane holds no usable credentials for a user cluster."""
+
+    reason: str
+
+
+class AccessSecretMissing(SkrAccessError):
+    """There is no access Secret for the Kyma (yet, or any more)."""
+
+    reason = "AccessSecretMissing"
+
+    def __init__(self, kyma_name: str) -> None:
+        super().__init__(
+            f"no Secret in {names.KCP_NAMESPACE} has the labels {names.KYMA_NAME}={kyma_name} and "
+            f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}; create it with the cluster's kubeconfig under "
+            f"the key {KUBECONFIG_KEY!r}"
+        )
+
+
+class AccessSecretIncomplete(SkrAccessError):
+    """The access Secret is there, but holds no kubeconfig."""
+
+    reason = "AccessSecretIncomplete"
+
+    def __init__(self, secret: Secret) -> None:
+        super().__init__(
+            f"Secret {secret.metadata.namespace}/{secret.metadata.name} has no readable kubeconfig under "
+            f"the key {KUBECONFIG_KEY!r}; put the cluster's kubeconfig there"
+        )
+
+
+class AccessSecretUnusable(SkrAccessError):
+    """The kubeconfig in the access Secret can't be read, or is of a kind that is refused."""
+
+    reason = "AccessSecretUnusable"
+
+    def __init__(self, secret: Secret, why: str) -> None:
+        super().__init__(f"Secret {secret.metadata.namespace}/{secret.metadata.name}: {why}")
+
+
+def access_index(secret: Secret) -> Iterable[str]:
+    """Index an access Secret by the Kyma that it belongs to; other Secrets of ours have a purpose."""
+    labels = secret.metadata.labels
+    if names.PURPOSE not in labels and (kyma_name := labels.get(names.KYMA_NAME)):
+        yield kyma_name
+
+
+def choose_access_secret(kyma_name: str, candidates: Sequence[Secret]) -> Secret:
+    """Return the Secret to use: the oldest, so that a stray second one takes no cluster over.
+
+    Raises AccessSecretMissing where there is none.
+    """
+    if not candidates:
+        raise AccessSecretMissing(kyma_name)
+    return min(candidates, key=lambda secret: (str(secret.metadata.creation_timestamp), secret.metadata.name))
+
+
+def kubeconfig_in(secret: Secret) -> str:
+    """Return the kubeconfig's text. Raises AccessSecretIncomplete where there is none."""
+    try:
+        return base64.b64decode(secret.data[KUBECONFIG_KEY], validate=True).decode()
+    except (KeyError, binascii.Error, UnicodeDecodeError):
+        raise AccessSecretIncomplete(secret) from None

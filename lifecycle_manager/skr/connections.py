@@ -1,0 +1,99 @@
+"""One pooled client for each warm user cluster.
+
+A client is made from the access Secret when its cluster is first needed, kept while the Secret stays as it is,
+and replaced when the Secret changes, so that a rotated kubeconfig is followed without a restart. Only so many stay
+warm: the one that was not used for longest goes first. A client is closed when its last user has let go of it.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+from kube_runtime import (
+    Client,
+    ClientOptions,
+    Informer,
+    KubeconfigInvalid,
+    KubeconfigPolicy,
+    KubeconfigRefused,
+)
+from lifecycle_manager.resources import Secret
+from lifecycle_manager.skr.access import AccessSecretUnusable, choose_access_secret, kubeconfig_in
+
+
+@dataclass(eq=False, slots=True)
+class _Connection:
+    secret_version: tuple[str | None, str | None]
+    client: Client
+    users: int = 0
+    retired: bool = False
+
+
+@dataclass(eq=False)
+class Connections:
+    """Gives out clients to user clusters, by the name of their Kyma.
+
+    `secrets` must have the index `access` (see `access_index`). At most `warm` idle clients are kept.
+    """
+
+    secrets: Informer[Secret]
+    options: ClientOptions
+    policy: KubeconfigPolicy
+    warm: int = 1000
+    _connections: OrderedDict[str, _Connection] = field(default_factory=OrderedDict, init=False)
+    _opening: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+
+    @asynccontextmanager
+    async def to(self, kyma_name: str) -> AsyncIterator[Client]:
+        """Lend the client of a Kyma's cluster.
+
+        Raises SkrAccessError where the credentials are missing or unusable. Nothing is sent to the cluster by
+        asking for its client.
+        """
+        connection = await self._acquire(kyma_name)
+        try:
+            yield connection.client
+        finally:
+            connection.users -= 1
+            if connection.retired and not connection.users:
+                await connection.client.close()
+
+    async def close(self) -> None:
+        """Close every client, in use or not."""
+        connections, self._connections = self._connections, OrderedDict()
+        for connection in connections.values():
+            await connection.client.close()
+
+    async def _acquire(self, kyma_name: str) -> _Connection:
+        secret = choose_access_secret(kyma_name, self.secrets.cache.by_index("access", kyma_name))
+        version = (secret.metadata.uid, secret.metadata.resource_version)
+        async with self._opening.setdefault(kyma_name, asyncio.Lock()):
+            connection = self._connections.get(kyma_name)
+            if connection is None or connection.secret_version != version:
+                opened = _Connection(version, await self._open(secret))
+                if connection is not None:
+                    await self._retire(kyma_name)
+                self._connections[kyma_name] = connection = opened
+            connection.users += 1
+            self._connections.move_to_end(kyma_name)
+        await self._cool_down()
+        return connection
+
+    async def _open(self, secret: Secret) -> Client:
+        try:
+            return await Client.from_kubeconfig(kubeconfig_in(secret), options=self.options, policy=self.policy)
+        except (KubeconfigInvalid, KubeconfigRefused) as error:
+            raise AccessSecretUnusable(secret, str(error)) from None
+
+    async def _cool_down(self) -> None:
+        while len(self._connections) > self.warm:
+            await self._retire(next(iter(self._connections)))
+
+    async def _retire(self, kyma_name: str) -> None:
+        connection = self._connections.pop(kyma_name)
+        connection.retired = True
+        if not connection.users:
+            await connection.client.close()

@@ -1,0 +1,34 @@
+"""Whatever keeps the Lifecycle Manager from a user cluster, as the reason and message that a condition shows."""
+
+from dataclasses import dataclass
+
+from kube_runtime import ClusterUnreachable, Forbidden, KubeError, Unauthorized
+from lifecycle_manager.skr.access import SkrAccessError
+
+REACH_ERRORS = (SkrAccessError, ClusterUnreachable, Forbidden, Unauthorized)
+"""The failures that say something about a cluster or its credentials, not about one object in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkrFailure:
+    """Why a user cluster could not be reached or used."""
+
+    reason: str
+    message: str
+
+
+def failure_of(error: Exception) -> SkrFailure:
+    """Name a failure for people: what could not be done, and what to look at."""
+    match error:
+        case SkrAccessError():
+            return SkrFailure(error.reason, str(error))
+        case Unauthorized():
+            return SkrFailure("SKRUnauthorized", f"the cluster refuses the credentials of the access Secret: {error}")
+        case Forbidden():
+            return SkrFailure("SKRForbidden", f"the credentials of the access Secret lack a right: {error}")
+        case ClusterUnreachable():
+            return SkrFailure("SKRUnreachable", f"the cluster can't be reached: {error}")
+        case KubeError():
+            return SkrFailure("SKRRequestFailed", f"the cluster refused a request: {error}")
+        case _:
+            return SkrFailure("SKRFailure", f"{type(error).__name__}: {error}")

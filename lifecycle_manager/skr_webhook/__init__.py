@@ -1,0 +1,20 @@
+"""The Watcher in the SKR: its certificates, its Deployment, and the webhook by which the API server calls it.
+
+`authority` keeps the CA that both sides of an event trust, `certificates` the leaf that each SKR's Watcher shows,
+`documents` says what belongs into a cluster, and `reconciler` brings it there. The webhook itself is put in place
+only after the Watcher was heard from once, so that no user's write meets a missing backend.
+"""
+
+from lifecycle_manager.skr_webhook.authority import AuthorityStore
+from lifecycle_manager.skr_webhook.certificates import CertificateStore
+from lifecycle_manager.skr_webhook.documents import WatcherSettings
+from lifecycle_manager.skr_webhook.endpoint_certificate import EndpointCertificate
+from lifecycle_manager.skr_webhook.reconciler import SkrWebhookReconciler
+
+__all__ = [
+    "AuthorityStore",
+    "CertificateStore",
+    "EndpointCertificate",
+    "SkrWebhookReconciler",
+    "WatcherSettings",
+]

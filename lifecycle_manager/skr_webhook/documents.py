@@ -1,0 +1,215 @@
+"""What belongs into an SKR for its Watcher, as Kubernetes documents: a pure function of a few facts."""
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from certs import KeyPair
+from kube_runtime import InventoryEntry
+from lifecycle_manager.skr_webhook.tls_secret import tls_secret_document
+from lifecycle_manager_api import Watcher, names
+
+NAME = "skr-webhook"
+TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
+PRIORITY_CLASS = "skr-webhook-priority"
+WEBHOOK_PORT = 8443
+METRICS_PORT = 2112
+CONTRACT = "v2"
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherSettings:
+    """How the Watcher runs in every cluster. `kcp_address` is host:port of the event endpoint."""
+
+    image: str
+    kcp_address: str
+    memory_limit: str = "200Mi"
+    cpu_limit: str = "0.1"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ModuleRule:
+    """A kind of Module CR whose changes are to be heard of, by its plural."""
+
+    group: str
+    plural: str
+
+
+INVENTORY = (
+    InventoryEntry("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "", NAME),
+    InventoryEntry("apps", "v1", "Deployment", names.SKR_NAMESPACE, NAME),
+    InventoryEntry("", "v1", "Service", names.SKR_NAMESPACE, NAME),
+    InventoryEntry("", "v1", "ServiceAccount", names.SKR_NAMESPACE, NAME),
+    InventoryEntry("", "v1", "Secret", names.SKR_NAMESPACE, TLS_SECRET),
+    InventoryEntry("scheduling.k8s.io", "v1", "PriorityClass", "", PRIORITY_CLASS),
+)
+"""All that is ever installed, whatever revision installed it: what removal has to remove."""
+
+
+def workload_documents(settings: WatcherSettings, certificate: KeyPair, trust: bytes) -> tuple[Document, ...]:
+    """Return the objects that the Watcher runs with; the webhook itself comes once it answers."""
+    labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}
+    return (
+        _priority_class(),
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(NAME)}
+        | {"automountServiceAccountToken": False},
+        tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust, labels),
+        _service(),
+        _deployment(settings),
+    )
+
+
+def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleRule], trust: bytes) -> Document:
+    """Return the ValidatingWebhookConfiguration: one webhook a Watcher CR, and one for all Module CRs.
+
+    Without any Watcher CR the default one is in force: changes of the Kyma CR are heard of.
+    """
+    from_watchers = [_webhook_of(watcher, trust) for watcher in sorted(watchers, key=_watcher_name)]
+    rules = sorted(set(module_rules))
+    modules = [_module_webhook(rules, trust)] if rules else []
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": NAME, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}},
+        "webhooks": [*(from_watchers or [_default_webhook(trust)]), *modules],
+    }
+
+
+def _default_webhook(trust: bytes) -> Document:
+    rule = _rule(names.GROUP, "*", "kymas")
+    selector = {names.WATCHED_BY: "kyma"}
+    name = f"{names.KCP_NAMESPACE}.{names.LIFECYCLE_MANAGER}.{names.GROUP}"
+    return _webhook(name, names.LIFECYCLE_MANAGER, [rule], selector, trust)
+
+
+def _webhook_of(watcher: Watcher, trust: bytes) -> Document:
+    manager = watcher.spec.manager or watcher.metadata.labels.get(names.MANAGED_BY, names.LIFECYCLE_MANAGER)
+    watched = watcher.spec.resource_to_watch
+    plural = watched.resource if watcher.spec.field == "spec" else f"{watched.resource}/status"
+    name = f"{watcher.metadata.namespace}.{watcher.metadata.name}.{names.GROUP}"
+    rule = _rule(watched.group, watched.version, plural)
+    return _webhook(name, manager, [rule], watcher.spec.labels_to_watch, trust)
+
+
+def _module_webhook(rules: Iterable[ModuleRule], trust: bytes) -> Document:
+    name = f"{names.KCP_NAMESPACE}.module-configs.{names.GROUP}"
+    entries = [_rule(rule.group, "*", rule.plural) for rule in rules]
+    return _webhook(name, names.LIFECYCLE_MANAGER, entries, {}, trust)
+
+
+def _webhook(name: str, manager: str, rules: list[Document], selector: Mapping[str, str], trust: bytes) -> Document:
+    service = {"namespace": names.SKR_NAMESPACE, "name": NAME, "path": f"/validate/{manager}", "port": 443}
+    return {
+        "name": name,
+        "clientConfig": {"service": service, "caBundle": base64.b64encode(trust).decode()},
+        "rules": rules,
+        "objectSelector": {"matchLabels": dict(selector)} if selector else {},
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "sideEffects": "NoneOnDryRun",
+        "timeoutSeconds": 2,
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def _rule(group: str, version: str, plural: str) -> Document:
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "resources": [plural],
+        "operations": ["CREATE", "UPDATE", "DELETE"],
+        "scope": "*",
+    }
+
+
+def _priority_class() -> Document:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": PRIORITY_CLASS},
+        "value": 2_000_000,
+        "globalDefault": False,
+        "description": "The Kyma Watcher, which tells the control plane of changes in this cluster.",
+    }
+
+
+def _service() -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(NAME),
+        "spec": {
+            "selector": {"app": NAME},
+            "ports": [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": WEBHOOK_PORT}],
+        },
+    }
+
+
+def _deployment(settings: WatcherSettings) -> Document:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _metadata(NAME),
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": NAME}},
+            "template": {
+                "metadata": {"labels": {"app": NAME}},
+                "spec": {
+                    "serviceAccountName": NAME,
+                    "automountServiceAccountToken": False,
+                    "priorityClassName": PRIORITY_CLASS,
+                    "securityContext": {
+                        "runAsNonRoot": True,
+                        "runAsUser": 10001,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    "containers": [_container(settings)],
+                    "volumes": [{"name": "tls", "secret": {"secretName": TLS_SECRET}}],
+                },
+            },
+        },
+    }
+
+
+def _container(settings: WatcherSettings) -> Document:
+    return {
+        "name": "server",
+        "image": settings.image,
+        "env": [
+            {"name": "WEBHOOK_PORT", "value": str(WEBHOOK_PORT)},
+            {"name": "METRICS_PORT", "value": str(METRICS_PORT)},
+            {"name": "TLS_CERT", "value": "/tls/tls.crt"},
+            {"name": "TLS_KEY", "value": "/tls/tls.key"},
+            {"name": "CA_CERT", "value": "/tls/ca.crt"},
+            {"name": "KCP_ADDR", "value": settings.kcp_address},
+            {"name": "KCP_CONTRACT", "value": CONTRACT},
+        ],
+        "ports": [
+            {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
+            {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
+        ],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}},
+        "resources": {
+            "limits": {"memory": settings.memory_limit, "cpu": settings.cpu_limit},
+            "requests": {"memory": "64Mi", "cpu": "20m"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tls", "mountPath": "/tls", "readOnly": True}],
+    }
+
+
+def _metadata(name: str) -> Document:
+    return {"name": name, "namespace": names.SKR_NAMESPACE, "labels": {"app": NAME}}
+
+
+def _watcher_name(watcher: Watcher) -> tuple[str, str]:
+    return (watcher.metadata.namespace or "", watcher.metadata.name)

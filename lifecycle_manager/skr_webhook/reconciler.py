@@ -1,0 +1,196 @@
+"""Brings the Watcher and its webhook to the SKR of one Kyma, and takes them away with it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from certs import KeyPair
+from kube_runtime import (
+    Applier,
+    Client,
+    Informer,
+    KindUnknown,
+    KubeError,
+    KubernetesObject,
+    ObjectKey,
+    Result,
+)
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
+from lifecycle_manager.skr_webhook.certificates import CertificateStore
+from lifecycle_manager.skr_webhook.documents import (
+    INVENTORY,
+    Document,
+    ModuleRule,
+    WatcherSettings,
+    webhook_document,
+    workload_documents,
+)
+from lifecycle_manager_api import Condition, Kyma, ModuleTemplate, Watcher, names, raw_object
+from lifecycle_manager_api.conditions import find, set_condition
+
+CONDITION = "SKRWebhook"
+FIELD_MANAGER = "lifecycle-manager-skr-webhook"
+UNKNOWN_KIND_SECONDS = 2.0
+REMOVAL_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one reconcile, as the condition shows it."""
+
+    status: str
+    reason: str
+    message: str
+    requeue_after: float | None = None
+
+
+@dataclass(eq=False)
+class SkrWebhookReconciler:
+    """Keeps one cluster's Watcher in place. The key is that of the Kyma in KCP."""
+
+    kcp: Client
+    connections: Connections
+    kymas: Informer[Kyma]
+    templates: Informer[ModuleTemplate]
+    watchers: Informer[Watcher]
+    certificates: CertificateStore
+    authority: KeyPair
+    settings: WatcherSettings
+    clock: Callable[[], datetime]
+    interval_seconds: float = 30.0
+    _heard: set[ObjectKey] = field(default_factory=set, init=False)
+    _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
+
+    def heard_from(self, key: ObjectKey) -> bool:
+        """Note that the Watcher of this Kyma has sent a verified event. Returns whether that is news."""
+        news = key not in self._heard
+        self._heard.add(key)
+        return news
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Do what this cluster's Watcher needs next. Raises KubeError or SkrAccessError after the condition says so."""
+        kyma = self.kymas.cache.get(key)
+        if kyma is None:
+            self._heard.discard(key)
+            self._appliers.pop(key, None)
+            return Result()
+        if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not _introduced(kyma):
+            return Result()  # the Kyma comes first; its change wakes this key
+        try:
+            async with self.connections.to(kyma.metadata.name) as skr:
+                applier = self._applier(key, skr)
+                outcome = await (self._remove(applier) if _deleting(kyma) else self._install(key, kyma, skr, applier))
+        except (KubeError, SkrAccessError) as error:
+            if _deleting(kyma) and isinstance(error, AccessSecretMissing):
+                return Result()
+            failure = failure_of(error)
+            await self._report(kyma, Outcome("False", failure.reason, failure.message))
+            raise
+        await self._report(kyma, outcome)
+        return Result(requeue_after=outcome.requeue_after)
+
+    async def _install(self, key: ObjectKey, kyma: Kyma, skr: Client, applier: Applier) -> Outcome:
+        certificate = await self.certificates.ensure(kyma, self.authority)
+        trust = self.authority.certificate_pem
+        documents = [*workload_documents(self.settings, certificate, trust)]
+        ready = key in self._heard or _was_ready(kyma)
+        rules, unknown = await self._module_rules(kyma, skr)
+        if ready:
+            documents.append(webhook_document(self.watchers.cache.list(), rules, trust))
+        applied = await applier.apply(_as_objects(documents), (), prune=False)
+        applied.raise_first_failure()
+        if not ready:
+            return Outcome("False", "WatcherStarting", "the Watcher is installed and was not heard from yet")
+        if unknown:
+            message = f"waits for the cluster to know the kinds: {', '.join(unknown)}"
+            return Outcome("True", "WatcherReady", message, UNKNOWN_KIND_SECONDS)
+        return Outcome("True", "WatcherReady", f"{len(rules)} kinds of Module CR are watched", self.interval_seconds)
+
+    async def _remove(self, applier: Applier) -> Outcome:
+        result = await applier.delete(INVENTORY)
+        if result.inventory:
+            waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
+            return Outcome("False", "Removing", f"waits for {waits}", REMOVAL_SECONDS)
+        return Outcome("False", "Removed", "the Watcher is gone from the cluster")
+
+    async def _module_rules(self, kyma: Kyma, skr: Client) -> tuple[list[ModuleRule], list[str]]:
+        """Return the rules for the Module CRs of the Kyma's modules, and the kinds the cluster does not know yet."""
+        rules: list[ModuleRule] = []
+        unknown: list[str] = []
+        for api_version, kind in self._module_kinds(kyma):
+            try:
+                resource = await skr.mapper.resource(api_version, kind)
+            except KindUnknown:
+                unknown.append(f"{kind} ({api_version})")
+            else:
+                rules.append(ModuleRule(resource.group, resource.plural))
+        return rules, unknown
+
+    def _module_kinds(self, kyma: Kyma) -> Iterable[tuple[str, str]]:
+        for module in kyma.status.modules:
+            if module.template is None:
+                continue
+            reference = module.template.metadata
+            template = self.templates.cache.get(ObjectKey(reference.namespace or "", reference.name))
+            if template is None or not template.spec.enable_module_config:
+                continue
+            data = raw_object(template.spec.data)
+            if data:
+                yield str(data.get("apiVersion")), str(data.get("kind"))
+
+    def _applier(self, key: ObjectKey, skr: Client) -> Applier:
+        known = self._appliers.get(key)
+        if known is not None and known[0] is skr:
+            return known[1]
+        applier = Applier(skr, field_manager=FIELD_MANAGER, labels={names.MANAGED_BY: names.LIFECYCLE_MANAGER})
+        self._appliers[key] = (skr, applier)
+        return applier
+
+    async def _report(self, kyma: Kyma, outcome: Outcome) -> None:
+        wanted = Condition(
+            type=CONDITION,
+            status=outcome.status,
+            reason=outcome.reason,
+            message=outcome.message,
+            observed_generation=kyma.metadata.generation,
+            last_transition_time=self.clock(),
+        )
+        merged = set_condition(kyma.status.conditions, wanted, self.clock())
+        if merged == kyma.status.conditions:
+            return
+        condition = find(merged, CONDITION)
+        document = {
+            "apiVersion": KYMAS.api_version,
+            "kind": KYMAS.kind,
+            "metadata": {"name": kyma.metadata.name, "namespace": kyma.metadata.namespace},
+            "status": {"conditions": [msgspec.to_builtins(condition)]},
+        }
+        await self.kcp.apply(
+            KYMAS,
+            kyma.metadata.name,
+            document,
+            kyma.metadata.namespace,
+            field_manager=FIELD_MANAGER,
+            subresource="status",
+        )
+
+
+def _introduced(kyma: Kyma) -> bool:
+    """Tell whether the Kyma's cluster has been prepared: its namespace and CR are there."""
+    return find(kyma.status.conditions, "SKRReachable") is not None
+
+
+def _was_ready(kyma: Kyma) -> bool:
+    condition = find(kyma.status.conditions, CONDITION)
+    return condition is not None and condition.status == "True"
+
+
+def _deleting(kyma: Kyma) -> bool:
+    return kyma.metadata.deletion_timestamp is not None
+
+
+def _as_objects(documents: Iterable[Document]) -> tuple[KubernetesObject, ...]:
+    return tuple(KubernetesObject.of(document, index) for index, document in enumerate(documents))

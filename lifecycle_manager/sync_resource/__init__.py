@@ -1,0 +1,11 @@
+"""SyncResource: what a Module Manager wants in an SKR, applied there, kept there, and removed with it.
+
+The text of a SyncResource is parsed, checked, applied with server-side apply, and pruned by the inventory in its
+status: never by guess. A text that can't be applied whole removes nothing.
+
+Read `plan` for the rules, then `reconciler`.
+"""
+
+from lifecycle_manager.sync_resource.reconciler import SyncResourceReconciler
+
+__all__ = ["SyncResourceReconciler"]

@@ -1,0 +1,253 @@
+"""The rules of a SyncResource: what its text means, and what came of applying it. Pure functions, no I/O."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from kube_runtime import (
+    ApplyResult,
+    InventoryEntry,
+    KubernetesObject,
+    ManifestInvalid,
+    ObjectOutcome,
+    parse_objects,
+    readiness,
+)
+from lifecycle_manager_api import (
+    Condition,
+    Kyma,
+    LastOperation,
+    State,
+    SyncedObject,
+    SyncResource,
+    SyncResourceStatus,
+    aggregate,
+    names,
+)
+from lifecycle_manager_api.conditions import set_condition
+
+VALID = "Valid"
+APPLIED = "Applied"
+READY = "Ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a SyncResource is not applied: a reason and a message for its `Valid` condition."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Hold the SyncResource until its objects are gone from the SKR; nothing is applied before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Let the SyncResource go: nothing of it is left, or the cluster is gone for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteObjects:
+    """Remove from the SKR what the inventory names."""
+
+    inventory: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyObjects:
+    """Apply these objects, then prune what the inventory names and they no longer hold."""
+
+    objects: tuple[KubernetesObject, ...]
+    inventory: tuple[InventoryEntry, ...]
+    prune: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Apply nothing, remove nothing, and say why."""
+
+    refusal: Refusal
+
+
+Step = AddFinalizer | RemoveFinalizer | DeleteObjects | ApplyObjects | Refuse
+
+
+def plan(resource: SyncResource, kyma: Kyma | None) -> Step:
+    """Decide what a SyncResource needs next."""
+    inventory = inventory_of(resource)
+    held = names.SYNC_RESOURCE_FINALIZER in resource.metadata.finalizers
+    if resource.metadata.deletion_timestamp is not None:
+        return DeleteObjects(inventory) if held and inventory and kyma is not None else RemoveFinalizer()
+    if kyma is None:
+        return Refuse(Refusal("KymaNotFound", f"there is no Kyma {resource.spec.kyma!r} in this namespace"))
+    if kyma.metadata.deletion_timestamp is not None:
+        return Refuse(Refusal("KymaDeleting", f"Kyma {resource.spec.kyma!r} is being deleted"))
+    if not held:
+        return AddFinalizer()
+    try:
+        objects = parse_objects(resource.spec.resource)
+    except ManifestInvalid as error:
+        return Refuse(Refusal("InvalidResource", str(error)))
+    return ApplyObjects(objects, inventory, prune=resource.spec.prune)
+
+
+def inventory_of(resource: SyncResource) -> tuple[InventoryEntry, ...]:
+    """Return what the status says is in the SKR."""
+    return tuple(
+        InventoryEntry(
+            group=entry.group,
+            version=entry.version,
+            kind=entry.kind,
+            namespace=entry.namespace,
+            name=entry.name,
+        )
+        for entry in resource.status.synced
+    )
+
+
+def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncResourceStatus:
+    """Return the status of a SyncResource that can't be applied. Its objects stay as they are."""
+    return _status(
+        resource,
+        now,
+        state=State.ERROR,
+        synced=resource.status.synced,
+        conditions=(
+            (VALID, "False", refusal.reason, refusal.message),
+            (READY, "False", refusal.reason, refusal.message),
+        ),
+        operation=refusal.message,
+    )
+
+
+def unreachable(resource: SyncResource, reason: str, message: str, now: datetime) -> SyncResourceStatus:
+    """Return the status of a SyncResource whose cluster can't be reached. Nothing is known to have changed."""
+    return _status(
+        resource,
+        now,
+        state=State.ERROR,
+        synced=resource.status.synced,
+        conditions=((APPLIED, "Unknown", reason, message), (READY, "False", reason, message)),
+        operation=message,
+    )
+
+
+def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncResourceStatus:
+    """Return the status after a round of applying: per object, and what it adds up to."""
+    synced = _synced(result)
+    failures = [_failure(outcome) for outcome in result.outcomes if outcome.error is not None]
+    waiting = [f"{entry.kind} {entry.name}: {entry.message}" for entry in synced if entry.state is not State.READY]
+    state = State.ERROR if failures else aggregate(entry.state for entry in synced)
+    count = len(synced)
+    if failures:
+        applied_condition = (APPLIED, "False", "ApplyFailed", "; ".join(failures))
+        ready_condition = (READY, "False", "ApplyFailed", "; ".join(failures))
+    else:
+        applied_condition = (APPLIED, "True", "Applied", f"{count} objects are in the cluster")
+        ready_condition = (
+            (READY, "True", "ObjectsReady", f"{count} objects are ready")
+            if state is State.READY
+            else (READY, "False", "ObjectsNotReady", "; ".join(waiting))
+        )
+    return _status(
+        resource,
+        now,
+        state=state,
+        synced=synced,
+        conditions=(
+            (VALID, "True", "Valid", "the text holds Kubernetes objects"),
+            applied_condition,
+            ready_condition,
+        ),
+        operation=ready_condition[3],
+    )
+
+
+def deleting(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncResourceStatus:
+    """Return the status of a SyncResource whose objects are on their way out."""
+    waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
+    message = f"waits for {len(result.inventory)} objects to go: {waits}"
+    return _status(
+        resource,
+        now,
+        state=State.DELETING,
+        synced=tuple(_synced_entry(entry, State.DELETING, "") for entry in result.inventory),
+        conditions=((READY, "False", "Deleting", message),),
+        operation=message,
+    )
+
+
+def _synced(result: ApplyResult) -> tuple[SyncedObject, ...]:
+    outcomes = {outcome.entry: outcome for outcome in result.outcomes}
+    return tuple(_synced_object(entry, outcomes.get(entry)) for entry in sorted(result.inventory))
+
+
+def _synced_object(entry: InventoryEntry, outcome: ObjectOutcome | None) -> SyncedObject:
+    if outcome is None:
+        return _synced_entry(entry, State.PROCESSING, "left from an earlier revision")
+    if outcome.error is not None:
+        return _synced_entry(entry, State.ERROR, outcome.error)
+    if outcome.live is None:
+        return _synced_entry(entry, State.READY, "")
+    ready = readiness(outcome.live)
+    states = {"Current": State.READY, "Failed": State.ERROR}
+    state = states.get(ready.state, State.PROCESSING)
+    return _synced_entry(entry, state, "" if state is State.READY else ready.message)
+
+
+def _synced_entry(entry: InventoryEntry, state: State, message: str) -> SyncedObject:
+    return SyncedObject(
+        group=entry.group,
+        version=entry.version,
+        kind=entry.kind,
+        namespace=entry.namespace,
+        name=entry.name,
+        state=state,
+        message=message,
+    )
+
+
+def _failure(outcome: ObjectOutcome) -> str:
+    entry = outcome.entry
+    where = f"document {outcome.index}: " if outcome.index is not None else ""
+    name = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
+    return f"{where}{entry.kind} {name}: {outcome.error}"
+
+
+def _status(
+    resource: SyncResource,
+    now: datetime,
+    *,
+    state: State,
+    synced: Sequence[SyncedObject],
+    conditions: Iterable[tuple[str, str, str, str]],
+    operation: str,
+) -> SyncResourceStatus:
+    before = resource.status
+    merged = before.conditions
+    for kind, status, reason, message in conditions:
+        condition = Condition(
+            type=kind,
+            status=status,
+            reason=reason,
+            message=message,
+            observed_generation=resource.metadata.generation,
+            last_transition_time=now,
+        )
+        merged = set_condition(merged, condition, now)
+    last = before.last_operation
+    if last is None or last.operation != operation:
+        last = LastOperation(operation=operation, last_update_time=now)
+    return msgspec.structs.replace(
+        before,
+        state=state,
+        synced=tuple(synced),
+        conditions=merged,
+        last_operation=last,
+        observed_generation=resource.metadata.generation,
+    )

@@ -1,0 +1,170 @@
+"""Ties the rules of a SyncResource to its key: applies, prunes and deletes in the SKR, and reports."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import assert_never
+
+import msgspec
+import structlog
+
+from kube_runtime import Applier, ApplyResult, Client, Informer, KubeError, NotFound, ObjectKey, Result
+from lifecycle_manager.resources import FIELD_MANAGER, SYNC_RESOURCES
+from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
+from lifecycle_manager.sync_resource import plan as planned
+from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, names
+
+log = structlog.get_logger("sync_resource")
+
+READINESS_SECONDS = 2.0
+
+
+def now_in_seconds() -> datetime:
+    """Return the time as Kubernetes writes it: UTC, whole seconds."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@dataclass(eq=False)
+class SyncResourceReconciler:
+    """Keeps the objects of one SyncResource in its SKR as the Module Manager wants them."""
+
+    kcp: Client
+    connections: Connections
+    kymas: Informer[Kyma]
+    sync_resources: Informer[SyncResource]
+    latency: ChangeLatency
+    interval_seconds: float = 30.0
+    clock: Callable[[], datetime] = now_in_seconds
+    _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Do what this SyncResource needs next. Raises KubeError or SkrAccessError after its status says so."""
+        resource = self.sync_resources.cache.get(key)
+        if resource is None:
+            self._appliers.pop(key, None)
+            return Result()
+        step = planned.plan(resource, self.kymas.cache.get(ObjectKey(key.namespace, resource.spec.kyma)))
+        match step:
+            case planned.AddFinalizer():
+                await self._set_finalizers(resource, [*resource.metadata.finalizers, names.SYNC_RESOURCE_FINALIZER])
+                return Result()  # the write comes back as a change
+            case planned.RemoveFinalizer():
+                await self._let_go(resource)
+                return Result()
+            case planned.Refuse(refusal):
+                await self._write_status(resource, planned.refused(resource, refusal, self.clock()))
+                return Result(requeue_after=self.interval_seconds)
+            case planned.DeleteObjects() | planned.ApplyObjects():
+                return await self._in_skr(key, resource, step)
+            case _:
+                assert_never(step)
+
+    async def _in_skr(
+        self, key: ObjectKey, resource: SyncResource, step: planned.DeleteObjects | planned.ApplyObjects
+    ) -> Result:
+        try:
+            async with self.connections.to(resource.spec.kyma) as skr:
+                result = await self._carry_out(self._applier(key, resource, skr), resource, step)
+        except (KubeError, SkrAccessError) as error:
+            if isinstance(error, AccessSecretMissing) and isinstance(step, planned.DeleteObjects):
+                await self._let_go(resource)  # the cluster is gone, and its objects with it
+                return Result()
+            failure = failure_of(error)
+            await self._write_status(
+                resource, planned.unreachable(resource, failure.reason, failure.message, self.clock())
+            )
+            raise
+        if isinstance(step, planned.DeleteObjects):
+            return await self._after_deleting(resource, result)
+        return await self._after_applying(resource, result)
+
+    async def _carry_out(
+        self, applier: Applier, resource: SyncResource, step: planned.DeleteObjects | planned.ApplyObjects
+    ) -> ApplyResult:
+        if isinstance(step, planned.DeleteObjects):
+            return await applier.delete(step.inventory)
+        return await applier.apply(step.objects, step.inventory, prune=step.prune)
+
+    async def _after_deleting(self, resource: SyncResource, result: ApplyResult) -> Result:
+        if not result.inventory:
+            await self._let_go(resource)
+            return Result()
+        await self._write_status(resource, planned.deleting(resource, result, self.clock()))
+        return Result(requeue_after=READINESS_SECONDS)
+
+    async def _after_applying(self, resource: SyncResource, result: ApplyResult) -> Result:
+        if result.changed:
+            counts = Counter(str(outcome.action) for outcome in result.outcomes)
+            self.latency.sync_resource_applied(resource.metadata.annotations.get(names.OBSERVED_AT, ""))
+            log.info(
+                "sync resource applied",
+                kyma=resource.spec.kyma,
+                module=resource.spec.module,
+                name=resource.metadata.name,
+                generation=resource.metadata.generation,
+                traceparent=resource.metadata.annotations.get(names.TRACEPARENT, ""),
+                observed_at=resource.metadata.annotations.get(names.OBSERVED_AT, ""),
+                objects=dict(counts),
+            )
+        status = planned.applied(resource, result, self.clock())
+        await self._write_status(resource, status)
+        result.raise_first_failure()
+        waiting = status.state is not State.READY
+        return Result(requeue_after=READINESS_SECONDS if waiting else self.interval_seconds)
+
+    def _applier(self, key: ObjectKey, resource: SyncResource, skr: Client) -> Applier:
+        """Return the applier of this SyncResource: it remembers what it applied, so it lives as long as its client."""
+        known = self._appliers.get(key)
+        if known is not None and known[0] is skr:
+            return known[1]
+        applier = Applier(
+            skr,
+            field_manager=FIELD_MANAGER,
+            labels={
+                names.MANAGED_BY: names.LIFECYCLE_MANAGER,
+                names.WATCHED_BY: "kyma",
+                names.MODULE_NAME: resource.spec.module,
+            },
+            annotations={names.OWNED_BY: str(key)},
+        )
+        self._appliers[key] = (skr, applier)
+        return applier
+
+    async def _let_go(self, resource: SyncResource) -> None:
+        left = [name for name in resource.metadata.finalizers if name != names.SYNC_RESOURCE_FINALIZER]
+        if len(left) != len(resource.metadata.finalizers):
+            await self._set_finalizers(resource, left)
+
+    async def _set_finalizers(self, resource: SyncResource, finalizers: list[str]) -> None:
+        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": resource.metadata.resource_version}}
+        try:
+            await self.kcp.merge_patch(
+                SYNC_RESOURCES,
+                resource.metadata.name,
+                patch,
+                resource.metadata.namespace,
+                field_manager=FIELD_MANAGER,
+            )
+        except NotFound:
+            return  # gone already
+
+    async def _write_status(self, resource: SyncResource, status: SyncResourceStatus) -> None:
+        if status == resource.status:
+            return
+        metadata = resource.metadata
+        document = {
+            "apiVersion": SYNC_RESOURCES.api_version,
+            "kind": SYNC_RESOURCES.kind,
+            "metadata": {"name": metadata.name, "namespace": metadata.namespace},
+            "status": msgspec.to_builtins(status),
+        }
+        await self.kcp.apply(
+            SYNC_RESOURCES,
+            metadata.name,
+            document,
+            metadata.namespace,
+            field_manager=FIELD_MANAGER,
+            subresource="status",
+        )

@@ -1,0 +1,98 @@
+"""Who plays in the demo: Lifecycle Manager, Module Manager and Watcher, started in the order in which a cluster would."""
+
+import asyncio
+import base64
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kube_runtime import NotFound
+from lifecycle_manager.resources import SECRETS
+from local.demo import names, processes
+from local.demo.identities import write_private
+from local.demo.stage import Stage
+from local.processes import ChildProcess
+
+TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
+
+
+@dataclass(eq=False)
+class Cast:
+    """The programs of the demo. `stack` ends them."""
+
+    stage: Stage
+    stack: AsyncExitStack
+    manager_kubeconfig: Path = Path()
+    module_kubeconfig: Path = Path()
+    skr_access: str = ""
+    event_port: int = field(default_factory=processes.free_port)
+    webhook_port: int = field(default_factory=processes.free_port)
+    running: dict[str, ChildProcess] = field(default_factory=dict)
+    _programs: dict[str, processes.Program] = field(default_factory=dict)
+
+    async def start_control_plane(self) -> None:
+        """Start the Lifecycle Manager and the Module Manager, and wait until both watch."""
+        await self._start(processes.lifecycle_manager(self.manager_kubeconfig, self.event_port))
+        await self._start(processes.module_manager(self.module_kubeconfig))
+        await self._says("lifecycle-manager", '"msg":"ready"')
+        await self._says("module-manager", "watching")
+
+    async def start_watcher(self) -> None:
+        """Start the Watcher once LM has brought its Secret to the SKR, and route its Service to it.
+
+        What the kubelet does for a Pod is done here: the Secret becomes files, and the Service reaches the process.
+        """
+        mount = self.stage.directory / "skr-webhook-tls"
+        while not await self._mount_secret(mount):
+            await asyncio.sleep(0.02)
+        await self._start(processes.skr_watcher(mount, self.webhook_port, self.event_port))
+        if self.stage.local_skr is not None:
+            await self.stage.local_skr.route_service(
+                names.SKR_NAMESPACE, "skr-webhook", 443, "127.0.0.1", self.webhook_port
+            )
+
+    async def stop(self, name: str) -> None:
+        """Stop a program as its Deployment would: ask, and wait until it has finished what it acknowledged."""
+        await self.running[name].stop()
+
+    async def kill(self, name: str) -> None:
+        """End a program at once, in the middle of whatever it does."""
+        await self.running[name].kill()
+
+    async def restart(self, name: str) -> None:
+        """Start a program that was stopped or killed once more."""
+        await self._start(self._programs[name])
+
+    def obituary(self) -> str:
+        """Say which programs have ended, with the end of their logs; empty while all run."""
+        ended = [
+            f"\n{name} has ended; the end of its log:\n{processes.tail(self._log(name))}"
+            for name, process in self.running.items()
+            if process.returncode is not None
+        ]
+        return "".join(ended)
+
+    async def _start(self, program: processes.Program) -> None:
+        self._programs[program.name] = program
+        process = await processes.start(program, self.stage.logs)
+        self.running[program.name] = process
+        self.stack.push_async_callback(process.stop)
+
+    async def _says(self, name: str, text: str) -> None:
+        while text not in self._log(name).read_text(errors="replace"):
+            if (code := self.running[name].returncode) is not None:
+                raise processes.ProcessEnded(name, code, self._log(name))
+            await asyncio.sleep(0.05)
+
+    async def _mount_secret(self, mount: Path) -> bool:
+        try:
+            secret = await self.stage.skr.get(SECRETS, TLS_SECRET, names.SKR_NAMESPACE)
+        except NotFound:
+            return False
+        mount.mkdir(mode=0o700, exist_ok=True)
+        for name, content in secret.data.items():
+            write_private(mount / name, base64.b64decode(content).decode())
+        return True
+
+    def _log(self, name: str) -> Path:
+        return self.stage.logs / f"{name}.log"

@@ -1,0 +1,84 @@
+"""The command `klm demo`."""
+
+import asyncio
+import signal
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+import uvloop
+from rich.console import Console
+
+from local.demo.cast import Cast
+from local.demo.narration import TerminalNarrator, print_summary
+from local.demo.report import Report, Silence
+from local.demo.stage import Stage, open_stage
+from local.demo.story import Story
+
+
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="end after the last step instead of staying up")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")] = False,
+    changes: Annotated[int, typer.Option(min=1, max=1000, help="how many changes to measure")] = 50,
+    kcp_kubeconfig: Annotated[Path | None, typer.Option(help="use this control plane instead of a local one")] = None,
+    skr_kubeconfig: Annotated[Path | None, typer.Option(help="use this user cluster instead of a local one")] = None,
+    directory: Annotated[Path | None, typer.Option("--dir", help="where logs and kubeconfigs go")] = None,
+) -> None:
+    """Show a user's change travel from cluster to cluster and back, on real API servers."""
+    if (kcp_kubeconfig is None) != (skr_kubeconfig is None):
+        raise typer.BadParameter("give both --kcp-kubeconfig and --skr-kubeconfig, or neither")
+    folder = directory or Path(tempfile.mkdtemp(prefix="klm-demo-"))
+    console = Console(stderr=json)
+    report = uvloop.run(_play(folder, kcp_kubeconfig, skr_kubeconfig, changes, console, stay=not once, quiet=json))
+    if json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(report.as_document()), indent=2).decode() + "\n")
+    raise typer.Exit(0 if report.verified else 1)
+
+
+async def _play(
+    folder: Path,
+    kcp: Path | None,
+    skr: Path | None,
+    changes: int,
+    console: Console,
+    *,
+    stay: bool,
+    quiet: bool,
+) -> Report:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    narrator = Silence() if quiet else TerminalNarrator(console)
+    async with open_stage(folder, kcp, skr) as stage, AsyncExitStack() as stack:
+        story = Story(stage, Cast(stage, stack), narrator, changes)
+        playing = asyncio.ensure_future(story.play())
+        told_to_stop = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait({playing, told_to_stop}, return_when=asyncio.FIRST_COMPLETED)
+        if stopping.is_set():
+            playing.cancel()
+            await asyncio.gather(playing, return_exceptions=True)
+            return story.report
+        told_to_stop.cancel()
+        if not quiet:
+            print_summary(console, story.report)
+        if stay and story.report.verified:
+            _say_how_to_go_on(console, stage)
+            await stopping.wait()
+    return story.report
+
+
+def _say_how_to_go_on(console: Console, stage: Stage) -> None:
+    console.print(
+        "\nEverything stays up until Ctrl-C. Go on as the user of the cluster, for instance:\n"
+        f"  [bold]kubectl --kubeconfig {stage.skr_kubeconfig} -n kyma-system edit infrastructure default[/]\n"
+        f"  [bold]kubectl --kubeconfig {stage.skr_kubeconfig} -n kyma-system get configmaps,networkpolicies[/]\n"
+        "and look at the control plane:\n"
+        f"  [bold]kubectl --kubeconfig {stage.kcp_kubeconfig} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
+        f"Logs: {stage.logs}",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,94 @@
+"""Identities with the rights they need and no more: a ServiceAccount, its roles, and a kubeconfig with its token.
+
+This is how an administrator of any cluster would do it, so the demo works on clusters that it did not make.
+"""
+
+import base64
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from kube_runtime import Client, Resource, dump_yaml, load_yaml
+
+FIELD_MANAGER = "klm-demo"
+TOKEN_SECONDS = 24 * 3600
+
+SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
+    "", "v1", "ServiceAccount", "serviceaccounts", namespaced=True
+)
+ROLE_GROUP = "rbac.authorization.k8s.io"
+
+
+async def create_identity(
+    admin: Client, admin_kubeconfig: Path, *, name: str, namespace: str, roles: Iterable[dict[str, Any]]
+) -> str:
+    """Create a ServiceAccount bound to these roles and return a kubeconfig that acts as it.
+
+    Raises KubeError where the administrator may not do that.
+    """
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": namespace},
+    }
+    await admin.apply(SERVICE_ACCOUNTS, name, account, namespace, field_manager=FIELD_MANAGER)
+    for role in roles:
+        await _bind(admin, role, name, namespace)
+    request = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": TOKEN_SECONDS},
+    }
+    issued = await admin.create_subresource(SERVICE_ACCOUNTS, name, namespace, "token", request)
+    return _kubeconfig_with_token(admin_kubeconfig, name, issued["status"]["token"])
+
+
+def write_private(path: Path, text: str) -> Path:
+    """Write a file that only its owner may read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    return path
+
+
+async def _bind(admin: Client, role: dict[str, Any], account: str, account_namespace: str) -> None:
+    """Apply a Role or ClusterRole and bind it to a ServiceAccount."""
+    kind, metadata = role["kind"], role["metadata"]
+    role_namespace = metadata.get("namespace")
+    binding: dict[str, Any] = {
+        "apiVersion": f"{ROLE_GROUP}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": {"name": f"{account}-{metadata['name']}"}
+        | ({"namespace": role_namespace} if role_namespace else {}),
+        "roleRef": {"apiGroup": ROLE_GROUP, "kind": kind, "name": metadata["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": account_namespace}],
+    }
+    for document in (role, binding):
+        resource = await admin.mapper.resource(document["apiVersion"], document["kind"])
+        await admin.apply(resource, document["metadata"]["name"], document, role_namespace, field_manager=FIELD_MANAGER)
+
+
+def _kubeconfig_with_token(admin_kubeconfig: Path, user: str, token: str) -> str:
+    """Return a kubeconfig for the same cluster as the administrator's, with a token and nothing of theirs."""
+    admin = load_yaml(admin_kubeconfig.read_text())
+    context = next(entry for entry in admin["contexts"] if entry["name"] == admin["current-context"])["context"]
+    cluster = next(entry for entry in admin["clusters"] if entry["name"] == context["cluster"])
+    return dump_yaml(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": user,
+            "contexts": [{"name": user, "context": {"cluster": cluster["name"], "user": user}}],
+            "clusters": [_with_inline_authority(cluster)],
+            "users": [{"name": user, "user": {"token": token}}],
+        }
+    )
+
+
+def _with_inline_authority(cluster: dict[str, Any]) -> dict[str, Any]:
+    """Carry the authority along inline: a path means nothing where this kubeconfig is used."""
+    inner = dict(cluster["cluster"])
+    if path := inner.pop("certificate-authority", None):
+        inner["certificate-authority-data"] = base64.b64encode(Path(path).read_bytes()).decode()
+    return {"name": cluster["name"], "cluster": inner}

@@ -1,0 +1,74 @@
+"""The demo told to a person at a terminal: steps as they happen, and one change as a timeline."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+
+from local.demo.report import Report, Step
+from local.demo.timeline import Station
+
+BAR_WIDTH = 30
+
+
+class TerminalNarrator:
+    """Tells the steps with a spinner while one is under way and a mark when it is verified."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status | None = None
+
+    def begins(self, name: str) -> None:
+        """Show a spinner beside the step."""
+        self._status = self._console.status(f"{name} …")
+        self._status.start()
+
+    def ended(self, step: Step) -> None:
+        """Replace the spinner by a mark, the time it took, and what was seen."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+        mark = "[green]✓[/]" if step.verified else "[red]✗[/]"
+        self._console.print(f"{mark} {step.name} [dim]({_readable(step.ms)})[/]", highlight=False)
+        if step.detail:
+            style = "dim" if step.verified else "red"
+            for line in step.detail.splitlines():
+                self._console.print(f"  {line}", style=style, highlight=False, markup=False)
+
+    def shows(self, timeline: Sequence[Station], total_ms: float) -> None:
+        """Draw when each program had its part in one change."""
+        if self._status is not None:
+            self._status.stop()
+        table = Table(box=None, padding=(0, 1), show_header=False)
+        table.add_column(justify="right", style="bold")
+        table.add_column(no_wrap=True, style="cyan")
+        table.add_column(style="magenta", no_wrap=True)
+        table.add_column()
+        table.add_row("0.0 ms", _bar(0, total_ms), "user", "writes the Module CR in the SKR")
+        for station in timeline:
+            table.add_row(f"{station.ms:.1f} ms", _bar(station.ms, total_ms), station.program, station.what)
+        table.add_row(f"{total_ms:.1f} ms", _bar(total_ms, total_ms), "user", "sees the object in the SKR changed")
+        self._console.print(table)
+
+
+def print_summary(console: Console, report: Report) -> None:
+    """Print the figures of a run."""
+    if report.change is None or report.floor is None:
+        return
+    ratio = report.change.median / report.floor.median
+    console.print(
+        f"\nFrom the user's write to the object in the SKR: median [bold]{report.change.median:.0f} ms[/], p99 "
+        f"[bold]{report.change.p99:.0f} ms[/]; that is {ratio:.1f} times the floor of "
+        f"{report.floor.median:.0f} ms, the same API calls sent back to back.",
+        highlight=False,
+    )
+
+
+def _bar(ms: float, total_ms: float) -> str:
+    position = min(BAR_WIDTH, round(BAR_WIDTH * ms / total_ms)) if total_ms else 0
+    return "─" * position + "●" + " " * (BAR_WIDTH - position)
+
+
+def _readable(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"

@@ -1,0 +1,104 @@
+"""The three programs of the product, each a process of its own, with its log in a file."""
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from local.processes import ChildProcess, start_child
+
+START_SECONDS = 30.0
+
+
+class ProcessEnded(Exception):
+    """A program of the demo has ended by itself; its log says why."""
+
+    def __init__(self, name: str, code: int, log: Path) -> None:
+        super().__init__(f"{name} ended with exit code {code}; the end of its log {log}:\n{tail(log)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program to run: its name in what people see, its command line and its own environment."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def lifecycle_manager(kubeconfig: Path, event_port: int) -> Program:
+    """The Lifecycle Manager, taking events on a loopback port."""
+    address = f"127.0.0.1:{event_port}"
+    return Program(
+        "lifecycle-manager",
+        (
+            *_script("klm"),
+            "run",
+            f"--kubeconfig={kubeconfig}",
+            f"--kyma-skr-listener-bind-address={address}",
+            f"--event-address={address}",
+            "--metrics-bind-address=127.0.0.1:0",
+            "--health-probe-bind-address=127.0.0.1:0",
+            "--log-format=json",
+        ),
+        {},
+    )
+
+
+def skr_watcher(mount: Path, webhook_port: int, event_port: int) -> Program:
+    """The Watcher, with its Secret mounted as a folder, as in its Pod."""
+    return Program(
+        "skr-watcher",
+        _script("skr-watcher"),
+        {
+            "WEBHOOK_HOST": "127.0.0.1",
+            "WEBHOOK_PORT": str(webhook_port),
+            "METRICS_HOST": "127.0.0.1",
+            "METRICS_PORT": "0",
+            "TLS_CERT": str(mount / "tls.crt"),
+            "TLS_KEY": str(mount / "tls.key"),
+            "CA_CERT": str(mount / "ca.crt"),
+            "KCP_ADDR": f"127.0.0.1:{event_port}",
+            "KCP_CONTRACT": "v2",
+        },
+    )
+
+
+def module_manager(kubeconfig: Path) -> Program:
+    """The sample Module Manager for cloud resources."""
+    return Program(
+        "module-manager",
+        (
+            *_script("kyma-module-manager"),
+            "run",
+            "module_manager.samples.cloud_resources:objects",
+            f"--kubeconfig={kubeconfig}",
+            "--health-address=127.0.0.1:0",
+        ),
+        {},
+    )
+
+
+async def start(program: Program, logs: Path) -> ChildProcess:
+    """Start a program with its log in a file of its name; it ends with this process, however that ends."""
+    environment = {**os.environ, **program.environment}
+    return await start_child(program.name, program.command, logs / f"{program.name}.log", environment)
+
+
+def tail(log: Path, lines: int = 15) -> str:
+    """Return the last lines of a log."""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def free_port() -> int:
+    """Return a loopback port that is free now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _script(name: str) -> tuple[str, ...]:
+    """Return the command of an entry point that is installed beside this interpreter."""
+    return (str(Path(sys.executable).with_name(name)),)

@@ -1,0 +1,52 @@
+"""One change followed through the logs of the three programs, by the trace id that it carries."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+STATIONS = (
+    ("skr-watcher", "change admitted", "the API server asks the Watcher, which allows at once"),
+    ("skr-watcher", "event delivered", "the signed event has been answered"),
+    ("lifecycle-manager", "event taken", "LM has verified the event and queued the Kyma"),
+    ("lifecycle-manager", "module config written", "LM has read the Module CR and written ModuleConfig"),
+    ("module-manager", "sync resource written", "the Module Manager has written SyncResource"),
+    ("lifecycle-manager", "sync resource applied", "LM has applied the objects in the SKR"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """One station of a change: who says so, what it means, and when, in milliseconds after the user's write."""
+
+    program: str
+    what: str
+    ms: float
+
+
+def follow(traceparent: str, logs: Path, start: datetime) -> tuple[Station, ...]:
+    """Return the stations that the logs show for one trace, in the order of time."""
+    found: list[Station] = []
+    for program, message, meaning in STATIONS:
+        moment = _moment(logs / f"{program}.log", message, traceparent)
+        if moment is not None:
+            found.append(Station(program, meaning, (moment - start).total_seconds() * 1000))
+    return tuple(sorted(found, key=lambda station: station.ms))
+
+
+def _moment(log: Path, message: str, traceparent: str) -> datetime | None:
+    trace_id = traceparent.split("-")[1] if "-" in traceparent else traceparent
+    for line in log.read_text(errors="replace").splitlines():
+        if message in line and trace_id in line and (record := _record(line)).get("msg") == message:
+            return datetime.fromisoformat(record["time"])
+    return None
+
+
+def _record(line: str) -> dict[str, Any]:
+    try:
+        record = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return {}  # a line of another program's making
+    return record if isinstance(record, dict) else {}

@@ -1,0 +1,65 @@
+"""What a user of the SKR sees: a watch on the objects of the demo, and waiting for one to look as expected."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kube_runtime import Change, Client, Informer, ObjectKey, Resource
+
+JsonObject = dict[str, Any]
+Expectation = Callable[[JsonObject | None], bool]
+
+CONFIG_MAPS: Resource[JsonObject] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+
+
+class NotSeen(Exception):
+    """What was expected in a cluster did not come in time."""
+
+
+class Witness:
+    """Watches one kind of object and says when one of them first looked as expected."""
+
+    def __init__(self, client: Client, resource: Resource[JsonObject], namespace: str) -> None:
+        self._namespace = namespace
+        self._resource = resource
+        self._informer: Informer[JsonObject] = Informer(client, resource, namespace=namespace)
+        self._informer.on_change(self._notice)
+        self._waiting: list[tuple[str, Expectation, asyncio.Future[float]]] = []
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        await self._informer.run()
+
+    async def ready(self, timeout_seconds: float) -> None:
+        """Wait until the watch is under way."""
+        await self._informer.wait_synced(timeout_seconds)
+
+    async def sees(self, name: str, expectation: Expectation, *, within: float) -> float:
+        """Return the moment (of `time.perf_counter`) at which the object first looked as expected.
+
+        The expectation gets None for an object that is not there. Raises NotSeen at the deadline.
+        """
+        if expectation(self._informer.cache.get(ObjectKey(self._namespace, name))):
+            return time.perf_counter()
+        seen: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        entry = (name, expectation, seen)
+        self._waiting.append(entry)
+        try:
+            async with asyncio.timeout(within):
+                return await seen
+        except TimeoutError:
+            raise NotSeen(
+                f"{self._resource.kind} {self._namespace}/{name} did not become what it should within {within:g} s"
+            ) from None
+        finally:
+            self._waiting.remove(entry)
+
+    def _notice(self, change: Change[JsonObject]) -> None:
+        now = time.perf_counter()
+        changed = change.new if change.new is not None else change.old
+        if changed is None:
+            return
+        for name, expectation, seen in self._waiting:
+            if name == changed["metadata"]["name"] and not seen.done() and expectation(change.new):
+                seen.set_result(now)

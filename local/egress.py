@@ -1,0 +1,114 @@
+"""How a local API server reaches Services: a CONNECT proxy on a unix socket in the place of kube-proxy.
+
+The API server asks for `<ClusterIP>:<port>`, and the proxy connects it to the process that was registered behind that
+Service. Registrations are lines of a file, so that other processes can add some while the clusters run.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+ServiceAddress = Callable[[str, str], Awaitable[str | None]]
+MOST_CONNECTIONS = 500
+CHUNK = 65536
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A Service's port, and the local process behind it."""
+
+    namespace: str
+    name: str
+    port: int
+    host: str
+    target_port: int
+
+
+def add_route(routes_file: Path, route: Route) -> None:
+    """Register a route; one for the same Service's port registered before is replaced by it."""
+    with routes_file.open("ab") as file:
+        file.write(msgspec.json.encode(route) + b"\n")
+
+
+class EgressProxy:
+    """Connects an API server to the processes behind Services. `address_of` gives a Service's ClusterIP."""
+
+    def __init__(self, socket: Path, routes_file: Path, address_of: ServiceAddress) -> None:
+        self._socket = socket
+        self._routes_file = routes_file
+        self._address_of = address_of
+        self._targets: dict[str, tuple[str, int]] = {}
+        self._read_at = -1.0
+        self._places = asyncio.Semaphore(MOST_CONNECTIONS)
+
+    async def serve(self) -> None:
+        """Serve until cancelled."""
+        server = await asyncio.start_unix_server(self._handle, self._socket)
+        self._socket.chmod(0o600)
+        async with server:
+            await server.serve_forever()
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with self._places:
+                await self._connect(reader, writer)
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # one side has gone, and the other is closed below
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(5):
+            head = await reader.readuntil(b"\r\n\r\n")
+        method, _, rest = head.partition(b" ")
+        wanted = rest.partition(b" ")[0].decode("ascii", "replace")
+        target = await self._target(wanted) if method == b"CONNECT" else None
+        if target is None:
+            writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            return
+        try:
+            far_reader, far_writer = await asyncio.open_connection(*target)
+        except OSError:
+            writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            return
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_pump(reader, far_writer))
+            tasks.create_task(_pump(far_reader, writer))
+
+    async def _target(self, wanted: str) -> tuple[str, int] | None:
+        if wanted not in self._targets or self._changed():
+            await self._resolve()
+        return self._targets.get(wanted)
+
+    def _changed(self) -> bool:
+        return self._routes_file.exists() and self._routes_file.stat().st_mtime != self._read_at
+
+    async def _resolve(self) -> None:
+        """Read the registrations again and ask where their Services are now."""
+        if not self._routes_file.exists():
+            return
+        self._read_at = self._routes_file.stat().st_mtime
+        targets: dict[str, tuple[str, int]] = {}
+        for line in self._routes_file.read_bytes().splitlines():
+            route = msgspec.json.decode(line, type=Route)
+            address = await self._address_of(route.namespace, route.name)
+            if address is not None:
+                targets[f"{address}:{route.port}"] = (route.host, route.target_port)
+        self._targets = targets
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy one direction until its end."""
+    with suppress(OSError):
+        while chunk := await reader.read(CHUNK):
+            writer.write(chunk)
+            await writer.drain()
+    with suppress(OSError):
+        writer.close()

@@ -1,0 +1,144 @@
+"""Builders for the objects of the tests: what matters is given, the rest is filled in."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from lifecycle_manager_api import (
+    Kyma,
+    ModuleConfig,
+    ModuleReleaseMeta,
+    ModuleTemplate,
+    SyncResource,
+    names,
+)
+
+NOW = datetime(2026, 11, 1, 12, 0, 0, tzinfo=UTC)
+
+INFRASTRUCTURE_DATA = {
+    "apiVersion": "cloud-resources.kyma-project.io/v1beta1",
+    "kind": "Infrastructure",
+    "metadata": {"name": "default", "namespace": "kyma-system"},
+    "spec": {},
+}
+
+
+def kyma(
+    name: str = "demo",
+    *,
+    channel: str = "regular",
+    modules: list[dict[str, Any]] | None = None,
+    status: dict[str, Any] | None = None,
+    **metadata: Any,
+) -> Kyma:
+    """Return a Kyma of the control plane, with its finalizer set unless told otherwise."""
+    return msgspec.convert(
+        {
+            "metadata": {"finalizers": [names.KYMA_FINALIZER]} | _metadata(name, metadata),
+            "spec": {"channel": channel, "modules": modules or []},
+            "status": status or {},
+        },
+        Kyma,
+    )
+
+
+def template(
+    module: str = "cloud-resources",
+    version: str = "0.1.0",
+    *,
+    channel: str = "",
+    enable_module_config: bool = True,
+    data: dict[str, Any] | None = INFRASTRUCTURE_DATA,
+    mandatory: bool = False,
+    **metadata: Any,
+) -> ModuleTemplate:
+    """Return a ModuleTemplate, named by module and version unless it has a channel."""
+    spec: dict[str, Any] = {
+        "moduleName": module,
+        "enableModuleConfig": enable_module_config,
+        "mandatory": mandatory,
+        "descriptor": {"component": {"name": f"kyma-project.io/module/{module}", "version": version}},
+    }
+    spec |= {"channel": channel} if channel else {"version": version}
+    spec |= {"data": data} if data is not None else {}
+    document = {"metadata": _metadata(f"{module}-{channel or version}", metadata), "spec": spec}
+    return msgspec.json.decode(msgspec.json.encode(document), type=ModuleTemplate)
+
+
+def release(module: str = "cloud-resources", **channels: str) -> ModuleReleaseMeta:
+    """Return a ModuleReleaseMeta with a version for each channel."""
+    entries = [{"channel": channel, "version": version} for channel, version in channels.items()]
+    return msgspec.convert(
+        {"metadata": _metadata(module, {}), "spec": {"moduleName": module, "channels": entries}},
+        ModuleReleaseMeta,
+    )
+
+
+def module_config(
+    name: str = "demo-cloud-resources",
+    *,
+    kyma: str = "demo",
+    module: str = "cloud-resources",
+    spec: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+    **metadata: Any,
+) -> ModuleConfig:
+    """Return a ModuleConfig."""
+    return msgspec.convert(
+        {
+            "metadata": _metadata(name, metadata),
+            "spec": {"kyma": kyma, "module": module} | (spec or {}),
+            "status": status or {},
+        },
+        ModuleConfig,
+    )
+
+
+def sync_resource(
+    name: str = "demo-cloud-resources",
+    *,
+    text: str = "",
+    kyma: str = "demo",
+    module: str = "cloud-resources",
+    status: dict[str, Any] | None = None,
+    **metadata: Any,
+) -> SyncResource:
+    """Return a SyncResource, with its finalizer set unless told otherwise."""
+    return msgspec.convert(
+        {
+            "metadata": {"finalizers": [names.SYNC_RESOURCE_FINALIZER]} | _metadata(name, metadata),
+            "spec": {"kyma": kyma, "module": module, "resource": text},
+            "status": status or {},
+        },
+        SyncResource,
+    )
+
+
+def infrastructure(
+    name: str = "default", *, namespace: str = "kyma-system", resource_version: str = "7", **spec: Any
+) -> dict[str, Any]:
+    """Return a Module CR as the API server of an SKR gives it."""
+    return {
+        "apiVersion": "cloud-resources.kyma-project.io/v1beta1",
+        "kind": "Infrastructure",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-of-{namespace}-{name}",
+            "resourceVersion": resource_version,
+            "generation": 1,
+            "managedFields": [{"manager": "kubectl"}],
+        },
+        "spec": spec,
+    }
+
+
+def _metadata(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "namespace": names.KCP_NAMESPACE,
+        "uid": f"uid-of-{name}",
+        "resourceVersion": "1",
+        "generation": 1,
+    } | given

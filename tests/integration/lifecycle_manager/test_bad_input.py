@@ -1,0 +1,203 @@
+"""Bad input ends in a condition or an answer that says so, and disturbs nobody else."""
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+from kube_runtime import NotFound, dump_yaml
+from lifecycle_manager_api import Kyma, SyncResource, names
+from lifecycle_manager_api.conditions import find
+
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
+from local.demo.stage import Stage, infrastructure
+from local.demo.story import INFRASTRUCTURES, Story
+from tests.waiting import eventually
+
+NAMESPACE = names.KCP_NAMESPACE
+UNREACHABLE = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "gone",
+    "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "gone"}}],
+    "clusters": [{"name": "gone", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "users": [{"name": "gone", "user": {"token": "not-a-secret"}}],
+}
+
+
+async def create_kyma(stage: Stage, name: str) -> None:
+    document = {
+        "apiVersion": KYMAS.api_version,
+        "kind": "Kyma",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"channel": "regular"},
+    }
+    await stage.kcp.create(KYMAS, document, NAMESPACE, field_manager="test")
+
+
+async def create_access_secret(stage: Stage, kyma: str, data: dict[str, str]) -> None:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": f"kubeconfig-{kyma}",
+            "namespace": NAMESPACE,
+            "labels": {names.KYMA_NAME: kyma, names.MANAGED_BY: names.LIFECYCLE_MANAGER},
+        },
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
+    }
+    await stage.kcp.create(SECRETS, document, NAMESPACE, field_manager="test")
+
+
+async def reachable_condition(stage: Stage, name: str, reason: str) -> str:
+    async def message() -> str | None:
+        kyma: Kyma = await stage.kcp.get(KYMAS, name, NAMESPACE)
+        condition = find(kyma.status.conditions, "SKRReachable")
+        return condition.message if condition and condition.status == "False" and condition.reason == reason else None
+
+    return await eventually(message, what=f"condition {reason} on Kyma {name}")
+
+
+async def remove_kyma(stage: Stage, name: str) -> None:
+    """Remove a Kyma whose access Secret is gone: deletion proceeds without the cluster."""
+    try:
+        await stage.kcp.delete(SECRETS, f"kubeconfig-{name}", NAMESPACE)
+    except NotFound:
+        pass
+    await stage.kcp.delete(KYMAS, name, NAMESPACE)
+
+    async def gone() -> bool:
+        try:
+            await stage.kcp.get(KYMAS, name, NAMESPACE)
+        except NotFound:
+            return True
+        return False
+
+    await eventually(gone, what=f"Kyma {name} is gone")
+
+
+async def test_kyma_without_access_secret_says_so(stage: Stage) -> None:
+    await create_kyma(stage, "no-secret")
+    message = await reachable_condition(stage, "no-secret", "AccessSecretMissing")
+    assert names.KYMA_NAME in message
+    await remove_kyma(stage, "no-secret")
+
+
+async def test_secret_without_kubeconfig_is_named(stage: Stage) -> None:
+    await create_kyma(stage, "no-config")
+    await create_access_secret(stage, "no-config", {"kubeconfig": "wrong key"})
+    message = await reachable_condition(stage, "no-config", "AccessSecretIncomplete")
+    assert "kubeconfig-no-config" in message
+    await remove_kyma(stage, "no-config")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("exec", {"users": [{"name": "gone", "user": {"exec": {"command": "/bin/true", "apiVersion": "v1"}}}]}),
+        ("file", {"users": [{"name": "gone", "user": {"tokenFile": "/etc/passwd"}}]}),
+        ("insecure", {"clusters": [{"name": "gone", "cluster": {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True}}]}),
+    ],
+)
+async def test_dangerous_kubeconfig_is_refused(stage: Stage, name: str, change: dict[str, Any]) -> None:
+    await create_kyma(stage, name)
+    await create_access_secret(stage, name, {"config": dump_yaml({**UNREACHABLE, **change})})
+    message = await reachable_condition(stage, name, "AccessSecretUnusable")
+    assert "not-a-secret" not in message
+    await remove_kyma(stage, name)
+
+
+async def test_unreachable_cluster_disturbs_no_other(story: Story) -> None:
+    stage = story.stage
+    await create_kyma(stage, "gone")
+    await create_access_secret(stage, "gone", {"config": dump_yaml(UNREACHABLE)})
+    message = await reachable_condition(stage, "gone", "SKRUnreachable")
+    assert "not-a-secret" not in message
+    await story.change_volume("333Gi")
+    await remove_kyma(stage, "gone")
+
+
+async def test_rotated_credentials_are_followed_without_a_restart(story: Story) -> None:
+    stage = story.stage
+    await create_kyma(stage, "rotated")
+    await create_access_secret(stage, "rotated", {"config": dump_yaml(UNREACHABLE)})
+    await reachable_condition(stage, "rotated", "SKRUnreachable")
+    data = {"config": base64.b64encode(story.cast.skr_access.encode()).decode()}
+    await stage.kcp.merge_patch(SECRETS, "kubeconfig-rotated", {"data": data}, NAMESPACE, field_manager="test")
+
+    async def reachable() -> bool:
+        kyma = await stage.kcp.get(KYMAS, "rotated", NAMESPACE)
+        condition = find(kyma.status.conditions, "SKRReachable")
+        return condition is not None and condition.status == "True"
+
+    await eventually(reachable)
+    await remove_kyma(stage, "rotated")
+
+
+async def test_module_cr_that_vanishes_after_its_event_leaves_nothing(story: Story) -> None:
+    """Created and deleted at once: by the time the event is handled there may be nothing to read."""
+    stage = story.stage
+    for number in range(5):
+        name = f"brief-{number}"
+        await stage.skr.create(INFRASTRUCTURES, infrastructure(name, {}, {}), "kyma-system", field_manager="test")
+        await stage.skr.delete(INFRASTRUCTURES, name, "kyma-system")
+
+    async def no_trace() -> bool:
+        configs = await stage.kcp.list(MODULE_CONFIGS, NAMESPACE)
+        return not any(config.spec.resource_ref and config.spec.resource_ref.name.startswith("brief-") for config in configs.items)
+
+    await story.change_volume("444Gi")  # later than the deletions in the same queue
+    await eventually(no_trace)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("no-yaml", "kind: [", "document 0"),
+        ("no-object", "just text", "document 0"),
+        ("second-bad", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fine}\n---\nkind: Broken", "document 1"),
+    ],
+)
+async def test_text_that_is_no_kubernetes_yaml_is_refused_with_its_place(
+    stage: Stage, name: str, text: str, said: str
+) -> None:
+    document = {
+        "apiVersion": SYNC_RESOURCES.api_version,
+        "kind": "SyncResource",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"kyma": "demo", "module": "cloud-resources", "resource": text},
+    }
+    await stage.kcp.create(SYNC_RESOURCES, document, NAMESPACE, field_manager="test")
+
+    async def refusal() -> str | None:
+        resource: SyncResource = await stage.kcp.get(SYNC_RESOURCES, name, NAMESPACE)
+        valid = find(resource.status.conditions, "Valid")
+        return valid.message if valid and valid.status == "False" and resource.status.state == "Error" else None
+
+    assert said in await eventually(refusal)
+    await stage.kcp.delete(SYNC_RESOURCES, name, NAMESPACE)
+
+
+async def test_object_that_the_cluster_refuses_is_named_and_the_rest_stays(story: Story) -> None:
+    """An object of an unknown kind beside a good one: the good one is applied, nothing is pruned, the bad is named."""
+    stage = story.stage
+    good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good", "namespace": "kyma-system"}}
+    bad = {"apiVersion": "nowhere.example/v1", "kind": "Thing", "metadata": {"name": "bad"}}
+    document = {
+        "apiVersion": SYNC_RESOURCES.api_version,
+        "kind": "SyncResource",
+        "metadata": {"name": "half", "namespace": NAMESPACE},
+        "spec": {"kyma": "demo", "module": "cloud-resources", "resource": f"{dump_yaml(good)}---\n{dump_yaml(bad)}"},
+    }
+    await stage.kcp.create(SYNC_RESOURCES, document, NAMESPACE, field_manager="test")
+
+    async def failure() -> str | None:
+        resource: SyncResource = await stage.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)
+        applied = find(resource.status.conditions, "Applied")
+        return applied.message if applied and applied.status == "False" else None
+
+    message = await eventually(failure)
+    assert "document 1" in message
+    assert "Thing" in message
+    assert msgspec.to_builtins((await stage.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)).status.synced)
+    await stage.kcp.delete(SYNC_RESOURCES, "half", NAMESPACE)

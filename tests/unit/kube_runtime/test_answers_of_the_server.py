@@ -1,0 +1,183 @@
+"""Refusals become the exception that is named like them, and what a server says is never trusted."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from kube_runtime import (
+    AlreadyExists,
+    ApiError,
+    Cause,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    ObjectUnreadable,
+    ResponseInvalid,
+    ServerUnavailable,
+    TooManyRequests,
+    Unauthorized,
+    WatchEvent,
+)
+from kube_runtime.client.answers import error_from_answer
+from kube_runtime.client.decoding import Decoding, UnreadableDeletion
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class Spec(msgspec.Struct, frozen=True):
+    size: int
+    extra: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Thing(msgspec.Struct, frozen=True):
+    metadata: Metadata
+    spec: Spec
+    parts: tuple[Spec, ...] = ()
+    more: dict[str, msgspec.Raw] = {}
+
+
+GOOD = {"metadata": {"name": "a", "resourceVersion": "7"}, "spec": {"size": 1, "extra": {"deep": [1, 2]}}}
+BAD = {"metadata": {"name": "b", "namespace": "n", "resourceVersion": "8"}, "spec": {"size": "large"}}
+
+
+def status(code: int, reason: str, **more: Any) -> bytes:
+    return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "said so", **more}).encode()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "kind"),
+    [
+        (401, "Unauthorized", Unauthorized),
+        (403, "Forbidden", Forbidden),
+        (404, "NotFound", NotFound),
+        (409, "Conflict", Conflict),
+        (409, "AlreadyExists", AlreadyExists),
+        (410, "Expired", Gone),
+        (418, "Teapot", ApiError),
+        (422, "Invalid", Invalid),
+        (429, "TooManyRequests", TooManyRequests),
+        (500, "InternalError", ServerUnavailable),
+        (503, "ServiceUnavailable", ServerUnavailable),
+    ],
+)
+def test_refusal_becomes_the_exception_of_its_name(code: int, reason: str, kind: type[ApiError]) -> None:
+    error = error_from_answer(code, status(code, reason))
+
+    assert type(error) is kind
+    assert (error.status, error.reason, str(error)) == (code, reason, f"said so ({code} {reason})")
+
+
+def test_causes_name_the_fields() -> None:
+    details = {"causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "a"', "field": ".data.a"}, 7]}
+    error = error_from_answer(409, status(409, "Conflict", details=details))
+
+    assert error.causes == (Cause("FieldManagerConflict", 'conflict with "a"', ".data.a"),)
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>bad gateway</html>", b"\xff\xfe", b"[1]", b'{"code": "x"}'])
+def test_answer_that_is_no_status_is_an_error_all_the_same(body: bytes) -> None:
+    error = error_from_answer(502, body)
+
+    assert isinstance(error, ServerUnavailable)
+    assert error.status == 502
+
+
+def test_what_a_server_says_is_shortened_and_printable() -> None:
+    error = error_from_answer(403, status(403, "Forbidden", message="\x1b[31mred\r\n" + "x" * 1_000_000))
+
+    assert str(error).isprintable()
+    assert len(str(error)) < 3_000
+
+
+@pytest.mark.parametrize(
+    "header", ["7", "7.0", format_datetime(datetime.now(UTC) + timedelta(seconds=7.9), usegmt=True)]
+)
+def test_pause_that_the_server_asks_for_is_known(header: str) -> None:
+    error = error_from_answer(429, status(429, "TooManyRequests"), header)
+
+    assert isinstance(error, TooManyRequests)
+    assert error.retry_after is not None
+    assert 6 <= error.retry_after <= 8
+
+
+def test_pause_in_the_details_counts_where_no_header_says_it() -> None:
+    error = error_from_answer(503, status(503, "ServiceUnavailable", details={"retryAfterSeconds": 3}), "soon")
+
+    assert isinstance(error, ServerUnavailable)
+    assert error.retry_after == 3
+
+
+def test_object_is_decoded_and_lets_go_of_the_answer() -> None:
+    thing = Decoding(Thing).object(json.dumps({**GOOD, "parts": [GOOD["spec"]], "more": {"a": [1]}}).encode())
+
+    for raw in (thing.spec.extra, thing.parts[0].extra):
+        assert bytes(raw) == b'{"deep": [1, 2]}'
+        assert memoryview(raw).obj is not None
+        assert len(memoryview(raw).obj) < 20
+    assert bytes(thing.more["a"]) == b"[1]"
+
+
+def test_list_tells_of_what_it_can_not_read_and_goes_on() -> None:
+    body = json.dumps({"metadata": {"resourceVersion": "9", "continue": "c"}, "items": [GOOD, BAD, GOOD]}).encode()
+    unreadable: list[ObjectUnreadable] = []
+
+    page = Decoding(Thing).list(body, unreadable.append)
+
+    assert [item.metadata.name for item in page.items] == ["a", "a"]
+    assert (page.resource_version, page.continue_token) == ("9", "c")
+    assert [error.identity for error in unreadable] == [("n", "b", "8")]
+    with pytest.raises(ResponseInvalid):
+        Decoding(Thing).list(body)
+
+
+def test_empty_list_may_be_null() -> None:
+    assert Decoding(Thing).list(b'{"metadata": {"resourceVersion": "1"}, "items": null}').items == ()
+
+
+def test_bookmark_has_a_version_and_may_end_the_beginning() -> None:
+    end = {"k8s.io/initial-events-end": "true"}
+    line = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5", "annotations": end}}}
+
+    for text in (json.dumps(line), json.dumps(line, separators=(",", ":"))):
+        assert Decoding(Thing).event(text.encode()) == WatchEvent("BOOKMARK", None, "5", initial_end=True)
+
+
+def test_error_in_a_watch_is_raised_as_what_it_is() -> None:
+    line = json.dumps({"type": "ERROR", "object": json.loads(status(410, "Expired"))}, separators=(",", ":"))
+
+    with pytest.raises(Gone):
+        Decoding(Thing).event(line.encode())
+
+
+def test_change_of_an_unreadable_object_is_told_apart_from_garbage() -> None:
+    decoding = Decoding(Thing)
+
+    with pytest.raises(ObjectUnreadable) as changed:
+        decoding.event(json.dumps({"type": "MODIFIED", "object": BAD}).encode())
+    assert changed.value.identity == ("n", "b", "8")
+    with pytest.raises(UnreadableDeletion):
+        decoding.event(json.dumps({"type": "DELETED", "object": BAD}).encode())
+    for garbage in (b"garbage", b"{}", b'{"type": "MODIFIED", "object": {}}', b'{"type": "MODIFIED"}', b"\xff"):
+        with pytest.raises(ResponseInvalid) as refused:
+            decoding.event(garbage)
+        assert not isinstance(refused.value, ObjectUnreadable)
+
+
+@given(some.binary(max_size=100))
+def test_any_line_is_an_event_or_refused(line: bytes) -> None:
+    try:
+        Decoding(Thing).event(line)
+    except (ResponseInvalid, ApiError) as refused:
+        assert str(refused)

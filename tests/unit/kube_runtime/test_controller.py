@@ -1,0 +1,250 @@
+"""Workers: one key at a time, every failure contained, an orderly end."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+
+from kube_runtime import (
+    ClusterUnreachable,
+    Controller,
+    Priority,
+    Result,
+    RetryPolicy,
+    RuntimeMetrics,
+    TerminalError,
+)
+from tests.waiting import eventually
+
+QUICK = RetryPolicy(base_seconds=0.001, most_seconds=0.001, rate=0)
+
+
+@asynccontextmanager
+async def running(
+    reconcile: Callable[[str], Awaitable[Result]],
+    *,
+    concurrency: int = 3,
+    timeout_seconds: float = 5.0,
+    metrics: RuntimeMetrics | None = None,
+    requeue_jitter: float = 0.0,
+) -> AsyncIterator[Controller[str]]:
+    controller = Controller(
+        "test",
+        reconcile,
+        concurrency=concurrency,
+        timeout_seconds=timeout_seconds,
+        retry=QUICK,
+        metrics=metrics,
+        requeue_jitter=requeue_jitter,
+    )
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(controller.run())
+        await asyncio.sleep(0)
+        yield controller
+        await controller.shutdown(1.0)
+
+
+async def test_key_is_never_with_two_workers_at_once() -> None:
+    under_way: set[str] = set()
+    most = 0
+    handled = 0
+
+    async def reconcile(key: str) -> Result:
+        nonlocal most, handled
+        assert key not in under_way
+        under_way.add(key)
+        most = max(most, len(under_way))
+        await asyncio.sleep(0.001)
+        under_way.discard(key)
+        handled += 1
+        return Result()
+
+    async with running(reconcile) as controller:
+        for _ in range(20):
+            for key in ("a", "b", "c", "d"):
+                controller.queue.add(key)
+            await asyncio.sleep(0)
+        await controller.queue.drained()
+
+    assert most == 3
+    assert handled >= 4
+    assert controller.failures == {}
+
+
+async def test_whatever_a_reconcile_raises_concerns_its_key_alone(caplog: pytest.LogCaptureFixture) -> None:
+    attempts: dict[str, int] = {}
+    done = asyncio.Event()
+
+    async def reconcile(key: str) -> Result:
+        attempts[key] = attempts.get(key, 0) + 1
+        if key == "bug" and attempts[key] < 3:
+            raise ZeroDivisionError
+        if key == "cluster" and attempts[key] < 3:
+            raise ClusterUnreachable("gone")
+        if key == "cancelled" and attempts[key] < 3:
+            raise asyncio.CancelledError
+        if min(attempts.get(each, 0) for each in ("bug", "cluster", "cancelled")) >= 3:
+            done.set()
+        return Result()
+
+    metrics = RuntimeMetrics()
+    async with running(reconcile, metrics=metrics) as controller:
+        for key in ("bug", "cluster", "cancelled", "fine"):
+            controller.queue.add(key)
+        async with asyncio.timeout(5):
+            await done.wait()
+            await controller.queue.drained()
+
+    assert attempts == {"bug": 3, "cluster": 3, "cancelled": 3, "fine": 1}
+    counted = metrics.controller("test", 3)
+    assert (counted.errors, counted.panics, counted.results["error"]) == (6, 4, 6)
+    assert any("ZeroDivisionError" in (record.exc_text or "") for record in caplog.records)
+    assert controller.failures == {}
+
+
+async def test_last_failure_of_a_key_can_be_seen_until_it_goes_well() -> None:
+    broken = True
+
+    async def reconcile(key: str) -> Result:
+        if broken:
+            raise ClusterUnreachable(f"no way to {key}")
+        return Result()
+
+    async with running(reconcile) as controller:
+        controller.queue.add("a")
+        await eventually(lambda: controller.failures.get("a") is not None and controller.failures["a"].attempts >= 2)
+        assert controller.failures["a"].error == "ClusterUnreachable: no way to a"
+        broken = False
+        await eventually(lambda: not controller.failures)
+
+
+async def test_reconcile_that_takes_too_long_is_stopped_and_tried_again() -> None:
+    metrics = RuntimeMetrics()
+    stopped = 0
+
+    async def reconcile(_key: str) -> Result:
+        nonlocal stopped
+        if stopped < 2:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped += 1
+        return Result()
+
+    async with running(reconcile, timeout_seconds=0.02, metrics=metrics) as controller:
+        controller.queue.add("a")
+        await eventually(lambda: metrics.controller("test", 3).results["success"] == 1)
+
+    assert (stopped, metrics.controller("test", 3).timeouts) == (2, 2)
+
+
+async def test_terminal_error_is_not_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    calls = 0
+
+    async def reconcile(_key: str) -> Result:
+        nonlocal calls
+        calls += 1
+        raise TerminalError("nothing to be done")
+
+    async with running(reconcile) as controller:
+        controller.queue.add("a")
+        await eventually(lambda: "a" in controller.failures)
+        controller.queue.add("b")
+        await eventually(lambda: "b" in controller.failures)
+
+    assert calls == 2
+    assert "nothing to be done" in caplog.text
+
+
+@pytest.mark.looptime
+async def test_result_asks_to_be_called_again_with_some_jitter() -> None:
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+
+    async def reconcile(_key: str) -> Result:
+        times.append(loop.time())
+        return Result(requeue_after=100)
+
+    async with running(reconcile, requeue_jitter=0.1) as controller:
+        controller.queue.add("a")
+        await asyncio.sleep(1050)
+
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert len(gaps) in {9, 10}
+    assert all(99.9 <= gap <= 110.1 for gap in gaps)
+    assert len({round(gap, 6) for gap in gaps}) > 1
+
+
+async def test_shutdown_finishes_what_waits_and_what_is_under_way() -> None:
+    finished: list[str] = []
+
+    async def reconcile(key: str) -> Result:
+        await asyncio.sleep(0.01)
+        finished.append(key)
+        return Result(requeue_after=0.001)
+
+    async with running(reconcile, concurrency=2) as controller:
+        for key in ("a", "b", "c", "d"):
+            controller.queue.add(key)
+
+    assert sorted(finished) == ["a", "b", "c", "d"]
+
+
+async def test_shutdown_stops_what_does_not_end_in_time(caplog: pytest.LogCaptureFixture) -> None:
+    cleaned_up = False
+
+    async def reconcile(_key: str) -> Result:
+        nonlocal cleaned_up
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned_up = True
+        return Result()
+
+    controller: Controller[str] = Controller("test", reconcile)
+    run = asyncio.ensure_future(controller.run())
+    controller.queue.add("a")
+    await asyncio.sleep(0.01)
+    with caplog.at_level(logging.WARNING):
+        await controller.shutdown(0.01)
+    await run
+
+    assert cleaned_up
+    assert "did not end in time" in caplog.text
+
+
+async def test_reconciles_that_never_wait_leave_room_for_events() -> None:
+    waited: list[float] = []
+
+    async def reconcile(key: int) -> Result:
+        if key < 0:
+            waited.append(time.perf_counter() - added[key])
+        else:
+            _busy(0.0002)
+        return Result()
+
+    added: dict[int, float] = {}
+    controller: Controller[int] = Controller("test", reconcile)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(controller.run())
+        for key in range(2_000):
+            controller.queue.add(key, Priority.RESYNC)
+        for event in range(-20, 0):
+            await asyncio.sleep(0.005)
+            added[event] = time.perf_counter()
+            controller.queue.add(event, Priority.EVENT)
+        await controller.queue.drained()
+        await controller.shutdown(1)
+
+    assert len(waited) == 20
+    assert sorted(waited)[10] < 0.01
+
+
+def _busy(seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass

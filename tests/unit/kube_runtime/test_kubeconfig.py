@@ -1,0 +1,219 @@
+"""What a kubeconfig may ask for, and that its secrets are left nowhere."""
+
+import base64
+import ssl
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kube_runtime import KubeconfigInvalid, KubeconfigPolicy, KubeconfigRefused, dump_yaml
+from kube_runtime.client.credentials import StaticToken, TokenFile
+from kube_runtime.client.kubeconfig import Connection, connection_from_kubeconfig, connection_in_cluster
+from kube_runtime.client.tls import TlsSettings, tls_context
+
+SECRET = "very-secret-token"
+STRICT = KubeconfigPolicy.strict()
+
+
+def kubeconfig(user: Mapping[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "https://k.example:6443", **cluster}}],
+        "users": [{"name": "u", "user": {"token": SECRET} if user is None else dict(user)}],
+    }
+
+
+async def read(document: Any, policy: KubeconfigPolicy = STRICT) -> Connection:
+    return await connection_from_kubeconfig(document, policy)
+
+
+async def test_inline_token_over_verified_tls_is_allowed() -> None:
+    connection = await read(dump_yaml(kubeconfig()))
+
+    assert connection.server == "https://k.example:6443"
+    assert await connection.credentials.headers() == {"Authorization": f"Bearer {SECRET}"}
+    assert connection.tls == TlsSettings()
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        (kubeconfig({"exec": {"command": "sh", "apiVersion": "v1"}}), "exec plugin"),
+        (kubeconfig({"auth-provider": {"name": "gcp", "config": {"cmd-path": "sh"}}}), "auth provider"),
+        (kubeconfig({"tokenFile": "/etc/passwd"}), "files"),
+        (kubeconfig({"client-certificate": "/a", "client-key": "/b"}), "files"),
+        (kubeconfig(**{"certificate-authority": "/etc/passwd"}), "files"),
+        (kubeconfig(**{"insecure-skip-tls-verify": True}), "TLS verification"),
+        (kubeconfig(**{"insecure-skip-tls-verify": "yes please"}), "TLS verification"),
+        (kubeconfig(server="http://k.example"), "TLS verification"),
+        (kubeconfig(server="HTTP://k.example"), "TLS verification"),
+        (kubeconfig(**{"proxy-url": "http://proxy.example"}), "proxy"),
+        (kubeconfig({"token": SECRET, "as": "admin"}), "impersonates"),
+    ],
+)
+async def test_what_is_dangerous_is_refused_by_the_strict_policy(document: dict[str, Any], why: str) -> None:
+    with pytest.raises(KubeconfigRefused, match=why) as refused:
+        await read(document)
+
+    assert SECRET not in str(refused.value)
+
+
+async def test_every_danger_can_be_allowed() -> None:
+    document = kubeconfig(
+        {"token": SECRET, "as": "admin"}, **{"insecure-skip-tls-verify": True, "proxy-url": "http://proxy.example"}
+    )
+
+    connection = await read(document, KubeconfigPolicy.permissive())
+
+    assert connection.proxy == "http://proxy.example"
+    assert connection.impersonation == {"Impersonate-User": "admin"}
+    assert connection.tls is not None
+    assert not connection.tls.verify
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "",
+        "just text",
+        "a: [",
+        "a: 1\na: 2",
+        {},
+        {"current-context": "c"},
+        {**kubeconfig(), "current-context": "another"},
+        {**kubeconfig(), "users": []},
+        {**kubeconfig(), "clusters": [{"name": "k", "cluster": "text"}]},
+        {**kubeconfig(), "clusters": kubeconfig()["clusters"] * 2},
+        kubeconfig(server="ftp://k.example"),
+        kubeconfig(server="https://user:password@k.example"),
+        kubeconfig(server="https://"),
+        kubeconfig(server=7),
+        kubeconfig(**{"certificate-authority-data": "!!!"}),
+        kubeconfig({"client-certificate-data": base64.b64encode(b"x").decode()}),
+        kubeconfig({"token": "two\nlines"}),
+        kubeconfig({"token": "tökén"}),
+        kubeconfig({"token": 7}),
+    ],
+)
+async def test_what_can_never_work_is_invalid(document: Any) -> None:
+    with pytest.raises(KubeconfigInvalid):
+        await read(document, KubeconfigPolicy(allow_insecure=True))
+
+
+async def test_unknown_impersonation_is_never_left_out_in_silence() -> None:
+    with pytest.raises(KubeconfigInvalid, match="impersonation"):
+        await read(kubeconfig({"token": SECRET, "as-groups": ["system:masters"]}), KubeconfigPolicy.permissive())
+
+
+async def test_missing_file_is_named_and_its_directory_is_that_of_the_kubeconfig(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(dump_yaml(kubeconfig({"tokenFile": "token"})))
+    (tmp_path / "token").write_text(f"{SECRET}\n")
+
+    connection = await read(tmp_path / "config", KubeconfigPolicy.permissive())
+    assert await connection.credentials.headers() == {"Authorization": f"Bearer {SECRET}"}
+
+    with pytest.raises(KubeconfigInvalid, match="nowhere"):
+        await read(tmp_path / "nowhere", KubeconfigPolicy.permissive())
+
+
+async def test_renewed_token_file_is_followed(tmp_path: Path) -> None:
+    now = 0.0
+    (tmp_path / "token").write_text("first")
+    credentials = TokenFile(tmp_path / "token", reread_seconds=60, clock=lambda: now)
+    assert await credentials.headers() == {"Authorization": "Bearer first"}
+
+    (tmp_path / "token").write_text("second")
+    assert await credentials.headers() == {"Authorization": "Bearer first"}
+    now = 60.0
+    assert await credentials.headers() == {"Authorization": "Bearer second"}
+
+
+async def test_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("first")
+    credentials = TokenFile(tmp_path / "token")
+    await credentials.headers()
+    (tmp_path / "token").write_text("second")
+
+    assert credentials.refused()
+    assert await credentials.headers() == {"Authorization": "Bearer second"}
+    assert not StaticToken("x").refused()
+
+
+async def test_pod_finds_its_own_cluster(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes(b"PEM")
+    (tmp_path / "token").write_text(SECRET)
+    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+
+    connection = connection_in_cluster(environment, tmp_path)
+
+    assert connection.server == "https://[fd00::1]:443"
+    assert await connection.credentials.headers() == {"Authorization": f"Bearer {SECRET}"}
+    with pytest.raises(KubeconfigInvalid, match="in no cluster"):
+        connection_in_cluster({}, tmp_path)
+
+
+async def test_secrets_are_not_shown() -> None:
+    connection = await read(
+        kubeconfig({"token": SECRET}, **{"proxy-url": "http://u:pw@p"}), KubeconfigPolicy.permissive()
+    )
+    shown = repr(connection) + repr(TlsSettings(key=SECRET.encode()))
+
+    assert SECRET not in shown
+    assert "pw" not in shown
+
+
+async def test_exec_plugin_gives_the_token_and_is_asked_again_when_refused(tmp_path: Path) -> None:
+    script = tmp_path / "plugin"
+    script.write_text(
+        "#!/bin/sh\n"
+        f"echo x >> {tmp_path}/calls\n"
+        'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
+        '"status": {"token": "given"}}\'\n'
+    )
+    script.chmod(0o700)
+    plugin = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script)}}
+    connection = await read(kubeconfig(plugin), KubeconfigPolicy.permissive())
+
+    assert await connection.credentials.headers() == {"Authorization": "Bearer given"}
+    assert len((tmp_path / "calls").read_text().split()) == 1
+    assert connection.credentials.refused()
+    assert await connection.credentials.headers() == {"Authorization": "Bearer given"}
+    assert len((tmp_path / "calls").read_text().split()) == 2
+
+
+async def test_plugin_that_fails_does_not_tell_what_it_said(tmp_path: Path) -> None:
+    script = tmp_path / "plugin"
+    script.write_text(f"#!/bin/sh\necho {SECRET} >&2\nexit 1\n")
+    script.chmod(0o700)
+    plugin = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script)}}
+
+    with pytest.raises(KubeconfigInvalid, match="plugin") as failed:
+        await read(kubeconfig(plugin), KubeconfigPolicy.permissive())
+    assert SECRET not in str(failed.value)
+
+
+@pytest.fixture
+def temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_client_key_is_left_in_no_file(temporary_directory: Path) -> None:
+    with pytest.raises(KubeconfigInvalid, match="can't be used"):
+        tls_context(TlsSettings(certificate=b"-----BEGIN CERTIFICATE-----\n", key=b"nonsense"))
+
+    assert list(temporary_directory.iterdir()) == []
+
+
+def test_authority_that_is_no_certificate_is_refused() -> None:
+    with pytest.raises(KubeconfigInvalid, match="no certificate"):
+        tls_context(TlsSettings(authority=b"nonsense"))
+
+
+def test_verification_is_on_unless_it_is_switched_off() -> None:
+    assert tls_context(TlsSettings()).verify_mode is ssl.CERT_REQUIRED
+    assert tls_context(TlsSettings(verify=False)).verify_mode is ssl.CERT_NONE

@@ -1,0 +1,257 @@
+"""What the work queue promises, in the order of its docstring, and that it holds for any sequence of calls."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import looptime
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as some
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kube_runtime import Priority, QueueShutDown, RetryPolicy, WorkQueue
+from kube_runtime.metrics import QueueMetrics
+
+NO_JITTER = RetryPolicy(base_seconds=1, most_seconds=8, rate=0, jitter=0)
+
+
+async def test_key_that_is_added_often_comes_once() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for _ in range(3):
+        queue.add("a")
+    queue.add("b")
+
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+    assert len(queue) == 0
+
+
+async def test_key_that_is_added_while_it_is_worked_on_comes_again_after() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.add("a")
+    waiting = asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    queue.done("a")
+
+    assert await waiting == "a"
+
+
+async def test_urgent_keys_go_first_and_a_waiting_key_becomes_more_urgent() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for name in ("resync-1", "resync-2", "resync-3"):
+        queue.add(name, Priority.RESYNC)
+    queue.add("change", Priority.CHANGE)
+    queue.add("resync-3", Priority.EVENT)
+    queue.add("resync-3", Priority.RESYNC)
+
+    assert [await queue.get() for _ in range(4)] == ["resync-3", "change", "resync-1", "resync-2"]
+
+
+async def test_least_urgent_key_does_not_wait_for_ever() -> None:
+    queue: WorkQueue[int] = WorkQueue()
+    queue.add(-1, Priority.RESYNC)
+    order = []
+    for number in range(100):
+        queue.add(number, Priority.EVENT)
+        order.append(await queue.get())
+        queue.done(order[-1])
+
+    assert -1 in order[:20]
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_delayed_key_comes_at_the_earliest_time_asked_for() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    queue.add_after("a", 30)
+    queue.add_after("a", 10)
+    queue.add_after("a", 20)
+    queue.add_after("b", 5)
+    queue.add_after("c", 0)
+
+    came = []
+    for _ in range(3):
+        key = await queue.get()
+        came.append((key, round(loop.time() - began)))
+        queue.done(key)
+
+    assert came == [("c", 0), ("b", 5), ("a", 10)]
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(100):
+            await queue.get()
+
+
+@pytest.mark.looptime
+async def test_delayed_key_takes_the_highest_urgency_asked_for() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 10, Priority.EVENT)
+    queue.add_after("a", 5, Priority.RESYNC)
+    queue.add_after("b", 5, Priority.RESYNC)
+    await asyncio.sleep(6)
+
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+
+
+@pytest.mark.looptime
+async def test_pause_doubles_with_each_failure_and_begins_again_after_success() -> None:
+    queue: WorkQueue[str] = WorkQueue(retry=NO_JITTER)
+    loop = asyncio.get_running_loop()
+    pauses = []
+    for attempt in range(7):
+        if attempt == 5:
+            queue.forget("a")
+        began = loop.time()
+        queue.add_rate_limited("a")
+        await queue.get()
+        pauses.append(round(loop.time() - began))
+        queue.done("a")
+
+    assert pauses == [1, 2, 4, 8, 8, 1, 2]
+    assert queue.failures("a") == 2
+
+
+@pytest.mark.looptime
+async def test_all_keys_together_are_retried_at_the_overall_rate() -> None:
+    queue: WorkQueue[int] = WorkQueue(retry=RetryPolicy(base_seconds=0.001, rate=10, burst=5, jitter=0))
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for key in range(25):
+        queue.add_rate_limited(key)
+    for _ in range(25):
+        queue.done(await queue.get())
+
+    assert 1.5 < loop.time() - began < 2.5
+
+
+async def test_cancelled_waiter_loses_no_key() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    first, second = asyncio.ensure_future(queue.get()), asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    first.cancel()
+
+    assert await second == "a"
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_shut_down_queue_gives_out_what_waits_and_then_ends() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    queue.add_after("later", 0.001)
+    queue.shut_down()
+    queue.add("b")
+
+    assert await queue.get() == "a"
+    with pytest.raises(QueueShutDown):
+        await queue.get()
+
+
+async def test_waiting_workers_hear_of_the_shut_down() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    workers = [asyncio.ensure_future(queue.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    queue.shut_down()
+
+    assert [type(each) for each in await asyncio.gather(*workers, return_exceptions=True)] == [QueueShutDown] * 3
+
+
+async def test_queue_is_drained_when_nothing_waits_and_nothing_is_worked_on() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    await queue.drained()
+    queue.add("a")
+    queue.add("b")
+    drained = asyncio.ensure_future(queue.drained())
+    for _ in range(2):
+        key = await queue.get()
+        await asyncio.sleep(0)
+        assert not drained.done()
+        queue.done(key)
+
+    await drained
+
+
+async def test_metrics_tell_depth_by_priority_and_work_under_way() -> None:
+    metrics = QueueMetrics()
+    queue: WorkQueue[str] = WorkQueue(metrics=metrics)
+    queue.add("a", Priority.EVENT)
+    queue.add("a", Priority.EVENT)
+    queue.add("b", Priority.RESYNC)
+
+    assert (metrics.adds, metrics.depth()) == (2, {0: 1, 1: 0, 2: 1})
+    await queue.get()
+    total, longest = metrics.unfinished_seconds()
+    assert 0 < longest == total
+    queue.done("a")
+    assert metrics.unfinished_seconds() == (0, 0)
+    assert metrics.work_seconds.read()[0][-1] == ("+Inf", 1)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Plays any sequence of calls against the simplest model: a set of keys that need work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = looptime.new_event_loop()
+        self.queue: WorkQueue[int] = WorkQueue(retry=NO_JITTER)
+        self.owed: set[int] = set()
+        self.working: set[int] = set()
+
+    def run(self, act: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(act)
+
+    @rule(key=some.integers(0, 5), priority=some.sampled_from(list(Priority)))
+    def add(self, key: int, priority: Priority) -> None:
+        self.queue.add(key, priority)
+        self.owed.add(key)
+
+    @rule(key=some.integers(0, 5), seconds=some.integers(-1, 20), priority=some.sampled_from(list(Priority)))
+    def add_after(self, key: int, seconds: int, priority: Priority) -> None:
+        async def act() -> None:
+            self.queue.add_after(key, seconds, priority)
+            await asyncio.sleep(seconds + 0.1)
+
+        self.run(act())
+        self.owed.add(key)
+
+    @rule(key=some.integers(0, 5))
+    def fail(self, key: int) -> None:
+        async def act() -> None:
+            self.queue.add_rate_limited(key)
+            await asyncio.sleep(20)
+
+        self.run(act())
+        self.owed.add(key)
+
+    @precondition(lambda self: self.owed - self.working)
+    @rule()
+    def take(self) -> None:
+        key = self.run(self.queue.get())
+        assert key not in self.working, "a key went to two workers"
+        assert key in self.owed, "a key came that nobody added"
+        self.owed.discard(key)
+        self.working.add(key)
+
+    @precondition(lambda self: self.working)
+    @rule(data=some.data())
+    def finish(self, data: some.DataObject) -> None:
+        key = data.draw(some.sampled_from(sorted(self.working)))
+        self.queue.done(key)
+        self.working.discard(key)
+
+    @invariant()
+    def every_added_key_waits_or_is_worked_on(self) -> None:
+        assert len(self.queue) == len(self.owed - self.working)
+
+    def teardown(self) -> None:
+        self.loop.close()
+
+
+TestAnySequenceOfCalls = QueueMachine.TestCase
+TestAnySequenceOfCalls.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,0 +1,172 @@
+"""Which ModuleConfigs are written, deleted or marked, and that nothing is when nothing changed."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from kube_runtime import load_yaml
+from lifecycle_manager_api import ModuleConfig
+from lifecycle_manager_api import ObjectReference as ResourceReference
+
+from lifecycle_manager.module_config.observe import ModuleCrKind, Reading, Snapshot, Undecided, wanted_kind
+from lifecycle_manager.module_config.plan import (
+    LARGEST_TEXT_BYTES,
+    LONGEST_NAME,
+    DeleteModuleConfig,
+    MarkSynced,
+    WriteModuleConfig,
+    config_name,
+    plan,
+    text_of,
+)
+from lifecycle_manager.skr import ObjectReference
+from tests import builders
+
+KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure", "kyma-system", "default")
+
+
+def reading(*module_crs: dict[str, Any], missing: tuple[str, ...] = (), complete: bool = True) -> Reading:
+    found: dict[ObjectReference, Any] = {
+        KIND.reference(it["metadata"]["namespace"], it["metadata"]["name"]): it for it in module_crs
+    }
+    found |= {KIND.reference("kyma-system", name): None for name in missing}
+    return Reading(KIND, found, complete=complete)
+
+
+def snapshot(read: Reading | None, *existing: ModuleConfig, unreadable: tuple[str, str] | None = None) -> Snapshot:
+    return Snapshot("demo", "cloud-resources", "kcp-system", existing, read, unreadable)
+
+
+def as_written(action: WriteModuleConfig, *, resource_version_read: str) -> ModuleConfig:
+    """Return the ModuleConfig that the cache holds once an action was carried out."""
+    message = f"read from {action.source} at resourceVersion {resource_version_read}"
+    condition = {"type": "Synced", "status": "True", "reason": "Read", "message": message}
+    return builders.module_config(
+        action.name,
+        spec={"resource": action.text, "resourceRef": msgspec.to_builtins(action.reference)},
+        status={"conditions": [condition | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]},
+    )
+
+
+def test_new_module_cr_is_written_with_its_origin() -> None:
+    write, mark = plan(snapshot(reading(builders.infrastructure(resource_version="9", nfsVolumes=[]))))
+    assert isinstance(write, WriteModuleConfig)
+    assert write.name == "demo-cloud-resources"
+    assert write.reference == ResourceReference(
+        api_version="cloud-resources.kyma-project.io/v1beta1",
+        kind="Infrastructure",
+        namespace="kyma-system",
+        name="default",
+        uid="uid-of-kyma-system-default",
+        resource_version="9",
+        generation=1,
+    )
+    assert isinstance(mark, MarkSynced)
+    assert mark.status == "True"
+
+
+def test_unchanged_module_cr_writes_nothing() -> None:
+    read = reading(builders.infrastructure())
+    write = plan(snapshot(read))[0]
+    assert isinstance(write, WriteModuleConfig)
+    assert plan(snapshot(read, as_written(write, resource_version_read="7"))) == ()
+
+
+def test_text_leaves_out_what_only_the_api_server_cares_for() -> None:
+    module_cr = builders.infrastructure()
+    module_cr["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "mine": "yes"}
+    module_cr["status"] = {"state": "Ready"}
+    document = load_yaml(text_of(module_cr))
+    assert document["metadata"]["annotations"] == {"mine": "yes"}
+    assert "managedFields" not in document["metadata"]
+    assert document["status"] == {"state": "Ready"}
+
+
+@given(st.permutations(["server", "path", "capacity", "name"]))
+def test_text_does_not_depend_on_the_order_of_keys(order: list[str]) -> None:
+    volume = {key: f"value of {key}" for key in order}
+    ordered = {key: f"value of {key}" for key in sorted(order)}
+    one = text_of(builders.infrastructure(nfsVolumes=[volume]))
+    other = text_of(builders.infrastructure(nfsVolumes=[ordered]))
+    assert one == other
+
+
+def test_module_cr_that_is_gone_deletes_its_config_even_before_the_cache_knows_it() -> None:
+    read = reading(missing=("default",), complete=False)
+    assert plan(snapshot(read)) == (DeleteModuleConfig("demo-cloud-resources"),)
+
+
+def test_module_cr_on_its_way_out_counts_as_gone() -> None:
+    module_cr = builders.infrastructure()
+    module_cr["metadata"]["deletionTimestamp"] = "2026-11-01T12:00:00Z"
+    assert plan(snapshot(reading(module_cr, complete=False))) == (DeleteModuleConfig("demo-cloud-resources"),)
+
+
+def test_partial_reading_leaves_other_configs_alone() -> None:
+    other = builders.module_config("demo-cloud-resources-other")
+    actions = plan(snapshot(reading(builders.infrastructure(), complete=False), other))
+    assert not any(isinstance(action, DeleteModuleConfig) for action in actions)
+
+
+def test_complete_reading_deletes_what_has_no_module_cr() -> None:
+    stray = builders.module_config("demo-cloud-resources-stray")
+    assert plan(snapshot(reading(), stray)) == (DeleteModuleConfig("demo-cloud-resources-stray"),)
+
+
+def test_config_that_is_being_deleted_is_neither_deleted_again_nor_written() -> None:
+    deleting = builders.module_config(deletionTimestamp="2026-11-01T12:00:00Z")
+    assert plan(snapshot(reading(), deleting)) == ()
+    assert plan(snapshot(reading(builders.infrastructure()), deleting)) == ()
+
+
+def test_module_that_is_to_have_no_configuration_loses_it() -> None:
+    assert plan(snapshot(None, builders.module_config())) == (DeleteModuleConfig("demo-cloud-resources"),)
+
+
+def test_cluster_that_cannot_be_read_is_said_once_and_deletes_nothing() -> None:
+    config = builders.module_config()
+    (mark,) = plan(snapshot(None, config, unreadable=("SKRUnreachable", "no answer")))
+    assert mark == MarkSynced("demo-cloud-resources", "False", "SKRUnreachable", "no answer")
+    said = {"type": "Synced", "status": "False", "reason": "SKRUnreachable", "message": "no answer"}
+    shown = builders.module_config(status={"conditions": [said | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]})
+    assert plan(snapshot(None, shown, unreadable=("SKRUnreachable", "no answer"))) == ()
+
+
+def test_module_cr_too_large_gets_a_condition_and_keeps_the_last_text() -> None:
+    huge = builders.infrastructure(nfsVolumes=[{"name": "x" * LARGEST_TEXT_BYTES}])
+    (mark,) = plan(snapshot(reading(huge), builders.module_config()))
+    assert isinstance(mark, MarkSynced)
+    assert mark.reason == "ModuleCRTooLarge"
+    write, mark = plan(snapshot(reading(huge)))
+    assert isinstance(write, WriteModuleConfig)
+    assert write.text == ""
+
+
+@given(st.text("abc-", min_size=1, max_size=253), st.text("xyz", min_size=1, max_size=63))
+def test_names_fit_and_differ(kyma: str, name: str) -> None:
+    default = config_name(kyma, "m", KIND, KIND.reference("kyma-system", "default"))
+    other = config_name(kyma, "m", KIND, KIND.reference("other", name))
+    assert default != other
+    assert max(len(default), len(other)) <= LONGEST_NAME
+
+
+def test_kyma_without_a_state_decides_nothing() -> None:
+    """A Kyma restored from a back-up has no status yet; taking that for 'no modules' would remove everything."""
+    assert wanted_kind(builders.kyma(), "cloud-resources", builders.template()) == Undecided()
+
+
+def test_module_whose_template_is_missing_decides_nothing() -> None:
+    status = {"state": "Ready", "modules": [{"name": "cloud-resources", "state": "Error"}]}
+    assert wanted_kind(builders.kyma(status=status), "cloud-resources", None) == Undecided()
+
+
+def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
+    status = {"state": "Ready", "modules": [{"name": "cloud-resources", "state": "Ready"}]}
+    enabled = builders.kyma(status=status)
+    assert wanted_kind(enabled, "cloud-resources", builders.template()) == KIND
+    assert wanted_kind(enabled, "other", builders.template()) is None
+    assert wanted_kind(enabled, "cloud-resources", builders.template(enable_module_config=False)) is None
+    deleting = builders.kyma(status=status, deletionTimestamp="2026-11-01T12:00:00Z")
+    assert wanted_kind(deleting, "cloud-resources", builders.template()) is None
+    assert wanted_kind(None, "cloud-resources", builders.template()) is None

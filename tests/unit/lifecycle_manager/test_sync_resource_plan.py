@@ -1,0 +1,83 @@
+"""What a SyncResource needs next, and what its status says after a round of applying."""
+
+from typing import Any
+
+import msgspec
+from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome
+from lifecycle_manager_api import State
+from lifecycle_manager_api.conditions import find
+
+from lifecycle_manager.sync_resource import plan as planned
+from tests import builders
+
+CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: kyma-system}\n"
+ENTRY = InventoryEntry("", "v1", "ConfigMap", "kyma-system", "one")
+SYNCED = [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system", "name": "one"}]
+DELETING = "2026-11-01T12:00:00Z"
+
+
+def outcome(error: str | None = None, live: dict[str, Any] | None = None) -> ObjectOutcome:
+    return ObjectOutcome(entry=ENTRY, index=0, action="failed" if error else "created", error=error, live=live)
+
+
+def test_finalizer_comes_before_any_object() -> None:
+    resource = builders.sync_resource(text=CONFIG_MAP, finalizers=[])
+    assert planned.plan(resource, builders.kyma()) == planned.AddFinalizer()
+
+
+def test_objects_are_applied_with_the_inventory_to_prune_by() -> None:
+    step = planned.plan(builders.sync_resource(text=CONFIG_MAP, status={"synced": SYNCED}), builders.kyma())
+    assert isinstance(step, planned.ApplyObjects)
+    assert [each.name for each in step.objects] == ["one"]
+    assert step.inventory == (ENTRY,)
+    assert step.prune
+
+
+def test_text_that_is_no_yaml_is_refused() -> None:
+    step = planned.plan(builders.sync_resource(text="kind: ["), builders.kyma())
+    assert isinstance(step, planned.Refuse)
+    assert step.refusal.reason == "InvalidResource"
+
+
+def test_resource_of_no_kyma_is_refused_and_of_a_leaving_one_too() -> None:
+    resource = builders.sync_resource(text=CONFIG_MAP)
+    assert isinstance(planned.plan(resource, None), planned.Refuse)
+    assert isinstance(planned.plan(resource, builders.kyma(deletionTimestamp=DELETING)), planned.Refuse)
+
+
+def test_deletion_removes_objects_first() -> None:
+    resource = builders.sync_resource(status={"synced": SYNCED}, deletionTimestamp=DELETING)
+    assert planned.plan(resource, builders.kyma()) == planned.DeleteObjects((ENTRY,))
+    empty = builders.sync_resource(deletionTimestamp=DELETING)
+    assert planned.plan(empty, builders.kyma()) == planned.RemoveFinalizer()
+
+
+def test_refusal_keeps_the_inventory() -> None:
+    resource = builders.sync_resource(status={"synced": SYNCED, "state": "Ready"})
+    status = planned.refused(resource, planned.Refusal("InvalidResource", "document 0: no mapping"), builders.NOW)
+    assert status.state is State.ERROR
+    assert status.synced == resource.status.synced
+    valid = find(status.conditions, "Valid")
+    assert valid is not None
+    assert (valid.status, valid.message) == ("False", "document 0: no mapping")
+
+
+def test_failure_names_document_object_and_the_servers_words() -> None:
+    result = ApplyResult(outcomes=(outcome("quota exceeded"),), inventory=(ENTRY,))
+    status = planned.applied(builders.sync_resource(), result, builders.NOW)
+    applied = find(status.conditions, "Applied")
+    assert applied is not None
+    assert applied.message == "document 0: ConfigMap kyma-system/one: quota exceeded"
+    assert status.state is State.ERROR
+    assert status.synced[0].state is State.ERROR
+
+
+def test_applied_objects_make_it_ready_and_a_second_round_changes_nothing() -> None:
+    live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
+    result = ApplyResult(outcomes=(outcome(live=live),), inventory=(ENTRY,))
+    resource = builders.sync_resource(text=CONFIG_MAP)
+    status = planned.applied(resource, result, builders.NOW)
+    assert status.state is State.READY
+    assert status.observed_generation == 1
+    again = planned.applied(msgspec.structs.replace(resource, status=status), result, builders.NOW)
+    assert again == status

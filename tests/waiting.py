@@ -1,0 +1,25 @@
+"""Waiting for what a test expects: a condition with a deadline, never a pause of a guessed length."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def eventually(
+    condition: Callable[[], T | Awaitable[T]], *, within: float = 15.0, what: str = "", every: float = 0.02
+) -> T:
+    """Return the condition's first truthy value. Raises AssertionError, with the last value, at the deadline."""
+    deadline = time.monotonic() + within
+    while True:
+        outcome = condition()
+        value = await outcome if inspect.isawaitable(outcome) else outcome
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            subject = what or getattr(condition, "__name__", "the condition")
+            raise AssertionError(f"{subject} did not come true within {within} s; last value: {value!r}")
+        await asyncio.sleep(every)

@@ -1,0 +1,116 @@
+"""Whether a change is worth telling: pure functions of one admission request."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from watcher.admission import AdmissionRequest
+
+OUR_METADATA = "operator.kyma-project.io/"
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    finalizers: tuple[str, ...] | None = None
+    labels: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] | None = None
+
+
+class _Object(msgspec.Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
+    spec: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    status: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    """A change worth telling. `resource_version` is that of the object before it, empty for a new one."""
+
+    manager: str
+    group: str
+    version: str
+    kind: str
+    namespace: str
+    name: str
+    operation: str
+    uid: str
+    resource_version: str
+    generation: int
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """What tells this object from every other, for one manager."""
+        return (self.manager, self.group, self.kind, self.namespace, self.name)
+
+
+def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
+    """Return the change that a request is about, or None where nobody needs to hear of it.
+
+    CREATE and DELETE always count. An UPDATE counts when `spec` differs (for the status subresource: `status`), when
+    deletion or finalizers change, when our own labels or annotations do, or when the object has no `spec`. A dry run
+    never counts.
+    """
+    if request.dry_run or request.operation not in {"CREATE", "UPDATE", "DELETE"}:
+        return None
+    old, new = _decode(request.old_object), _decode(request.object)
+    if request.operation == "UPDATE" and not _differs(old, new, request.sub_resource):
+        return None
+    known = old if request.operation != "CREATE" else new
+    metadata = (known or _Object()).metadata
+    return ObjectChange(
+        manager=manager,
+        group=request.kind.group,
+        version=request.kind.version,
+        kind=request.kind.kind,
+        namespace=request.namespace,
+        name=request.name or (new or _Object()).metadata.name,
+        operation=request.operation,
+        uid=metadata.uid,
+        resource_version="" if request.operation == "CREATE" else metadata.resource_version,
+        generation=metadata.generation,
+    )
+
+
+def _differs(old: _Object | None, new: _Object | None, subresource: str) -> bool:
+    if old is None or new is None:
+        return True
+    if subresource == "status":
+        return not _same(old.status, new.status)
+    before, after = old.metadata, new.metadata
+    return (
+        new.spec is msgspec.UNSET
+        or not _same(old.spec, new.spec)
+        or before.deletion_timestamp != after.deletion_timestamp
+        or (before.finalizers or ()) != (after.finalizers or ())
+        or _ours(before.labels) != _ours(after.labels)
+        or _ours(before.annotations) != _ours(after.annotations)
+    )
+
+
+def _same(one: msgspec.Raw | msgspec.UnsetType, other: msgspec.Raw | msgspec.UnsetType) -> bool:
+    if isinstance(one, msgspec.UnsetType) or isinstance(other, msgspec.UnsetType):
+        return one is other
+    return bytes(one) == bytes(other) or _value(one) == _value(other)
+
+
+def _value(raw: msgspec.Raw) -> Any:
+    return msgspec.json.decode(raw)
+
+
+def _ours(entries: Mapping[str, str] | None) -> dict[str, str]:
+    return {key: value for key, value in (entries or {}).items() if key.startswith(OUR_METADATA)}
+
+
+def _decode(raw: msgspec.Raw) -> _Object | None:
+    """Return an object, None where there is none, or one that nothing is known of where it can't be read."""
+    try:
+        return msgspec.json.decode(raw, type=_Object | None)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,180 @@
+"""Sends events to the control plane: signed, over mutual TLS, one warm connection, again and again until taken."""
+
+import asyncio
+import base64
+import logging
+import secrets
+import ssl
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from random import random
+
+import httpx
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from certs import ReloadingClientContext, describe
+from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
+from watcher.metrics import Metrics
+from watcher.outbox import Entry, Outbox
+from watcher.settings import Settings
+
+log = logging.getLogger("watcher.delivery")
+
+SIGNATURE_SECONDS = 120
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 15.0
+TIMEOUT_SECONDS = 10.0
+IN_FLIGHT = 8
+# What no repetition will change. The control plane's own answers 401 and 403 are not among them: a certificate is
+# renewed, a clock put right, a Kyma created.
+FUTILE = frozenset({400, 404, 405, 409, 413, 415})
+
+
+class Identity:
+    """The certificate that events are sent and signed with. It follows its files."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._files = (settings.tls_cert, settings.tls_key)
+        self._context = ReloadingClientContext(settings.tls_cert, settings.tls_key, settings.ca_cert)
+        self._load()
+
+    @property
+    def ssl_context(self) -> ssl.SSLContext:
+        """The context of new connections."""
+        return self._context.ssl_context
+
+    def check(self) -> bool:
+        """Follow the files; return whether they changed."""
+        changed = self._context.check()
+        if changed:
+            self._load()
+        return changed
+
+    def headers(self, url: str, body: bytes) -> dict[str, str]:
+        """Return the header fields that sign a body."""
+        now = int(time.time())
+        parameters = SignatureParameters(
+            now, now + SIGNATURE_SECONDS, secrets.token_urlsafe(16), self._keyid, algorithm_of(self._key)
+        )
+        return {**sign(url, body, self._key, parameters), "Client-Cert": self._client_cert}
+
+    def _load(self) -> None:
+        cert_file, key_file = self._files
+        pem = Path(cert_file).read_bytes()
+        der = x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.DER)
+        self._key = load_signing_key(Path(key_file).read_bytes())
+        self._keyid = describe(pem).sha256
+        self._client_cert = f":{base64.b64encode(der).decode()}:"
+
+
+class Delivery:
+    """Takes entries out of the outbox and brings them to the control plane."""
+
+    def __init__(self, settings: Settings, outbox: Outbox, identity: Identity, metrics: Metrics) -> None:
+        self._outbox = outbox
+        self._identity = identity
+        self._metrics = metrics
+        self._root = f"https://{settings.kcp_address}/{settings.kcp_contract}"
+        self._epoch = secrets.token_hex(8)
+        self._failures = 0
+        self._client = self._new_client()
+
+    async def run(self) -> None:
+        """Deliver until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(IN_FLIGHT):
+                    tasks.create_task(self._work(), name=f"delivery {number}")
+        finally:
+            await self._client.aclose()
+
+    async def _work(self) -> None:
+        while True:
+            entry = await self._outbox.take()
+            try:
+                await self._deliver(entry)
+            except asyncio.CancelledError:
+                self._outbox.again(entry, 0)
+                raise
+
+    async def _deliver(self, entry: Entry) -> None:
+        await self._follow_identity()
+        url = f"{self._root}/{entry.change.manager}/event"
+        body = self._body(entry)
+        started = time.perf_counter()
+        try:
+            answer = await self._client.post(url, content=body, headers=self._identity.headers(url, body))
+        except (httpx.HTTPError, ssl.SSLError) as error:
+            self._try_again(entry, type(error).__name__, str(error), None)
+            return
+        milliseconds = round((time.perf_counter() - started) * 1000, 2)
+        if answer.status_code == 200:
+            self._failures = 0
+            self._metrics.delivered()
+            self._outbox.done(entry)
+            log.info("event delivered", extra={**_facts(entry), "milliseconds": milliseconds, "status": 200})
+        elif answer.status_code in FUTILE:
+            self._metrics.failed(str(answer.status_code))
+            self._outbox.done(entry)
+            log.error(
+                "event refused", extra={**_facts(entry), "status": answer.status_code, "answer": answer.text[:500]}
+            )
+        else:
+            self._try_again(entry, str(answer.status_code), answer.text[:500], answer.headers.get("retry-after"))
+
+    def _try_again(self, entry: Entry, reason: str, detail: str, retry_after: str | None) -> None:
+        self._failures += 1
+        self._metrics.failed(reason)
+        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 20), LONGEST_PAUSE_SECONDS)
+        if retry_after is not None and retry_after.isdecimal():
+            pause = max(pause, min(float(retry_after), LONGEST_PAUSE_SECONDS))
+        pause *= 0.75 + 0.5 * random()  # noqa: S311 - spreads retries, guards nothing
+        self._outbox.again(entry, pause)
+        log.warning(
+            "event not delivered", extra={**_facts(entry), "reason": reason, "detail": detail, "again_in": pause}
+        )
+
+    async def _follow_identity(self) -> None:
+        if self._identity.check():
+            former, self._client = self._client, self._new_client()
+            await former.aclose()
+
+    def _new_client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            verify=self._identity.ssl_context,
+            timeout=TIMEOUT_SECONDS,
+            trust_env=False,
+            limits=httpx.Limits(max_connections=IN_FLIGHT, max_keepalive_connections=IN_FLIGHT, keepalive_expiry=300),
+        )
+
+    def _body(self, entry: Entry) -> bytes:
+        change = entry.change
+        event = {
+            "watched": {"Namespace": change.namespace, "Name": change.name},
+            "watchedGvk": {"group": change.group, "version": change.version, "kind": change.kind},
+            "id": entry.event_id,
+            "operation": change.operation,
+            "uid": change.uid,
+            "resourceVersion": change.resource_version,
+            "generation": change.generation,
+            "epoch": self._epoch,
+            "sequence": entry.sequence,
+            "observedAt": datetime.fromtimestamp(entry.observed_at, UTC).isoformat().replace("+00:00", "Z"),
+            "traceparent": entry.traceparent,
+        }
+        return msgspec.json.encode(event)
+
+
+def _facts(entry: Entry) -> dict[str, object]:
+    change = entry.change
+    return {
+        "event_id": entry.event_id,
+        "traceparent": entry.traceparent,
+        "kind": change.kind,
+        "namespace": change.namespace,
+        "object_name": change.name,
+        "operation": change.operation,
+    }

@@ -1,0 +1,61 @@
+"""What the Watcher is told by its environment."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class SettingInvalid(ValueError):
+    """A variable of the environment has a value that makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the Watcher listens, its certificate files, and where the control plane is (`kcp_address` is host:port)."""
+
+    webhook_host: str = "0.0.0.0"  # noqa: S104 - a Pod's address is not known beforehand
+    webhook_port: int = 8443
+    metrics_host: str = "0.0.0.0"  # noqa: S104
+    metrics_port: int = 2112
+    tls_cert: Path = Path("/tls/tls.crt")
+    tls_key: Path = Path("/tls/tls.key")
+    ca_cert: Path = Path("/tls/ca.crt")
+    kcp_address: str = ""
+    kcp_contract: str = "v2"
+    resync_manager: str = "lifecycle-manager"
+    heartbeat_seconds: float = 20.0
+    most_pending: int = 20_000
+    log_level: str = "INFO"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """Read the settings. Raises SettingInvalid, naming the variable."""
+        defaults = cls()
+        return cls(
+            webhook_host=environment.get("WEBHOOK_HOST", defaults.webhook_host),
+            webhook_port=_port(environment, "WEBHOOK_PORT", defaults.webhook_port),
+            metrics_host=environment.get("METRICS_HOST", defaults.metrics_host),
+            metrics_port=_port(environment, "METRICS_PORT", defaults.metrics_port),
+            tls_cert=Path(environment.get("TLS_CERT", defaults.tls_cert)),
+            tls_key=Path(environment.get("TLS_KEY", defaults.tls_key)),
+            ca_cert=Path(environment.get("CA_CERT", defaults.ca_cert)),
+            kcp_address=_required(environment, "KCP_ADDR"),
+            kcp_contract=environment.get("KCP_CONTRACT", defaults.kcp_contract),
+            resync_manager=environment.get("RESYNC_MANAGER", defaults.resync_manager),
+            log_level=environment.get("LOG_LEVEL", defaults.log_level).upper(),
+        )
+
+
+def _port(environment: Mapping[str, str], name: str, default: int) -> int:
+    text = environment.get(name, str(default))
+    if not text.isdecimal() or int(text) > 65535:
+        raise SettingInvalid(f"{name}={text!r} is no port; give a number up to 65535")
+    return int(text)
+
+
+def _required(environment: Mapping[str, str], name: str) -> str:
+    value = environment.get(name, "")
+    if not value:
+        raise SettingInvalid(f"{name} is not set; give the control plane's event address as host:port")
+    return value
