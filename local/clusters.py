@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import socket
+import ssl
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -132,6 +133,9 @@ class LocalCluster:
             "--profiling=false",
             "--v=1",
         ]
+        if not self.with_controllers:
+            # Its finalizer is for a controller to remove, and there is none here.
+            flags.append("--disable-admission-plugins=StorageObjectInUseProtection")
         if self.audit:
             policy = at / "audit-policy.yaml"
             policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
@@ -153,7 +157,7 @@ class LocalCluster:
 
     async def _wait_ready(self, child: ChildProcess) -> None:
         url = f"{self.server}/readyz"
-        context = httpx.create_ssl_context(str(self.directory / "ca.crt"))
+        context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
         async with httpx.AsyncClient(verify=context, trust_env=False) as client:
             try:
                 async with asyncio.timeout(START_SECONDS):

@@ -40,10 +40,10 @@ async def act_in_kcp(kcp: Client, kyma: Kyma, actions: Iterable[planned.KcpActio
     for action in actions:
         match action:
             case planned.AddFinalizer():
-                await _patch(kcp, kyma, {"finalizers": [*kyma.metadata.finalizers, names.KYMA_FINALIZER]})
+                await _set_finalizers(kcp, kyma, [*kyma.metadata.finalizers, names.KYMA_FINALIZER])
             case planned.RemoveFinalizer():
                 left = [name for name in kyma.metadata.finalizers if name != names.KYMA_FINALIZER]
-                await _patch(kcp, kyma, {"finalizers": left})
+                await _set_finalizers(kcp, kyma, left)
             case planned.RecordCrdHash(crd_hash):
                 await _patch(kcp, kyma, {"annotations": {planned.CRD_HASH: crd_hash}})
             case planned.WriteStatus(status):
@@ -100,9 +100,13 @@ def _skr_kyma(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+async def _set_finalizers(kcp: Client, kyma: Kyma, finalizers: list[str]) -> None:
+    """Replace the finalizers, only if nobody else has written the Kyma since it was read."""
+    await _patch(kcp, kyma, {"finalizers": finalizers, "resourceVersion": kyma.metadata.resource_version})
+
+
 async def _patch(kcp: Client, kyma: Kyma, metadata: dict[str, Any]) -> None:
-    """Patch metadata, only if nobody else has written the Kyma since it was read."""
-    patch = {"metadata": {**metadata, "resourceVersion": kyma.metadata.resource_version}}
+    patch = {"metadata": metadata}
     await kcp.merge_patch(KYMAS, kyma.metadata.name, patch, kyma.metadata.namespace, field_manager=FIELD_MANAGER)
 
 

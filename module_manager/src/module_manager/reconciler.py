@@ -97,6 +97,8 @@ class Reconciler(Generic[T]):
         outcome = await self._render(key, config)
         if isinstance(outcome, Rendering):
             outcome = await self._write_sync_resource(key, config, outcome, changed_at)
+        elif outcome is None:
+            await self._remove_sync_resource(key)
         judged = verdict(config, self._sync_resources.get(key), outcome)
         if (remaining := self._still_settling(key, judged)) > 0:
             return Attempt(look_again_after=remaining)
@@ -141,6 +143,12 @@ class Reconciler(Generic[T]):
             self._sync_resources.wrote(key, written)
             self._report_written(config, written, rendering, changed_at)
         return rendering
+
+    async def _remove_sync_resource(self, key: ObjectKey) -> None:
+        """Have the objects leave the user cluster at once; the garbage collector would come to it later."""
+        existing = self._sync_resources.get(key)
+        if existing is not None and existing.metadata.deletion_timestamp is None:
+            await self._writer.delete_sync_resource(existing)
 
     def _report_written(
         self, config: ModuleConfig, written: SyncResource, rendering: Rendering, changed_at: float | None

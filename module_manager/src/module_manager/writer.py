@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kube_runtime import Client, NotFound, Resource, dump_yaml
+from kube_runtime import Client, Conflict, NotFound, Resource, dump_yaml
 from lifecycle_manager_api import ModuleConfig, SyncResource
 
 __all__ = ["ClusterWriter", "PrintingWriter", "Writer"]
@@ -17,6 +17,9 @@ class Writer(Protocol):
 
     async def sync_resource(self, document: Mapping[str, Any]) -> SyncResource | None:
         """Write a SyncResource and return it as it is now; None if nothing was written in truth."""
+
+    async def delete_sync_resource(self, existing: SyncResource) -> None:
+        """Delete a SyncResource, that one and no successor of its name."""
 
     async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:
         """Write the status of a ModuleConfig and return that; None if nothing was written in truth."""
@@ -39,6 +42,14 @@ class ClusterWriter:
             metadata["namespace"],
             field_manager=self._field_manager,
         )
+
+    async def delete_sync_resource(self, existing: SyncResource) -> None:
+        """Delete a SyncResource; one that is gone already, or has a successor, needs none."""
+        metadata = existing.metadata
+        try:
+            await self._client.delete(SYNC_RESOURCES, metadata.name, metadata.namespace, uid=metadata.uid)
+        except (NotFound, Conflict):
+            return
 
     async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:
         """Apply the status of a ModuleConfig; one that was deleted in the meantime needs none."""
@@ -66,6 +77,10 @@ class PrintingWriter:
         """Print a SyncResource."""
         self._echo(f"---\n{dump_yaml(dict(document))}")
         return None
+
+    async def delete_sync_resource(self, existing: SyncResource) -> None:
+        """Say which SyncResource would be deleted."""
+        self._echo(f"# would delete SyncResource {existing.metadata.namespace}/{existing.metadata.name}\n")
 
     async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:
         """Print the status of a ModuleConfig."""

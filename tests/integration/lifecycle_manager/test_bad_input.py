@@ -73,7 +73,7 @@ async def remove_kyma(stage: Stage, name: str) -> None:
             return True
         return False
 
-    await eventually(gone, what=f"Kyma {name} is gone")
+    await eventually(gone, within=60, what=f"Kyma {name} is gone")
 
 
 async def test_kyma_without_access_secret_says_so(stage: Stage) -> None:
