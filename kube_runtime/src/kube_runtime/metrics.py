@@ -158,15 +158,14 @@ class RuntimeMetrics(Collector):
             "controller_runtime_reconcile", "Reconciles by result.", labels=("controller", "result")
         )
         counters = {
-            "errors": "Reconciles that failed.",
-            "terminal_errors": "Reconciles that failed for good.",
-            "timeouts": "Reconciles that took too long.",
-            "panics": "Reconciles that failed in a way that nobody foresaw.",
+            "errors": ("reconcile_errors", "Reconciles that failed."),
+            "terminal_errors": ("terminal_reconcile_errors", "Reconciles that failed for good."),
+            "timeouts": ("reconcile_timeouts", "Reconciles that took too long."),
+            "panics": ("reconcile_panics", "Reconciles that failed in a way that nobody foresaw."),
         }
         families = {
-            name: CounterMetricFamily(f"controller_runtime_{prefix}{name}", help_text, labels=("controller",))
-            for name, help_text in counters.items()
-            for prefix in ("" if name == "terminal_errors" else "reconcile_",)
+            counter: CounterMetricFamily(f"controller_runtime_{name}", help_text, labels=("controller",))
+            for counter, (name, help_text) in counters.items()
         }
         active = GaugeMetricFamily("controller_runtime_active_workers", "Busy workers.", labels=("controller",))
         allowed = GaugeMetricFamily("controller_runtime_max_concurrent_reconciles", "Workers.", labels=("controller",))

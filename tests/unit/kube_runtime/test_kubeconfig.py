@@ -18,7 +18,7 @@ SECRET = "very-secret-token"
 STRICT = KubeconfigPolicy.strict()
 
 
-def kubeconfig(user: Mapping[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
+def kubeconfig(user: Mapping[str, Any] | None = None, /, **cluster: Any) -> dict[str, Any]:
     return {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],

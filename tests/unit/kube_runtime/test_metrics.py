@@ -5,6 +5,7 @@ import asyncio
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kube_runtime import ClusterUnreachable, Controller, Result, RetryPolicy, RuntimeMetrics
+from tests.waiting import eventually
 
 
 async def test_what_a_controller_does_is_exposed_under_the_names_that_dashboards_know() -> None:
@@ -26,8 +27,7 @@ async def test_what_a_controller_does_is_exposed_under_the_names_that_dashboards
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
         controller.queue.add("a")
-        while not metrics.controller("things", 2).results["success"]:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: metrics.controller("things", 2).results["success"])
         await controller.shutdown(1)
 
     lines = set(generate_latest(registry).decode().splitlines())

@@ -1,5 +1,8 @@
 """What the package offers is what it says it offers."""
 
+import subprocess
+import sys
+
 import kube_runtime
 from kube_runtime import exceptions
 
@@ -16,9 +19,6 @@ def test_every_exception_is_offered_and_drawn_in_the_tree() -> None:
 
 
 def test_slow_library_is_not_imported_before_it_is_needed() -> None:
-    import subprocess
-    import sys
-
     code = "import sys, kube_runtime; print('kubernetes_asyncio' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "False"

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from kube_runtime import ManifestInvalid, YamlLimits, dump_yaml, load_documents, load_yaml
 
 RECORDED = json.loads((Path(__file__).parent / "kubernetes_yaml.json").read_text())
-TEXTS = some.text(some.characters(blacklist_categories=("Cs",), blacklist_characters="\x00"), max_size=30)
+TEXTS = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30)
 SCALARS = some.one_of(
     some.none(),
     some.booleans(),
