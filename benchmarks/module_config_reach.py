@@ -26,6 +26,7 @@ from kube_runtime import Client, ClientOptions, dump_yaml
 from lifecycle_manager_api import crds, names
 from local.clusters import LocalClusters
 from module_manager import ManagerService, ModuleManager, ServiceOptions
+from module_manager.logs import configure_logs
 from module_manager.writer import MODULE_CONFIGS
 
 BAR_MS = 50.0
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("--kubeconfig", type=Path)
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args()
+    configure_logs("warning")
     if options.role == "managers":
         uvloop.run(_managers(options.kubeconfig, options.first))
     elif options.role == "peer":

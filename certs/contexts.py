@@ -40,7 +40,7 @@ class ReloadingServerContext:
         self.ssl_context.sni_callback = self._choose
 
     def check(self) -> bool:
-        """Read the files again where they have changed; return whether they had. Files that are no good are kept out."""
+        """Read the files again where they have changed; return whether they had. Bad files are kept out."""
         try:
             if not self._followed.changed():
                 return False

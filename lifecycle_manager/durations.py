@@ -1,4 +1,4 @@
-"""Durations as Kubernetes people write them: `100ms`, `30s`, `5m`, `2160h`, `1h30m` (the format of Go's time.Duration)."""
+"""Durations as Kubernetes people write them: `100ms`, `30s`, `5m`, `1h30m` (the format of Go's time.Duration)."""
 
 import re
 from datetime import timedelta

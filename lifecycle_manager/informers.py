@@ -1,4 +1,4 @@
-"""What the Lifecycle Manager watches in the control plane. Clusters of users are never watched: events come from there."""
+"""What is watched in the control plane. Clusters of users are never watched: events come from there."""
 
 import asyncio
 from collections.abc import Iterable

@@ -75,8 +75,8 @@ class Settings(BaseSettings):
 
     k8s_client_qps: float = Field(1000, gt=0, description="requests a second to the control plane")
     k8s_client_burst: int = Field(2000, ge=1, description="requests at once above that rate")
-    k8s_skr_client_qps: float = Field(50, gt=0, description="requests a second to each cluster")
-    k8s_skr_client_burst: int = Field(100, ge=1, description="requests at once above that rate")
+    k8s_skr_client_qps: float = Field(200, gt=0, description="requests a second to each cluster")
+    k8s_skr_client_burst: int = Field(400, ge=1, description="requests at once above that rate")
     skr_request_timeout: Duration = Field(timedelta(seconds=10), description="longest wait for one answer of a cluster")
     max_warm_skrs: int = Field(1000, ge=1, description="clusters to which connections are kept open")
     allow_insecure_kubeconfigs: bool = Field(

@@ -63,7 +63,7 @@ def binaries() -> None:
 def find_binaries_telling(console: Console) -> Path:
     """Return the folder of the binaries, showing what is being done meanwhile. Raises BinariesMissing."""
     with console.status("looking for the API server binaries") as status:
-        return find_binaries(lambda what: status.update(what)).folder
+        return find_binaries(status.update).folder
 
 
 async def _stay(folder: Path, skrs: int, console: Console) -> None:

@@ -42,7 +42,7 @@ class LocalCluster:
     authority: Authority
     etcd_url: str
     with_controllers: bool
-    port: int = field(default_factory=lambda: free_port())
+    port: int
     audit: bool = False
     _children: dict[str, ChildProcess] = field(default_factory=dict, init=False)
 
@@ -88,6 +88,12 @@ class LocalCluster:
     async def stop_api_server(self) -> None:
         """Stop the API server; what it stored stays."""
         await self._children.pop("kube-apiserver").stop()
+
+    async def restart_controllers(self) -> None:
+        """Restart the controller manager: its garbage collector learns of new kinds at its start, and then only
+        every 30 s."""
+        await self._children.pop("kube-controller-manager").stop()
+        await self._start_controllers()
 
     async def stop(self) -> None:
         """Stop every process of the cluster."""
@@ -211,7 +217,7 @@ class LocalClusters:
             authority = Authority()
             names = ["kcp", *(f"skr-{number}" for number in range(1, skrs + 1))]
             clusters = [
-                LocalCluster(name, folder / name, binaries, authority, etcd_url, name == "kcp", audit=audit)
+                LocalCluster(name, folder / name, binaries, authority, etcd_url, name == "kcp", free_port(), audit)
                 for name in names
             ]
             for cluster in clusters:

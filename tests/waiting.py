@@ -4,14 +4,22 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 
+@overload
 async def eventually(
-    condition: Callable[[], T | Awaitable[T]], *, within: float = 15.0, what: str = "", every: float = 0.02
-) -> T:
+    condition: Callable[[], Awaitable[T | None]], *, within: float = ..., what: str = ..., every: float = ...
+) -> T: ...
+@overload
+async def eventually(
+    condition: Callable[[], T | None], *, within: float = ..., what: str = ..., every: float = ...
+) -> T: ...
+async def eventually(
+    condition: Callable[[], Any], *, within: float = 15.0, what: str = "", every: float = 0.02
+) -> Any:
     """Return the condition's first truthy value. Raises AssertionError, with the last value, at the deadline."""
     deadline = time.monotonic() + within
     while True:

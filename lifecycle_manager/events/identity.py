@@ -52,11 +52,8 @@ class Identifier:
             parameters = read_parameters(headers.get("signature-input", ""))
             self._check_window(parameters, now)
             der = _client_cert(headers)
-            if peer_der is not None and peer_der != der:
-                raise SignatureRejected("Client-Cert is not the certificate of the TLS connection")
             certificate, common_name, sha256 = self._certificate(der, trust, now)
-            if parameters.keyid != sha256:
-                raise SignatureRejected("keyid is not the SHA-256 of the certificate")
+            _check_binding(parameters, sha256, der, peer_der)
             verify(
                 target_uri,
                 body,
@@ -93,6 +90,14 @@ class Identifier:
         while len(self._verified) > self._remembered:
             self._verified.popitem(last=False)
         return verified
+
+
+def _check_binding(parameters: SignatureParameters, sha256: str, der: bytes, peer_der: bytes | None) -> None:
+    """Check that key, certificate and TLS peer are one. Raises SignatureRejected."""
+    if peer_der is not None and peer_der != der:
+        raise SignatureRejected("Client-Cert is not the certificate of the TLS connection")
+    if parameters.keyid != sha256:
+        raise SignatureRejected("keyid is not the SHA-256 of the certificate")
 
 
 def _client_cert(headers: Mapping[str, str]) -> bytes:

@@ -16,8 +16,8 @@ from certs import ReloadingServerContext
 class PeerCertificateProtocol(HttpToolsProtocol):
     """Puts the DER form of the peer's certificate into the scope, as `extensions.tls.client_cert_der`."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn narrows what asyncio promises
         tls = transport.get_extra_info("ssl_object")
         self._peer = tls.getpeercert(True) if isinstance(tls, ssl.SSLObject | ssl.SSLSocket) else None
 

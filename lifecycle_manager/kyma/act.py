@@ -1,4 +1,4 @@
-"""Carries out what was planned for a Kyma: idempotent, with server-side apply wherever there is more than one writer."""
+"""Carries out what was planned for a Kyma: idempotent, by server-side apply where there is more than one writer."""
 
 from collections.abc import Iterable
 from typing import Any, assert_never

@@ -1,6 +1,6 @@
 """The rules of a SyncResource: what its text means, and what came of applying it. Pure functions, no I/O."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -65,6 +65,7 @@ class ApplyObjects:
     objects: tuple[KubernetesObject, ...]
     inventory: tuple[InventoryEntry, ...]
     prune: bool
+    recheck: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,13 @@ class Refuse:
 Step = AddFinalizer | RemoveFinalizer | DeleteObjects | ApplyObjects | Refuse
 
 
-def plan(resource: SyncResource, kyma: Kyma | None) -> Step:
-    """Decide what a SyncResource needs next."""
-    inventory = inventory_of(resource)
+def plan(resource: SyncResource, kyma: Kyma | None, remembered: Collection[InventoryEntry] = ()) -> Step:
+    """Decide what a SyncResource needs next.
+
+    `remembered` is what this process knows to be in the SKR beyond what the status in its cache says, which may be
+    older than the last write.
+    """
+    inventory = tuple(sorted({*inventory_of(resource), *remembered}))
     held = names.SYNC_RESOURCE_FINALIZER in resource.metadata.finalizers
     if resource.metadata.deletion_timestamp is not None:
         return DeleteObjects(inventory) if held and inventory and kyma is not None else RemoveFinalizer()
@@ -93,7 +98,12 @@ def plan(resource: SyncResource, kyma: Kyma | None) -> Step:
         objects = parse_objects(resource.spec.resource)
     except ManifestInvalid as error:
         return Refuse(Refusal("InvalidResource", str(error)))
-    return ApplyObjects(objects, inventory, prune=resource.spec.prune)
+    return ApplyObjects(objects, inventory, prune=resource.spec.prune, recheck=not _just_changed(resource))
+
+
+def _just_changed(resource: SyncResource) -> bool:
+    """Tell whether the text changed since all was well: then only what differs in it needs a request."""
+    return resource.status.state is State.READY and resource.status.observed_generation != resource.metadata.generation
 
 
 def inventory_of(resource: SyncResource) -> tuple[InventoryEntry, ...]:
@@ -125,6 +135,20 @@ def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncReso
     )
 
 
+def intended(resource: SyncResource, inventory: Collection[InventoryEntry]) -> SyncResourceStatus | None:
+    """Return the status that records what is about to be applied, or None where nothing is new in it.
+
+    Recorded before the first request to the SKR, so that an object is known even if this process dies right after
+    having made it.
+    """
+    recorded = {(entry.group, entry.kind, entry.namespace, entry.name) for entry in resource.status.synced}
+    fresh = [entry for entry in sorted(inventory) if entry.identity not in recorded]
+    if not fresh:
+        return None
+    coming = tuple(_synced_entry(entry, State.PROCESSING, "is about to be applied") for entry in fresh)
+    return msgspec.structs.replace(resource.status, state=State.PROCESSING, synced=(*resource.status.synced, *coming))
+
+
 def unreachable(resource: SyncResource, reason: str, message: str, now: datetime) -> SyncResourceStatus:
     """Return the status of a SyncResource whose cluster can't be reached. Nothing is known to have changed."""
     return _status(
@@ -139,7 +163,7 @@ def unreachable(resource: SyncResource, reason: str, message: str, now: datetime
 
 def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncResourceStatus:
     """Return the status after a round of applying: per object, and what it adds up to."""
-    synced = _synced(result)
+    synced = _synced(result, resource.status.synced)
     failures = [_failure(outcome) for outcome in result.outcomes if outcome.error is not None]
     waiting = [f"{entry.kind} {entry.name}: {entry.message}" for entry in synced if entry.state is not State.READY]
     state = State.ERROR if failures else aggregate(entry.state for entry in synced)
@@ -182,18 +206,21 @@ def deleting(resource: SyncResource, result: ApplyResult, now: datetime) -> Sync
     )
 
 
-def _synced(result: ApplyResult) -> tuple[SyncedObject, ...]:
+def _synced(result: ApplyResult, before: Iterable[SyncedObject]) -> tuple[SyncedObject, ...]:
     outcomes = {outcome.entry: outcome for outcome in result.outcomes}
-    return tuple(_synced_object(entry, outcomes.get(entry)) for entry in sorted(result.inventory))
+    known = {(each.group, each.kind, each.namespace, each.name): each for each in before}
+    return tuple(
+        _synced_object(entry, outcomes.get(entry), known.get(entry.identity)) for entry in sorted(result.inventory)
+    )
 
 
-def _synced_object(entry: InventoryEntry, outcome: ObjectOutcome | None) -> SyncedObject:
+def _synced_object(entry: InventoryEntry, outcome: ObjectOutcome | None, before: SyncedObject | None) -> SyncedObject:
     if outcome is None:
         return _synced_entry(entry, State.PROCESSING, "left from an earlier revision")
     if outcome.error is not None:
         return _synced_entry(entry, State.ERROR, outcome.error)
-    if outcome.live is None:
-        return _synced_entry(entry, State.READY, "")
+    if outcome.live is None:  # not asked for again, so as it was
+        return before or _synced_entry(entry, State.PROCESSING, "")
     ready = readiness(outcome.live)
     states = {"Current": State.READY, "Failed": State.ERROR}
     state = states.get(ready.state, State.PROCESSING)

@@ -9,7 +9,7 @@ from typing import assert_never
 import msgspec
 import structlog
 
-from kube_runtime import Applier, ApplyResult, Client, Informer, KubeError, NotFound, ObjectKey, Result
+from kube_runtime import Applier, ApplyResult, Client, Informer, InventoryEntry, KubeError, NotFound, ObjectKey, Result
 from lifecycle_manager.resources import FIELD_MANAGER, SYNC_RESOURCES
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.sync_resource import plan as planned
@@ -26,6 +26,10 @@ def now_in_seconds() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
+class RecordingFailed(Exception):
+    """The inventory could not be recorded in the control plane, so nothing was applied."""
+
+
 @dataclass(eq=False)
 class SyncResourceReconciler:
     """Keeps the objects of one SyncResource in its SKR as the Module Manager wants them."""
@@ -37,6 +41,7 @@ class SyncResourceReconciler:
     latency: ChangeLatency
     interval_seconds: float = 30.0
     clock: Callable[[], datetime] = now_in_seconds
+    _brought: dict[ObjectKey, tuple[InventoryEntry, ...]] = field(default_factory=dict, init=False)
     _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -44,8 +49,10 @@ class SyncResourceReconciler:
         resource = self.sync_resources.cache.get(key)
         if resource is None:
             self._appliers.pop(key, None)
+            self._brought.pop(key, None)
             return Result()
-        step = planned.plan(resource, self.kymas.cache.get(ObjectKey(key.namespace, resource.spec.kyma)))
+        kyma = self.kymas.cache.get(ObjectKey(key.namespace, resource.spec.kyma))
+        step = planned.plan(resource, kyma, self._brought.get(key, ()))
         match step:
             case planned.AddFinalizer():
                 await self._set_finalizers(resource, [*resource.metadata.finalizers, names.SYNC_RESOURCE_FINALIZER])
@@ -66,7 +73,13 @@ class SyncResourceReconciler:
     ) -> Result:
         try:
             async with self.connections.to(resource.spec.kyma) as skr:
-                result = await self._carry_out(self._applier(key, resource, skr), resource, step)
+                applier = self._applier(key, resource, skr)
+                if isinstance(step, planned.DeleteObjects):
+                    result = await applier.delete(step.inventory)
+                else:
+                    resource = await self._record_intent(resource, await applier.intended(step.objects, step.inventory))
+                    result = await applier.apply(step.objects, step.inventory, prune=step.prune, recheck=step.recheck)
+                self._brought[key] = result.inventory
         except (KubeError, SkrAccessError) as error:
             if isinstance(error, AccessSecretMissing) and isinstance(step, planned.DeleteObjects):
                 await self._let_go(resource)  # the cluster is gone, and its objects with it
@@ -80,12 +93,16 @@ class SyncResourceReconciler:
             return await self._after_deleting(resource, result)
         return await self._after_applying(resource, result)
 
-    async def _carry_out(
-        self, applier: Applier, resource: SyncResource, step: planned.DeleteObjects | planned.ApplyObjects
-    ) -> ApplyResult:
-        if isinstance(step, planned.DeleteObjects):
-            return await applier.delete(step.inventory)
-        return await applier.apply(step.objects, step.inventory, prune=step.prune)
+    async def _record_intent(self, resource: SyncResource, inventory: tuple[InventoryEntry, ...]) -> SyncResource:
+        """Record what is about to be applied; return the SyncResource as it is then. Raises RecordingFailed."""
+        status = planned.intended(resource, inventory)
+        if status is None:
+            return resource
+        try:
+            await self._write_status(resource, status)
+        except KubeError as error:
+            raise RecordingFailed(f"the control plane did not take the inventory: {error}") from error
+        return msgspec.structs.replace(resource, status=status)
 
     async def _after_deleting(self, resource: SyncResource, result: ApplyResult) -> Result:
         if not result.inventory:

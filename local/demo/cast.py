@@ -1,16 +1,16 @@
-"""Who plays in the demo: Lifecycle Manager, Module Manager and Watcher, started in the order in which a cluster would."""
+"""Who plays in the demo: Lifecycle Manager, Module Manager and Watcher, started in the order of a real cluster."""
 
-import asyncio
 import base64
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kube_runtime import NotFound
-from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.resources import SECRETS, Secret
 from local.demo import names, processes
 from local.demo.identities import write_private
 from local.demo.stage import Stage
+from local.demo.waiting import eventually
 from local.processes import ChildProcess
 
 TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
@@ -43,8 +43,7 @@ class Cast:
         What the kubelet does for a Pod is done here: the Secret becomes files, and the Service reaches the process.
         """
         mount = self.stage.directory / "skr-webhook-tls"
-        while not await self._mount_secret(mount):
-            await asyncio.sleep(0.02)
+        await eventually(lambda: self._mount_secret(mount))
         await self._start(processes.skr_watcher(mount, self.webhook_port, self.event_port))
         if self.stage.local_skr is not None:
             await self.stage.local_skr.route_service(
@@ -79,20 +78,29 @@ class Cast:
         self.stack.push_async_callback(process.stop)
 
     async def _says(self, name: str, text: str) -> None:
-        while text not in self._log(name).read_text(errors="replace"):
+        """Wait until a program's log holds a text. Raises ProcessEnded where it ends before."""
+
+        async def said() -> bool:
             if (code := self.running[name].returncode) is not None:
                 raise processes.ProcessEnded(name, code, self._log(name))
-            await asyncio.sleep(0.05)
+            return text in self._log(name).read_text(errors="replace")
+
+        await eventually(said)
 
     async def _mount_secret(self, mount: Path) -> bool:
         try:
             secret = await self.stage.skr.get(SECRETS, TLS_SECRET, names.SKR_NAMESPACE)
         except NotFound:
             return False
-        mount.mkdir(mode=0o700, exist_ok=True)
-        for name, content in secret.data.items():
-            write_private(mount / name, base64.b64decode(content).decode())
+        project(secret, mount)
         return True
 
     def _log(self, name: str) -> Path:
         return self.stage.logs / f"{name}.log"
+
+
+def project(secret: Secret, mount: Path) -> None:
+    """Write what a Secret holds into a folder, as the kubelet does for a Pod."""
+    mount.mkdir(mode=0o700, exist_ok=True)
+    for name, content in secret.data.items():
+        write_private(mount / name, base64.b64decode(content).decode())

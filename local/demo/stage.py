@@ -57,6 +57,8 @@ async def prepare_kcp(stage: Stage) -> tuple[Path, Path]:
     await _ensure_namespaces(stage.kcp, names.KCP_NAMESPACE, names.SCRATCH_NAMESPACE)
     await apply_crds(stage.kcp)
     await apply_objects(stage.kcp, _sample("module-template.yaml") + "\n---\n" + _sample("module-release-meta.yaml"))
+    if stage.local_kcp is not None:
+        await stage.local_kcp.restart_controllers()
     manager = await create_identity(
         stage.kcp,
         stage.kcp_kubeconfig,

@@ -1,4 +1,4 @@
-"""The story: from two empty clusters to a user's change in force, and back. Every step is read back from the clusters."""
+"""The story: from two empty clusters to a user's change in force, and back; every step is read back from them."""
 
 import asyncio
 import platform
@@ -18,6 +18,7 @@ from local.demo.cast import Cast
 from local.demo.report import Narrator, Report, Step
 from local.demo.stage import Stage, create_kyma, infrastructure, prepare_kcp, prepare_skr
 from local.demo.timeline import STATIONS, follow
+from local.demo.waiting import eventually
 from local.demo.witness import CONFIG_MAPS, Witness
 
 PATIENCE_SECONDS = 60.0
@@ -289,13 +290,6 @@ class Story:
         if found != (config_maps, volumes, policies):
             return None
         return f"{found[0]} ConfigMap, {found[1]} PersistentVolume, {found[2]} NetworkPolicy"
-
-
-async def eventually(check: Callable[[], Awaitable[Any]], *, every: float = 0.02) -> Any:
-    """Return the check's first truthy value; the step's own deadline ends the wait."""
-    while not (value := await check()):
-        await asyncio.sleep(every)
-    return value
 
 
 async def _get(client: Client, resource: Resource[Any], name: str, namespace: str | None) -> Any:

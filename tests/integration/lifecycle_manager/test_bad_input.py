@@ -1,15 +1,16 @@
 """Bad input ends in a condition or an answer that says so, and disturbs nobody else."""
 
 import base64
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pytest
+
 from kube_runtime import NotFound, dump_yaml
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import Kyma, SyncResource, names
 from lifecycle_manager_api.conditions import find
-
-from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from local.demo.stage import Stage, infrastructure
 from local.demo.story import INFRASTRUCTURES, Story
 from tests.waiting import eventually
@@ -60,10 +61,8 @@ async def reachable_condition(stage: Stage, name: str, reason: str) -> str:
 
 async def remove_kyma(stage: Stage, name: str) -> None:
     """Remove a Kyma whose access Secret is gone: deletion proceeds without the cluster."""
-    try:
+    with suppress(NotFound):
         await stage.kcp.delete(SECRETS, f"kubeconfig-{name}", NAMESPACE)
-    except NotFound:
-        pass
     await stage.kcp.delete(KYMAS, name, NAMESPACE)
 
     async def gone() -> bool:
@@ -96,7 +95,14 @@ async def test_secret_without_kubeconfig_is_named(stage: Stage) -> None:
     [
         ("exec", {"users": [{"name": "gone", "user": {"exec": {"command": "/bin/true", "apiVersion": "v1"}}}]}),
         ("file", {"users": [{"name": "gone", "user": {"tokenFile": "/etc/passwd"}}]}),
-        ("insecure", {"clusters": [{"name": "gone", "cluster": {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True}}]}),
+        (
+            "insecure",
+            {
+                "clusters": [
+                    {"name": "gone", "cluster": {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True}}
+                ]
+            },
+        ),
     ],
 )
 async def test_dangerous_kubeconfig_is_refused(stage: Stage, name: str, change: dict[str, Any]) -> None:
@@ -144,7 +150,9 @@ async def test_module_cr_that_vanishes_after_its_event_leaves_nothing(story: Sto
 
     async def no_trace() -> bool:
         configs = await stage.kcp.list(MODULE_CONFIGS, NAMESPACE)
-        return not any(config.spec.resource_ref and config.spec.resource_ref.name.startswith("brief-") for config in configs.items)
+        return not any(
+            config.spec.resource_ref and config.spec.resource_ref.name.startswith("brief-") for config in configs.items
+        )
 
     await story.change_volume("444Gi")  # later than the deletions in the same queue
     await eventually(no_trace)

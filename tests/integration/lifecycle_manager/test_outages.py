@@ -1,10 +1,10 @@
 """What is away comes back, and no change is lost meanwhile."""
 
 import pytest
-from kube_runtime import ClusterUnreachable
-from lifecycle_manager_api import names
 
+from kube_runtime import ClusterUnreachable
 from lifecycle_manager.resources import MODULE_CONFIGS
+from lifecycle_manager_api import names
 from local.demo.story import Story
 
 

@@ -18,7 +18,7 @@ from kube_runtime import (
     RuntimeMetrics,
     TerminalError,
 )
-from tests.waiting import eventually
+from tests.unit.kube_runtime.until import until
 
 QUICK = RetryPolicy(base_seconds=0.001, most_seconds=0.001, rate=0)
 
@@ -116,10 +116,10 @@ async def test_last_failure_of_a_key_can_be_seen_until_it_goes_well() -> None:
 
     async with running(reconcile) as controller:
         controller.queue.add("a")
-        await eventually(lambda: controller.failures.get("a") is not None and controller.failures["a"].attempts >= 2)
+        await until(lambda: controller.failures.get("a") is not None and controller.failures["a"].attempts >= 2)
         assert controller.failures["a"].error == "ClusterUnreachable: no way to a"
         broken = False
-        await eventually(lambda: not controller.failures)
+        await until(lambda: not controller.failures)
 
 
 async def test_reconcile_that_takes_too_long_is_stopped_and_tried_again() -> None:
@@ -137,7 +137,7 @@ async def test_reconcile_that_takes_too_long_is_stopped_and_tried_again() -> Non
 
     async with running(reconcile, timeout_seconds=0.02, metrics=metrics) as controller:
         controller.queue.add("a")
-        await eventually(lambda: metrics.controller("test", 3).results["success"] == 1)
+        await until(lambda: metrics.controller("test", 3).results["success"] == 1)
 
     assert (stopped, metrics.controller("test", 3).timeouts) == (2, 2)
 
@@ -152,9 +152,9 @@ async def test_terminal_error_is_not_tried_again(caplog: pytest.LogCaptureFixtur
 
     async with running(reconcile) as controller:
         controller.queue.add("a")
-        await eventually(lambda: "a" in controller.failures)
+        await until(lambda: "a" in controller.failures)
         controller.queue.add("b")
-        await eventually(lambda: "b" in controller.failures)
+        await until(lambda: "b" in controller.failures)
 
     assert calls == 2
     assert "nothing to be done" in caplog.text

@@ -5,7 +5,7 @@ import asyncio
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kube_runtime import ClusterUnreachable, Controller, Result, RetryPolicy, RuntimeMetrics
-from tests.waiting import eventually
+from tests.unit.kube_runtime.until import until
 
 
 async def test_what_a_controller_does_is_exposed_under_the_names_that_dashboards_know() -> None:
@@ -27,7 +27,7 @@ async def test_what_a_controller_does_is_exposed_under_the_names_that_dashboards
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
         controller.queue.add("a")
-        await eventually(lambda: metrics.controller("things", 2).results["success"])
+        await until(lambda: metrics.controller("things", 2).results["success"])
         await controller.shutdown(1)
 
     lines = set(generate_latest(registry).decode().splitlines())

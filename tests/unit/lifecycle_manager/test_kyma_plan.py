@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from lifecycle_manager_api import Kyma, State, names
-from lifecycle_manager_api.conditions import find
 
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.observe import SkrView, Snapshot
 from lifecycle_manager.kyma.resolution import Catalog, resolve
 from lifecycle_manager.kyma.status import for_skr
 from lifecycle_manager.skr import SkrFailure
+from lifecycle_manager_api import Kyma, State, names
+from lifecycle_manager_api.conditions import find
 from tests import builders
 
 WEBHOOK_READY = {
@@ -132,9 +132,7 @@ def test_unreachable_cluster_keeps_the_last_module_states() -> None:
 def test_skipped_kyma_is_left_alone_unless_it_is_being_deleted() -> None:
     skipped = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"})
     assert planned.plan(snapshot(skipped, SkrView(None))) == planned.Plan()
-    deleting = builders.kyma(
-        labels={names.SKIP_RECONCILIATION: "true"}, deletionTimestamp="2026-11-01T12:00:00Z"
-    )
+    deleting = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"}, deletionTimestamp="2026-11-01T12:00:00Z")
     assert planned.plan(snapshot(deleting, SkrView(None))) == planned.Plan(in_kcp=(planned.RemoveFinalizer(),))
 
 
@@ -159,7 +157,9 @@ def test_deletion_goes_on_when_the_cluster_is_gone_for_good_only() -> None:
     kyma = introduced(status={"conditions": [WEBHOOK_READY]}, deletionTimestamp="2026-11-01T12:00:00Z")
     gone = planned.plan(snapshot(kyma, SkrFailure("AccessSecretMissing", "no Secret")))
     assert gone.in_kcp == (planned.RemoveFinalizer(),)
-    away = planned.plan(snapshot(introduced(deletionTimestamp="2026-11-01T12:00:00Z"), SkrFailure("SKRUnreachable", "")))
+    away = planned.plan(
+        snapshot(introduced(deletionTimestamp="2026-11-01T12:00:00Z"), SkrFailure("SKRUnreachable", ""))
+    )
     assert planned.RemoveFinalizer() not in away.in_kcp
 
 

@@ -5,10 +5,8 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from kube_runtime import load_yaml
-from lifecycle_manager_api import ModuleConfig
-from lifecycle_manager_api import ObjectReference as ResourceReference
 
+from kube_runtime import load_yaml
 from lifecycle_manager.module_config.observe import ModuleCrKind, Reading, Snapshot, Undecided, wanted_kind
 from lifecycle_manager.module_config.plan import (
     LARGEST_TEXT_BYTES,
@@ -21,6 +19,8 @@ from lifecycle_manager.module_config.plan import (
     text_of,
 )
 from lifecycle_manager.skr import ObjectReference
+from lifecycle_manager_api import ModuleConfig
+from lifecycle_manager_api import ObjectReference as ResourceReference
 from tests import builders
 
 KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure", "kyma-system", "default")

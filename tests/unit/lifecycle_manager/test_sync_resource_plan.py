@@ -3,11 +3,11 @@
 from typing import Any
 
 import msgspec
+
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome
+from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager_api import State
 from lifecycle_manager_api.conditions import find
-
-from lifecycle_manager.sync_resource import plan as planned
 from tests import builders
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: kyma-system}\n"

@@ -48,6 +48,9 @@ class ControlPlane:
             status=msgspec.convert(document["status"], type(config.status)),
         )
 
+    async def delete_sync_resource(self, existing: SyncResource) -> None:
+        self.written.append(("deleted", {"name": existing.metadata.name}))
+
     def kinds(self) -> list[str]:
         return [kind for kind, _ in self.written]
 
@@ -205,3 +208,22 @@ async def test_module_config_on_its_way_out_only_says_so(
 async def test_module_config_that_is_gone_needs_nothing(plane: ControlPlane, key: ObjectKey, now: datetime) -> None:
     assert await reconciler(plane, now).reconcile(key) == Result()
     assert plane.written == []
+
+
+async def test_sync_resource_of_a_leaving_config_is_deleted_once(
+    plane: ControlPlane,
+    key: ObjectKey,
+    make_config: MakeConfig,
+    make_sync_resource: MakeSyncResource,
+    now: datetime,
+) -> None:
+    plane.configs[key] = make_config(deleting=True)
+    plane.sync_resources[key] = make_sync_resource()
+    loop = reconciler(plane, now)
+
+    await loop.reconcile(key)
+    plane.sync_resources[key] = make_sync_resource(deleting=True)
+    await loop.reconcile(key)
+
+    assert plane.kinds().count("deleted") == 1
+    assert "SyncResource" not in plane.kinds()

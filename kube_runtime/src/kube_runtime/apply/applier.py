@@ -59,10 +59,17 @@ class Applier:
         self._memory = Memory()
 
     async def apply(
-        self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = (), *, prune: bool = True
+        self,
+        objects: Iterable[KubernetesObject],
+        inventory: Collection[InventoryEntry] = (),
+        *,
+        prune: bool = True,
+        recheck: bool = True,
     ) -> ApplyResult:
         """Apply the objects, then delete what only the inventory names.
 
+        Without `recheck`, an object whose document was applied last is taken to be as it was then, and not asked
+        for: its outcome is `unchanged` with no `live`. That is for changes that follow close upon each other.
         Raises nothing for a single object: its outcome says what went wrong, as does every outcome if the cluster
         can't be reached.
         """
@@ -71,7 +78,7 @@ class Applier:
         outcomes: dict[int, ObjectOutcome] = {}
         for rank in sorted({_rank(each) for each in wanted}):
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
-            done = await self._concurrently(lambda number: self._bring(wanted[number], known), members)
+            done = await self._concurrently(lambda number: self._bring(wanted[number], known, recheck=recheck), members)
             outcomes.update(zip(members, done, strict=True))
         applied = [outcomes[number] for number in range(len(wanted))]
         left_over = _left_over(applied, inventory)
@@ -104,7 +111,9 @@ class Applier:
             entries[entry.identity] = entry
         return tuple(sorted(entries.values()))
 
-    async def _bring(self, wanted: KubernetesObject, known: set[tuple[str, str, str, str]]) -> ObjectOutcome:
+    async def _bring(
+        self, wanted: KubernetesObject, known: set[tuple[str, str, str, str]], *, recheck: bool
+    ) -> ObjectOutcome:
         """Have one object as it is wanted, and say what came of it."""
         entry = _unresolved_entry(wanted)
         try:
@@ -113,6 +122,8 @@ class Applier:
             document = self._document(wanted, entry)
             digest = digest_of(document)
             before: JsonObject | None = None
+            if not recheck and self._memory.has_same_document(entry, digest):
+                return ObjectOutcome(entry, wanted.index, "unchanged")
             if self._memory.has_same_document(entry, digest) or (
                 entry.identity in known and not self._memory.knows(entry)
             ):

@@ -1,6 +1,7 @@
 """Waiting for a CustomResourceDefinition to be served, by watching it."""
 
 import asyncio
+from contextlib import aclosing
 
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import ApiError, ClusterUnreachable
@@ -22,11 +23,12 @@ async def wait_established(
                     resource_version=metadata["resourceVersion"],
                     field_selector=f"metadata.name={metadata['name']}",
                 )
-                async for event in changes:
-                    if event.object is not None:
-                        definition = event.object
-                        metadata = definition["metadata"]
-                        break
+                async with aclosing(changes):
+                    async for event in changes:
+                        if event.object is not None:
+                            definition = event.object
+                            metadata = definition["metadata"]
+                            break
     except TimeoutError:
         raise ClusterUnreachable(f"{metadata['name']} was not established within {seconds:g} s") from None
     _raise_refusal(definition)

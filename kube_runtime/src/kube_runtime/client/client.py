@@ -1,7 +1,8 @@
 """The verbs of the Kubernetes API on typed objects, for one cluster."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -160,11 +161,12 @@ class Client:
         label_selector: str | None = None,
         field_selector: str | None = None,
         initial_events: bool = False,
-    ) -> AsyncIterator[WatchEvent[T]]:
+    ) -> AsyncGenerator[WatchEvent[T], None]:
         """Follow changes after a resource version, until the server ends the watch, as it does after a few minutes.
 
         With `initial_events` the watch begins with every object that is there. Bookmarks are handed on. Raises Gone
-        where the version is too old, ClusterUnreachable where the stream breaks or falls silent.
+        where the version is too old, ClusterUnreachable where the stream breaks or falls silent. Whoever leaves
+        early closes it (`contextlib.aclosing`), for the connection is its own.
         """
         decoding = decoding_for(resource.type)
         lines = self.watch_lines(
@@ -175,13 +177,14 @@ class Client:
             field_selector=field_selector,
             initial_events=initial_events,
         )
-        async for batch in lines:
-            for line in batch:
-                event = decoding.event(line)
-                if isinstance(event, WatchEvent):
-                    yield event
-                else:
-                    yield WatchEvent(event[0], event[1], resource.version_of(event[1]))
+        async with aclosing(lines):
+            async for batch in lines:
+                for line in batch:
+                    event = decoding.event(line)
+                    if isinstance(event, WatchEvent):
+                        yield event
+                    else:
+                        yield WatchEvent(event[0], event[1], resource.version_of(event[1]))
 
     def watch_lines(
         self,
@@ -192,7 +195,7 @@ class Client:
         label_selector: str | None = None,
         field_selector: str | None = None,
         initial_events: bool = False,
-    ) -> AsyncIterator[Sequence[bytes]]:
+    ) -> AsyncGenerator[Sequence[bytes], None]:
         """Follow changes as `watch` does, giving undecoded lines, those that came together in one list."""
         query: dict[str, Any] = {
             "watch": "true",

@@ -121,7 +121,10 @@ class Transport:
                 self._count(str(response.status), "GET")
                 if response.status != 200:
                     raise self._refusal(response, await self._body(response))
-                yield response.content
+                try:
+                    yield response.content
+                finally:
+                    _cut(response)
         except aiohttp.SocketTimeoutError as error:
             self._count("<error>", "GET")
             raise WatchSilent(f"nothing was heard from {self._host} for too long") from error
@@ -207,6 +210,12 @@ def _socket(address: tuple[Any, ...]) -> socket.socket:
         if hasattr(socket, option):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return made
+
+
+def _cut(response: aiohttp.ClientResponse) -> None:
+    """End a connection whose answer is not wanted any more, without a farewell that nobody would wait for."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
 
 
 def _unreachable(host: str, error: BaseException) -> ClusterUnreachable:

@@ -1,6 +1,6 @@
 """Following a resource: the lines of one watch, decoded as they arrive and handed on in the same turn of the loop."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeVar
 
 import aiohttp
@@ -13,7 +13,7 @@ __all__ = ["watch_lines"]
 T = TypeVar("T")
 
 
-async def watch_lines(transport: Transport, target: str) -> AsyncIterator[list[bytes]]:
+async def watch_lines(transport: Transport, target: str) -> AsyncGenerator[list[bytes], None]:
     """Yield the lines of one watch, all that came at once together. Ends when the server ends the watch.
 
     Raises ApiError, ClusterUnreachable (also for a silent watch) and ResponseInvalid.

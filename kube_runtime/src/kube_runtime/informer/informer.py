@@ -11,6 +11,7 @@ an older one after a newer one. What is not: that every state in between is hear
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -203,11 +204,12 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
-        async for batch in lines:
-            for line in batch:
-                self._take_line(line)
-            self._backoff.reset()
-            self.last_error = None
+        async with aclosing(lines):
+            async for batch in lines:
+                for line in batch:
+                    self._take_line(line)
+                self._backoff.reset()
+                self.last_error = None
 
     def _take_line(self, line: bytes) -> None:
         try:

@@ -1,0 +1,44 @@
+"""A custom resource for the tests: Thing, with a spec, a status, and nothing in particular to do."""
+
+from typing import Any
+
+from kube_runtime import Resource, dump_yaml
+
+GROUP = "things.example.com"
+THINGS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Thing", "things", namespaced=True)
+
+
+def definition(plural: str = "things", kind: str = "Thing") -> dict[str, Any]:
+    """Return the CustomResourceDefinition of Things, or of another kind just like it."""
+    open_object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": open_object, "status": open_object}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+def thing(name: str, namespace: str | None = None, kind: str = "Thing", **spec: Any) -> dict[str, Any]:
+    """Return a Thing."""
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def as_text(*documents: dict[str, Any]) -> str:
+    """Return documents as one YAML text."""
+    return "---\n".join(dump_yaml(document) for document in documents)
