@@ -34,6 +34,7 @@ from kube_runtime.exceptions import (
 __all__ = ["Answer", "Transport"]
 
 _DEFAULT_RETRY_SECONDS = 1.0
+_TURNS_TO_LET_GO = 3
 _READ_BUFFER = 256 * 1024
 _UNREACHABLE = (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError)
 
@@ -76,6 +77,8 @@ class Transport:
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
+        for _ in range(_TURNS_TO_LET_GO):
+            await asyncio.sleep(0)  # a connection attempt that was cancelled lets go of its socket in the next turns
 
     async def request(
         self,
