@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 export UV_PROJECT_ENVIRONMENT := $(VENV)
-export UV_NO_PROGRESS := $(if $(CI),1,)
+export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup clusters demo test test-fast lint format types bench crds clean

@@ -53,7 +53,12 @@ class LeafRequest:
 def create_authority(
     common_name: str, *, lifetime: timedelta, algorithm: Algorithm = Algorithm.ECDSA_P256, now: datetime
 ) -> KeyPair:
-    """Make an authority that signs itself."""
+    """Make an authority that signs itself.
+
+    Raises ValueError for Ed25519: verifiers that keep to the algorithms of the web's authorities refuse it there.
+    """
+    if algorithm is Algorithm.ED25519:
+        raise ValueError("an authority with an Ed25519 key is refused by verifiers; use ECDSA_P256 or RSA_4096")
     key = _new_key(algorithm)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     usage = x509.KeyUsage(

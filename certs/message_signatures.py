@@ -30,25 +30,36 @@ class SignatureRejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SignatureParameters:
-    """When a signature was made and until when it holds (Unix seconds), its nonce, key and algorithm."""
+    """When a signature was made and until when it holds (Unix seconds), its nonce, key and algorithm.
+
+    `text` is how a received signature wrote them: their order is the signer's, and part of what is signed.
+    """
 
     created: int
     expires: int
     nonce: str
     keyid: str
     alg: str
+    text: str = ""
 
     def __str__(self) -> str:
-        return (
+        return self.text or (
             f"{COMPONENTS};created={self.created};expires={self.expires};"
             f'nonce="{self.nonce}";keyid="{self.keyid}";alg="{self.alg}";tag="{TAG}"'
         )
 
 
-_INPUT = re.compile(
-    rf"{LABEL}={re.escape(COMPONENTS)};created=(\d{{1,12}});expires=(\d{{1,12}});"
-    rf'nonce="([\x21\x23-\x5b\x5d-\x7e]{{8,128}})";keyid="([0-9a-f]{{64}})";alg="([a-z0-9-]{{1,32}})";tag="{TAG}"'
-)
+_STRING = r'"[\x20\x21\x23-\x5b\x5d-\x7e]{1,128}"'
+_INPUT = re.compile(rf"{LABEL}=({re.escape(COMPONENTS)}((?:;[a-z]{{1,16}}=(?:\d{{1,12}}|{_STRING})){{6}}))")
+_PARAMETER = re.compile(rf";([a-z]+)=(\d+|{_STRING})")
+_FORMS = {
+    "created": re.compile(r"\d+"),
+    "expires": re.compile(r"\d+"),
+    "nonce": re.compile(r'"[^"]{8,128}"'),
+    "keyid": re.compile(r'"[0-9a-f]{64}"'),
+    "alg": re.compile(r'"[a-z0-9-]{1,32}"'),
+    "tag": re.compile(f'"{TAG}"'),
+}
 _SIGNATURE = re.compile(rf"{LABEL}=:([A-Za-z0-9+/=]{{64,256}}):")
 
 
@@ -93,10 +104,17 @@ def sign(target_uri: str, body: bytes, key: SigningKey, parameters: SignaturePar
 def read_parameters(signature_input: str) -> SignatureParameters:
     """Read a Signature-Input field. Raises SignatureRejected where it is not of the profile."""
     found = _INPUT.fullmatch(signature_input)
-    if found is None:
+    given = dict(_PARAMETER.findall(found[2])) if found is not None else {}
+    if found is None or not all(form.fullmatch(given.get(name, "")) for name, form in _FORMS.items()):
         raise SignatureRejected("Signature-Input is missing or not of the profile")
-    created, expires, nonce, keyid, alg = found.groups()
-    return SignatureParameters(int(created), int(expires), nonce, keyid, alg)
+    return SignatureParameters(
+        created=int(given["created"]),
+        expires=int(given["expires"]),
+        nonce=given["nonce"].strip('"'),
+        keyid=given["keyid"].strip('"'),
+        alg=given["alg"].strip('"'),
+        text=found[1],
+    )
 
 
 def verify(

@@ -6,7 +6,6 @@ which the control plane looks at everything.
 """
 
 import asyncio
-import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -57,7 +56,7 @@ class Outbox:
     async def take(self) -> Entry:
         """Wait for an entry that may go now, and return it. Follow up with `done` or `again`."""
         while True:
-            now = time.monotonic()
+            now = asyncio.get_running_loop().time()
             for key, entry in self._pending.items():
                 if key not in self._under_way and self._not_before.get(key, 0.0) <= now:
                     del self._pending[key]
@@ -74,7 +73,7 @@ class Outbox:
     def again(self, entry: Entry, after_seconds: float) -> None:
         """Have an entry told later, unless a newer one of its object has come."""
         self._under_way.discard(entry.change.key)
-        self._not_before[entry.change.key] = time.monotonic() + after_seconds
+        self._not_before[entry.change.key] = asyncio.get_running_loop().time() + after_seconds
         self._pending.setdefault(entry.change.key, entry)
         self._changed.set()
 

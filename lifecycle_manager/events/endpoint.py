@@ -108,7 +108,7 @@ class _Endpoint:
         sender = self._identifier.identify(
             _signed_fields(request),
             body,
-            f"https://{request.headers.get('host', '')}{request.url.path}",
+            _target_uri(request),
             trust=self._trust(),
             peer_der=request.scope.get("extensions", {}).get("tls", {}).get("client_cert_der"),
             now=now,
@@ -137,6 +137,14 @@ class _Endpoint:
             if len(chunks) > self._options.largest_body:
                 raise Refused(413, "Too large", f"an event may have {self._options.largest_body} bytes")
         return bytes(chunks)
+
+
+def _target_uri(request: Request) -> str:
+    """Return the URI that the sender addressed, as it was sent (RFC 9421, section 2.2.2)."""
+    path = request.scope.get("raw_path") or request.url.path.encode()
+    query = request.scope.get("query_string", b"")
+    target = path.partition(b"?")[0] + (b"?" + query if query else b"")
+    return f"https://{request.headers.get('host', '')}{target.decode('ascii', 'replace')}"
 
 
 def _signed_fields(request: Request) -> dict[str, str]:

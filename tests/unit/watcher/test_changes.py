@@ -1,0 +1,130 @@
+"""Which changes are worth telling, and that nothing a user sends makes the decision fail."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watcher.admission import ReviewMalformed, allowed, decode_review
+from watcher.changes import ObjectChange, change_in
+
+METADATA = {"name": "default", "namespace": "kyma-system", "uid": "u", "resourceVersion": "7", "generation": 2}
+
+
+def thing(metadata: dict[str, Any] | None = None, **content: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": METADATA | (metadata or {}), "spec": {"a": 1}} | content
+
+
+def change(operation: str, old: Any = None, new: Any = None, **request: Any) -> ObjectChange | None:
+    review = {
+        "request": {
+            "uid": "review",
+            "kind": {"group": "example.com", "version": "v1", "kind": "Thing"},
+            "name": "default",
+            "namespace": "kyma-system",
+            "operation": operation,
+            "object": new,
+            "oldObject": old,
+        }
+        | request
+    }
+    return change_in("lifecycle-manager", decode_review(msgspec.json.encode(review)))
+
+
+def test_create_is_told_without_a_former_version() -> None:
+    told = change("CREATE", new=thing())
+    assert told is not None
+    assert (told.operation, told.uid, told.resource_version, told.name) == ("CREATE", "u", "", "default")
+
+
+def test_delete_is_told() -> None:
+    told = change("DELETE", old=thing())
+    assert told is not None
+    assert told.uid == "u"
+
+
+def test_update_of_the_spec_is_told_with_the_version_it_replaces() -> None:
+    told = change("UPDATE", old=thing(), new=thing({"generation": 3}, spec={"a": 2}))
+    assert told is not None
+    assert (told.resource_version, told.generation) == ("7", 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(thing(), thing({"deletionTimestamp": "2026-11-01T12:00:00Z"}), id="deletion timestamp"),
+        pytest.param(thing(), thing({"finalizers": ["x"]}), id="finalizers"),
+        pytest.param(thing(), thing({"labels": {"operator.kyma-project.io/beta": "true"}}), id="our label"),
+        pytest.param(thing(), thing({"annotations": {"operator.kyma-project.io/x": "y"}}), id="our annotation"),
+        pytest.param(
+            {"metadata": METADATA, "data": {"a": "1"}}, {"metadata": METADATA, "data": {"a": "1"}}, id="no spec"
+        ),
+        pytest.param(thing(), {"metadata": METADATA}, id="spec went"),
+    ],
+)
+def test_update_that_matters_is_told(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert change("UPDATE", old=old, new=new) is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(thing(), thing(), id="nothing"),
+        pytest.param(thing(), thing({"labels": {"mine": "x"}}), id="a user's label"),
+        pytest.param(thing(), thing({"resourceVersion": "8", "managedFields": [{}]}), id="bookkeeping"),
+        pytest.param(thing(), thing(status={"state": "Ready"}), id="status, by way of the object"),
+        pytest.param(thing(spec={"a": 1, "b": 2}), thing(spec={"b": 2, "a": 1}), id="order of keys"),
+    ],
+)
+def test_update_that_does_not_matter_is_not_told(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert change("UPDATE", old=old, new=new) is None
+
+
+def test_status_counts_for_the_status_subresource_only() -> None:
+    old, new = thing(), thing(status={"state": "Ready"})
+    assert change("UPDATE", old=old, new=new, subResource="status") is not None
+    assert change("UPDATE", old=old, new=thing(spec={"a": 2}), subResource="status") is None
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+def test_dry_run_is_never_told(operation: str) -> None:
+    assert change(operation, old=thing(), new=thing(spec={"a": 2}), dryRun=True) is None
+
+
+def test_connect_is_not_told() -> None:
+    assert change("CONNECT", new=thing()) is None
+
+
+def test_object_that_cannot_be_read_is_told_rather_than_missed() -> None:
+    assert change("UPDATE", old={"metadata": 7}, new={"metadata": 7}) is not None
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{}", b'{"request": {}}', b'{"request": null}', b"\xff"])
+def test_body_that_is_no_review_is_refused_with_a_reason(body: bytes) -> None:
+    with pytest.raises(ReviewMalformed, match="AdmissionReview"):
+        decode_review(body)
+
+
+def test_answer_carries_the_uid() -> None:
+    answer = msgspec.json.decode(allowed("abc"))
+    assert answer["response"] == {"uid": "abc", "allowed": True}
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(operation=st.sampled_from(["CREATE", "UPDATE", "DELETE"]), old=JSON, new=JSON)
+def test_no_object_makes_the_decision_fail(operation: str, old: Any, new: Any) -> None:
+    change(operation, old=old, new=new)
+
+
+@given(metadata=st.dictionaries(st.sampled_from([*METADATA, "finalizers", "labels"]), JSON), spec=JSON)
+def test_no_metadata_makes_the_decision_fail(metadata: dict[str, Any], spec: Any) -> None:
+    change("UPDATE", old=thing(metadata, spec=spec), new=thing(spec=spec))

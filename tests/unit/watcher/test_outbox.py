@@ -1,0 +1,96 @@
+"""Changes wait in bounded memory, the newest of each object, in order, for as long as it takes."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from watcher.changes import ObjectChange
+from watcher.outbox import RESYNC, Entry, Outbox
+
+CHANGE = ObjectChange("m", "g", "v1", "Thing", "ns", "one", "UPDATE", "u", "1", 1)
+RESYNC_CHANGE = replace(CHANGE, name="", operation=RESYNC)
+
+
+def entry(name: str = "one", *, version: str = "1", sequence: int = 1) -> Entry:
+    return Entry(replace(CHANGE, name=name, resource_version=version), sequence, 0.0, f"id-{sequence}", "")
+
+
+def outbox(most: int = 100) -> Outbox:
+    return Outbox(RESYNC_CHANGE, most)
+
+
+async def takes_nothing(box: Outbox) -> bool:
+    taking = asyncio.ensure_future(box.take())
+    await asyncio.sleep(0)
+    waiting = not taking.done()
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    return waiting
+
+
+async def test_burst_of_one_object_becomes_its_newest_change() -> None:
+    box = outbox()
+    for version in range(5):
+        box.put(entry(version=str(version), sequence=version))
+    assert (await box.take()).change.resource_version == "4"
+    assert await takes_nothing(box)
+
+
+async def test_change_of_an_object_waits_while_one_of_it_is_on_its_way() -> None:
+    box = outbox()
+    box.put(entry(version="1"))
+    first = await box.take()
+    box.put(entry(version="2"))
+    assert await takes_nothing(box)
+    box.done(first)
+    assert (await box.take()).change.resource_version == "2"
+
+
+async def test_other_objects_do_not_wait() -> None:
+    box = outbox()
+    box.put(entry("one"))
+    await box.take()
+    box.put(entry("two"))
+    assert (await box.take()).change.name == "two"
+
+
+@pytest.mark.looptime
+async def test_failed_change_comes_again_after_its_pause() -> None:
+    box = outbox()
+    box.put(entry())
+    first = await box.take()
+    box.again(first, 0.05)
+    assert await takes_nothing(box)
+    async with asyncio.timeout(5):
+        assert await box.take() == first
+
+
+async def test_newer_change_replaces_the_one_that_failed() -> None:
+    box = outbox()
+    box.put(entry(version="1"))
+    first = await box.take()
+    box.put(entry(version="2"))
+    box.again(first, 0)
+    assert (await box.take()).change.resource_version == "2"
+
+
+async def test_overflow_ends_in_one_resync_and_bounded_memory() -> None:
+    box = outbox(most=10)
+    for number in range(1000):
+        box.put(entry(f"object-{number}", sequence=number))
+    assert len(box) <= 10
+    assert box.overflows
+    taken = [await box.take() for _ in range(len(box))]
+    assert [each.change.operation for each in taken].count(RESYNC) == 1
+
+
+async def test_drained_waits_for_what_is_on_its_way() -> None:
+    box = outbox()
+    box.put(entry())
+    draining = asyncio.ensure_future(box.drained())
+    first = await box.take()
+    await asyncio.sleep(0)
+    assert not draining.done()
+    box.done(first)
+    await draining
