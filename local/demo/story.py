@@ -102,6 +102,18 @@ class Story:
         name = f"{names.INFRASTRUCTURE}-nfs-media"
         await self.witness.sees(name, lambda it: _capacity(it) == capacity, within=within)
 
+    async def set_modules(self, modules: list[dict[str, Any]]) -> None:
+        """Choose the modules of the SKR as the user."""
+        patch = {"spec": {"modules": modules}}
+        await self.stage.skr.merge_patch(
+            KYMAS, api_names.DEFAULT_KYMA_NAME, patch, names.SKR_NAMESPACE, field_manager=names.USER
+        )
+
+    async def create_second(self, volume: str, capacity: str) -> None:
+        """Create a second Infrastructure as the user, and wait until its volume is in force."""
+        await self._create_infrastructure(infrastructure("second", {volume: capacity}, {}))
+        await self.witness.sees(f"second-nfs-{volume}", lambda it: _capacity(it) == capacity, within=20)
+
     def _opening(self) -> tuple[NamedAct, ...]:
         return (
             ("prepare the control plane: CRDs, roles, the module's catalog entry", self._prepare_kcp),
@@ -163,13 +175,7 @@ class Story:
         return f"ValidatingWebhookConfiguration skr-webhook with {len(found['webhooks'])} webhooks"
 
     async def _enable_module(self) -> str:
-        await self.stage.skr.merge_patch(
-            KYMAS,
-            api_names.DEFAULT_KYMA_NAME,
-            {"spec": {"modules": [{"name": names.MODULE, "managed": True}]}},
-            names.SKR_NAMESPACE,
-            field_manager=names.USER,
-        )
+        await self.set_modules([{"name": names.MODULE, "managed": True}])
         webhooks = await self.stage.skr.mapper.resource(
             "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
         )
@@ -230,8 +236,7 @@ class Story:
 
     async def _once_more(self) -> str:
         name = "second"
-        await self._create_infrastructure(infrastructure(name, {"logs": "10Gi"}, {}))
-        await self.witness.sees(f"{name}-nfs-logs", lambda it: _capacity(it) == "10Gi", within=10)
+        await self.create_second("logs", "10Gi")
         await self._patch_infrastructure(name, {"spec": infrastructure(name, {"logs": "20Gi"}, {})["spec"]})
         await self.witness.sees(f"{name}-nfs-logs", lambda it: _capacity(it) == "20Gi", within=10)
         config = await self._module_config(name)

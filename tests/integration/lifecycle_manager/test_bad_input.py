@@ -1,9 +1,11 @@
 """Bad input ends in a condition or an answer that says so, and disturbs nobody else."""
 
 import base64
+import ssl
 from contextlib import suppress
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -209,3 +211,33 @@ async def test_object_that_the_cluster_refuses_is_named_and_the_rest_stays(story
     assert "Thing" in message
     assert msgspec.to_builtins((await stage.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)).status.synced)
     await stage.kcp.delete(SYNC_RESOURCES, "half", NAMESPACE)
+
+
+async def test_event_with_a_bad_signature_is_refused_and_changes_nothing(story: Story) -> None:
+    """Over real mutual TLS, with the Watcher's own certificate: only what it signed counts."""
+    mount = story.stage.directory / "skr-webhook-tls"
+    tls = ssl.create_default_context(cafile=str(mount / "ca.crt"))
+    tls.load_cert_chain(mount / "tls.crt", mount / "tls.key")
+    body = b'{"watched": {"Namespace": "kyma-system", "Name": "default"}}'
+    forged = {
+        "Content-Type": "application/json",
+        "Content-Digest": "sha-256=:AAAA:",
+        "Signature-Input": "kyma=()",
+        "Signature": "kyma=:AAAA:",
+    }
+    url = f"https://127.0.0.1:{story.cast.event_port}/v2/lifecycle-manager/event"
+    async with httpx.AsyncClient(verify=tls, trust_env=False) as client:
+        for headers in ({"Content-Type": "application/json"}, forged):
+            answer = await client.post(url, content=body, headers=headers)
+            assert answer.status_code == 401
+            assert answer.headers["content-type"] == "application/problem+json"
+    await story.change_volume("777Gi")
+
+
+async def test_sender_without_a_certificate_gets_no_connection(story: Story) -> None:
+    mount = story.stage.directory / "skr-webhook-tls"
+    tls = ssl.create_default_context(cafile=str(mount / "ca.crt"))
+    url = f"https://127.0.0.1:{story.cast.event_port}/v2/lifecycle-manager/event"
+    async with httpx.AsyncClient(verify=tls, trust_env=False) as client:
+        with pytest.raises(httpx.TransportError):
+            await client.post(url, content=b"{}")

@@ -1,0 +1,49 @@
+"""The README's command, as a person runs it: one JSON document, every step verified, nothing left behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+pytestmark = pytest.mark.xdist_group("demo")
+
+
+def running_from(folder: Path) -> list[str]:
+    """Return the command lines of processes that work in a folder."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal() and int(process.name) != os.getpid():
+            try:
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue  # ended meanwhile
+            if str(folder) in command:
+                found.append(command)
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for left-over processes in /proc")
+def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> None:
+    klm = Path(sys.executable).with_name("klm")
+    command = [klm, "demo", "--once", "--json", "--changes", "10", "--dir", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = msgspec.json.decode(done.stdout)
+    assert [step["name"] for step in report["steps"] if not step["verified"]] == []
+    assert len(report["steps"]) == 10
+    assert len(report["timeline"]) == 6
+    for spread in (report["change_ms"], report["floor_ms"]):
+        assert 0 < spread["median"] <= spread["p99"]
+    assert report["versions"]["kubernetes"].startswith("v1.")
+    assert running_from(tmp_path) == []
+
+
+def test_demo_on_clusters_that_exist_needs_both(tmp_path: Path) -> None:
+    klm = Path(sys.executable).with_name("klm")
+    command = [klm, "demo", "--once", "--kcp-kubeconfig", tmp_path / "kcp"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "skr-kubeconfig" in done.stderr

@@ -1,0 +1,134 @@
+"""The main job as a user meets it, and what may come between an event and its change."""
+
+from typing import Any
+
+from kube_runtime import NotFound
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager_api import ModuleConfig, SyncResource, names
+from lifecycle_manager_api.conditions import find
+from local.demo.story import INFRASTRUCTURES, Story
+from local.demo.witness import CONFIG_MAPS
+from tests.waiting import eventually
+
+NAMESPACE = names.KCP_NAMESPACE
+CONFIG = "demo-cloud-resources"
+
+
+async def get_or_none(read: Any) -> Any:
+    try:
+        return await read
+    except NotFound:
+        return None
+
+
+async def test_change_is_in_force_and_told_on_every_resource(story: Story) -> None:
+    await story.change_volume("110Gi")
+    kcp = story.stage.kcp
+
+    async def all_ready() -> tuple[ModuleConfig, SyncResource] | None:
+        config = await kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE)
+        sync = await kcp.get(SYNC_RESOURCES, CONFIG, NAMESPACE)
+        return (config, sync) if config.status.state == sync.status.state == "Ready" else None
+
+    config, sync = await eventually(all_ready)
+    assert "110Gi" in config.spec.resource
+    assert config.metadata.labels[names.KYMA_NAME] == config.spec.kyma == "demo"
+    assert config.metadata.labels[names.MODULE_NAME] == config.spec.module == "cloud-resources"
+    synced = find(config.status.conditions, "Synced")
+    assert synced is not None
+    assert synced.status == "True"
+    assert sync.status.observed_generation == sync.metadata.generation
+    assert {entry.kind for entry in sync.status.synced} == {"ConfigMap", "PersistentVolume", "NetworkPolicy"}
+    assert [reference.kind for reference in sync.metadata.owner_references] == ["ModuleConfig"]
+
+
+async def test_kyma_shows_the_module_ready_on_both_sides(story: Story) -> None:
+    await story.change_volume("120Gi")
+    stage = story.stage
+
+    async def ready() -> bool:
+        inner = await stage.skr.get(KYMAS, "default", "kyma-system")
+        outer = await stage.kcp.get(KYMAS, "demo", NAMESPACE)
+        states = [(kyma.status.state, [module.state for module in kyma.status.modules]) for kyma in (inner, outer)]
+        return states == [("Ready", ["Ready"])] * 2
+
+    await eventually(ready)
+
+
+async def test_kcp_never_holds_the_users_spec(story: Story) -> None:
+    outer = await story.stage.kcp.get(KYMAS, "demo", NAMESPACE)
+    inner = await story.stage.skr.get(KYMAS, "default", "kyma-system")
+    assert [module.name for module in inner.spec.modules] == ["cloud-resources"]
+    assert outer.spec.modules == ()
+
+
+async def test_only_metadata_of_the_users_own_causes_no_event(story: Story) -> None:
+    await story.change_volume("130Gi")
+    before = await story.stage.kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE)
+    patch = {"metadata": {"annotations": {"mine": "note"}}}
+    await story.stage.skr.merge_patch(INFRASTRUCTURES, "default", patch, "kyma-system", field_manager="test")
+    await story.change_volume("131Gi")
+    after = await story.stage.kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE)
+    assert after.metadata.generation == before.metadata.generation + 1
+
+
+async def test_second_module_cr_has_a_config_of_its_own_and_goes_without_a_trace(story: Story) -> None:
+    stage = story.stage
+    await story.change_volume("140Gi")
+    await story.create_second("logs", "10Gi")
+
+    async def config_of_second() -> ModuleConfig | None:
+        listed = await stage.kcp.list(MODULE_CONFIGS, NAMESPACE)
+        found = [it for it in listed.items if it.spec.resource_ref and it.spec.resource_ref.name == "second"]
+        return found[0] if found else None
+
+    config = await eventually(config_of_second)
+    assert config.metadata.name.startswith(f"{CONFIG}-")
+    await stage.skr.delete(INFRASTRUCTURES, "second", "kyma-system")
+
+    async def gone() -> bool:
+        left = [
+            await get_or_none(stage.kcp.get(MODULE_CONFIGS, config.metadata.name, NAMESPACE)),
+            await get_or_none(stage.kcp.get(SYNC_RESOURCES, config.metadata.name, NAMESPACE)),
+            await get_or_none(stage.skr.get(CONFIG_MAPS, "second-nfs-logs", "kyma-system")),
+        ]
+        return left == [None, None, None]
+
+    await eventually(gone, within=60)
+
+
+async def test_object_that_somebody_deleted_in_the_cluster_comes_back_with_the_next_change(story: Story) -> None:
+    stage = story.stage
+    await story.change_volume("150Gi")
+    await stage.skr.delete(CONFIG_MAPS, "default-nfs-media", "kyma-system")
+    await story.change_volume("151Gi")
+
+
+async def test_disabled_module_leaves_nothing_behind_and_comes_back(story: Story) -> None:
+    stage = story.stage
+    await story.change_volume("160Gi")
+    await story.set_modules([])
+
+    async def gone() -> bool:
+        return await get_or_none(stage.kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE)) is None and (
+            await get_or_none(stage.skr.get(CONFIG_MAPS, "default-nfs-media", "kyma-system")) is None
+        )
+
+    await eventually(gone, within=60)
+    await story.set_modules([{"name": "cloud-resources", "managed": True}])
+    await story.sees_volume("160Gi", within=30)
+    await story.change_volume("161Gi")
+
+
+async def test_kyma_cr_that_a_user_deleted_comes_back(story: Story) -> None:
+    stage = story.stage
+    before = await stage.skr.get(KYMAS, "default", "kyma-system")
+    await stage.skr.delete(KYMAS, "default", "kyma-system")
+
+    async def back() -> bool:
+        kyma = await get_or_none(stage.skr.get(KYMAS, "default", "kyma-system"))
+        return kyma is not None and kyma.metadata.uid != before.metadata.uid
+
+    await eventually(back)
+    await story.set_modules([{"name": "cloud-resources", "managed": True}])
+    await story.change_volume("170Gi", within=30)
