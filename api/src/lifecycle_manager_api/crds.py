@@ -16,6 +16,12 @@ from lifecycle_manager_api.watcher import Watcher
 ALL = (Kyma, ModuleTemplate, ModuleReleaseMeta, Manifest, Watcher, ModuleConfig, SyncResource)
 KEYS = {"modules": ["name"], "conditions": ["type"], "channels": ["channel"], "resources": ["name"], "icons": ["name"]}
 Document = dict[str, Any]
+SCALARS: dict[type, Document] = {
+    inspect.BoolType: {"type": "boolean"},
+    inspect.IntType: {"type": "integer", "format": "int64"},
+    inspect.DateTimeType: {"type": "string", "format": "date-time"},
+    inspect.RawType: {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
 
 
 def all_crds() -> tuple[Document, ...]:
@@ -25,7 +31,8 @@ def all_crds() -> tuple[Document, ...]:
 
 def crd_for(kind: Any) -> Document:
     """Return the CustomResourceDefinition of a type."""
-    fields = {field.encode_name: field for field in inspect.type_info(kind).fields}
+    info: Any = inspect.type_info(kind)
+    fields = {field.encode_name: field for field in info.fields}
     properties = {name: _schema(fields[name].type) for name in ("spec", "status") if name in fields}
     version: Document = {
         "name": kind.VERSION,
@@ -59,32 +66,34 @@ def crd_yaml(*crds: Document) -> str:
 
 
 def _schema(info: Any, name: str = "") -> Document:
-    match info:
-        case inspect.StructType():
-            required = [field.encode_name for field in info.fields if field.required]
-            properties = {field.encode_name: _schema(field.type, field.encode_name) for field in info.fields}
-            return {"type": "object", "properties": properties} | ({"required": required} if required else {})
-        case inspect.VarTupleType():
-            listed: Document = {"type": "array", "items": _schema(info.item_type)}
-            keys = KEYS.get(name)
-            if keys and isinstance(info.item_type, inspect.StructType):
-                listed |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys}
-            return listed
-        case inspect.DictType():
-            return {"type": "object", "additionalProperties": _schema(info.value_type)}
-        case inspect.UnionType():
-            return _schema(next(each for each in info.types if not isinstance(each, inspect.NoneType)), name)
-        case inspect.EnumType():
-            return {"type": "string", "enum": [member.value for member in info.cls]}
-        case inspect.LiteralType():
-            return {"type": "string", "enum": list(info.values)}
-        case inspect.BoolType():
-            return {"type": "boolean"}
-        case inspect.IntType():
-            return {"type": "integer", "format": "int64"}
-        case inspect.DateTimeType():
-            return {"type": "string", "format": "date-time"}
-        case inspect.RawType():
-            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        case _:
-            return {"type": "string"}
+    if isinstance(info, inspect.UnionType):
+        return _schema(next(each for each in info.types if not isinstance(each, inspect.NoneType)), name)
+    if isinstance(info, inspect.StructType):
+        return _object(info)
+    if isinstance(info, inspect.VarTupleType):
+        return _list(info, name)
+    if isinstance(info, inspect.DictType):
+        return {"type": "object", "additionalProperties": _schema(info.value_type)}
+    return _scalar(info)
+
+
+def _object(info: inspect.StructType) -> Document:
+    required = [field.encode_name for field in info.fields if field.required]
+    properties = {field.encode_name: _schema(field.type, field.encode_name) for field in info.fields}
+    return {"type": "object", "properties": properties} | ({"required": required} if required else {})
+
+
+def _list(info: inspect.VarTupleType, name: str) -> Document:
+    listed: Document = {"type": "array", "items": _schema(info.item_type)}
+    keys = KEYS.get(name)
+    if keys and isinstance(info.item_type, inspect.StructType):
+        listed |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys}
+    return listed
+
+
+def _scalar(info: Any) -> Document:
+    if isinstance(info, inspect.EnumType):
+        return {"type": "string", "enum": [member.value for member in info.cls]}
+    if isinstance(info, inspect.LiteralType):
+        return {"type": "string", "enum": list(info.values)}
+    return SCALARS.get(type(info), {"type": "string"})
