@@ -22,7 +22,7 @@ from typing import Any
 
 import uvloop
 
-from kube_runtime import Client, ClientOptions, dump_yaml
+from kube_runtime import Client, ClientOptions, KubeError, dump_yaml
 from lifecycle_manager_api import crds, names
 from local.clusters import LocalClusters
 from module_manager import ManagerService, ModuleManager, ServiceOptions
@@ -125,7 +125,7 @@ async def _write(client: Client, number: int, managers: int, sent: float) -> Non
 
 
 async def _managers(kubeconfig: Path, first: int) -> None:
-    """Run managers until the standard input ends, then print after how many ms each change came."""
+    """Run managers until a line comes in, then print after how many ms each change came."""
     reached: list[float] = []
 
     def render(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -139,7 +139,7 @@ async def _managers(kubeconfig: Path, first: int) -> None:
     async with asyncio.TaskGroup() as group:
         for number in range(first, first + MANAGERS_A_PROCESS):
             group.create_task(_manager(kubeconfig, ModuleManager(_module(number), dict, render), options, stop))
-        await asyncio.to_thread(sys.stdin.read)
+        await asyncio.to_thread(sys.stdin.readline)
         stop.set()
     print(json.dumps(reached))
 
@@ -154,6 +154,13 @@ async def _peer(kubeconfig: Path) -> None:
     reached: dict[bytes, float] = {}
 
     async def watch(client: Client) -> None:
+        while True:
+            try:
+                await follow(client)
+            except KubeError as error:
+                print(f"the peer's watch: {error}", file=sys.stderr)
+
+    async def follow(client: Client) -> None:
         listed = await client.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
         lines = client.watch_lines(MODULE_CONFIGS, names.KCP_NAMESPACE, resource_version=listed.resource_version)
         async for batch in lines:
@@ -163,7 +170,7 @@ async def _peer(kubeconfig: Path) -> None:
 
     async with await Client.from_kubeconfig(kubeconfig, options=UNLIMITED) as client:
         watching = asyncio.create_task(watch(client))
-        await asyncio.to_thread(sys.stdin.read)
+        await asyncio.to_thread(sys.stdin.readline)
         watching.cancel()
         await asyncio.wait([watching])
     print(json.dumps(list(reached.values())))
@@ -190,7 +197,7 @@ async def _processes(
 
 
 async def _finish(process: asyncio.subprocess.Process) -> list[float]:
-    printed, _ = await asyncio.wait_for(process.communicate(), 60)
+    printed, _ = await asyncio.wait_for(process.communicate(b"stop\n"), 60)
     found: list[float] = json.loads(printed.splitlines()[-1])
     return found
 

@@ -100,6 +100,11 @@ class ModuleManager(Generic[T]):
         return tuple(returned or ())
 
     @property
+    def holds_the_loop(self) -> bool:
+        """Tell whether nothing else happens in this process while the function runs."""
+        return not self.in_thread and not _is_async(self.function)
+
+    @property
     def _function_name(self) -> str:
         return getattr(self.function, "__qualname__", repr(self.function))
 

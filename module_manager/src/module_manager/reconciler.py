@@ -121,7 +121,7 @@ class Reconciler(Generic[T]):
         seconds = time.perf_counter() - started
         self._metrics.rendered("Rendered")
         self._metrics.render_seconds.observe(seconds)
-        if seconds > SLOW_SECONDS:
+        if seconds > SLOW_SECONDS and self._manager.holds_the_loop:
             log.warning(
                 "rendering is slow; consider in_thread",
                 **_about(config),

@@ -73,9 +73,7 @@ async def test_status_of_a_module_config_is_all_that_can_be_written_of_it(harnes
     assert "sneaked" not in after.metadata.labels
 
 
-async def test_sync_resource_is_not_its_own_to_delete_or_to_report_on(harness: ManagerHarness, own: Client) -> None:
-    with pytest.raises(Forbidden):
-        await own.delete(SYNC_RESOURCES, harness.name, NAMESPACE)
+async def test_sync_resource_is_not_its_own_to_report_on(harness: ManagerHarness, own: Client) -> None:
     with pytest.raises(Forbidden):
         await own.merge_patch(
             SYNC_RESOURCES, harness.name, {"status": {"state": "Ready"}}, NAMESPACE, subresource="status"
