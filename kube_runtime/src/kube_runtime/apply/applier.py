@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.memory import Memory, digest_of
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
@@ -110,6 +111,34 @@ class Applier:
             entry = self._entry(each, resource)
             entries[entry.identity] = entry
         return tuple(sorted(entries.values()))
+
+    async def difference(
+        self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = ()
+    ) -> tuple[ObjectDifference, ...]:
+        """Return what an apply would change, asked of the API server by a dry run. Nothing is changed."""
+        found = await self._concurrently(self._differ, list(objects))
+        named = {difference.entry.identity for difference in found}
+        pruned = [ObjectDifference(entry, None, "prune") for entry in inventory if entry.identity not in named]
+        return (*found, *pruned)
+
+    async def _differ(self, wanted: KubernetesObject) -> ObjectDifference:
+        entry = _unresolved_entry(wanted)
+        try:
+            resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
+            entry = self._entry(wanted, resource)
+            before = await self._read(resource, entry)
+            after = await self._client.apply(
+                resource,
+                entry.name,
+                self._document(wanted, entry),
+                entry.namespace or None,
+                field_manager=self._field_manager,
+                force=self._force,
+                dry_run=True,
+            )
+        except KubeError as error:
+            return ObjectDifference(entry, wanted.index, "fail", error=_explain(error))
+        return difference_between(entry, wanted.index, before, after)
 
     async def _bring(
         self, wanted: KubernetesObject, known: set[tuple[str, str, str, str]], *, recheck: bool

@@ -1,5 +1,6 @@
 """The verbs of the Kubernetes API on typed objects, for one cluster."""
 
+import copy
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -10,6 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from kube_runtime.client.bodies import Fence
 from kube_runtime.client.decoding import WatchEvent, decoding_for
 from kube_runtime.client.discovery import RestMapper
 from kube_runtime.client.kubeconfig import (
@@ -34,6 +36,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML, and much faster to read
+_JSON = "application/json"
 _MERGE = "application/merge-patch+json"
 
 
@@ -52,6 +55,7 @@ class Client:
 
     def __init__(self, connection: Connection, options: ClientOptions = DEFAULT_OPTIONS) -> None:
         self._transport = Transport(connection, options)
+        self._fence: Fence | None = None
         self.mapper = RestMapper(self._transport)
         self.server = connection.server
 
@@ -82,6 +86,16 @@ class Client:
         if path is None:
             return cls(connection_in_cluster(os.environ), options)
         return await cls.from_kubeconfig(path, options=options, policy=KubeconfigPolicy.permissive())
+
+    def fenced_by(self, fence: Fence) -> Self:
+        """Return this client as one that asks before every write, at the latest moment there is.
+
+        What the fence raises is raised, and nothing was sent. It shares its connections with this client, which is
+        the one to close.
+        """
+        fenced = copy.copy(self)
+        fenced._fence = fence  # noqa: SLF001 - its own class
+        return fenced
 
     async def __aenter__(self) -> Self:
         return self
@@ -215,7 +229,7 @@ class Client:
         """Create an object. Raises AlreadyExists where one of that name is there."""
         query = {"fieldManager": field_manager, "fieldValidation": "Strict"}
         target = _target(resource.path(namespace), query)
-        answer = await self._transport.request("POST", target, body=_encode(resource, document))
+        answer = await self._write("POST", target, body=_encode(resource, document))
         return decoding_for(resource.type).object(answer.body)
 
     async def create_subresource(
@@ -223,7 +237,7 @@ class Client:
     ) -> JsonObject:
         """Create what a subresource makes, such as a token for a ServiceAccount or an eviction."""
         target = resource.path(namespace, name, subresource)
-        return _document(await self._transport.request("POST", target, body=msgspec.json.encode(document)))
+        return _document(await self._write("POST", target, body=msgspec.json.encode(document)))
 
     async def replace(
         self,
@@ -237,7 +251,7 @@ class Client:
     ) -> T:
         """Write a whole object over the revision whose resource version it carries. Raises Conflict for another."""
         target = _target(resource.path(namespace, name, subresource), {"fieldManager": field_manager})
-        answer = await self._transport.request("PUT", target, body=_encode(resource, document))
+        answer = await self._write("PUT", target, body=_encode(resource, document))
         return decoding_for(resource.type).object(answer.body)
 
     async def apply(
@@ -292,7 +306,7 @@ class Client:
         }
         target = _target(resource.path(namespace, name, subresource), query)
         body = _encode(resource, document)
-        answer = await self._transport.request("PATCH", target, body=body, content_type=_APPLY)
+        answer = await self._write("PATCH", target, body=body, content_type=_APPLY)
         return Applied(answer.body, answer.code == 201)
 
     async def merge_patch(
@@ -308,7 +322,7 @@ class Client:
         """Change the fields in the patch; null removes one. A resource version in its metadata is a precondition."""
         target = _target(resource.path(namespace, name, subresource), {"fieldManager": field_manager})
         body = msgspec.json.encode(patch)
-        answer = await self._transport.request("PATCH", target, body=body, content_type=_MERGE)
+        answer = await self._write("PATCH", target, body=body, content_type=_MERGE)
         return decoding_for(resource.type).object(answer.body)
 
     async def delete(
@@ -343,9 +357,12 @@ class Client:
         if preconditions:
             options["preconditions"] = preconditions
         target = resource.path(namespace, name)
-        left = _document(await self._transport.request("DELETE", target, body=msgspec.json.encode(options)))
+        left = _document(await self._write("DELETE", target, body=msgspec.json.encode(options)))
         staying = left.get("kind") != "Status" and bool((left.get("metadata") or {}).get("deletionTimestamp"))
         return left if staying else None
+
+    async def _write(self, method: str, target: str, *, body: bytes, content_type: str = _JSON) -> Answer:
+        return await self._transport.request(method, target, body=body, content_type=content_type, fence=self._fence)
 
 
 def _target(path: str, query: Mapping[str, Any]) -> str:

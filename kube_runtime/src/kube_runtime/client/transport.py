@@ -17,6 +17,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from kube_runtime.client.answers import error_from_answer
+from kube_runtime.client.bodies import Fence, RequestBody
 from kube_runtime.client.kubeconfig import Connection
 from kube_runtime.client.limits import RequestLimits
 from kube_runtime.client.options import ClientOptions
@@ -88,10 +89,12 @@ class Transport:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        fence: Fence | None = None,
     ) -> Answer:
         """Send a request and return its answer.
 
-        `target` is path and query, already quoted. Raises ApiError, ClusterUnreachable and ResponseInvalid.
+        `target` is path and query, already quoted. The fence is asked before each attempt and at its last moment.
+        Raises ApiError, ClusterUnreachable and ResponseInvalid, and whatever the fence raises.
         """
         timeout = self._timeout
         if timeout_seconds is not None:
@@ -99,13 +102,16 @@ class Transport:
         refused_before = False
         for attempt in range(1, self.options.attempts + 1):
             try:
-                return await self._attempt(method, target, body, content_type, timeout)
+                return await self._attempt(method, target, body, content_type, timeout, fence)
             except Unauthorized:
                 if refused_before or attempt == self.options.attempts or not self._connection.credentials.refused():
                     raise
                 refused_before = True
             except (TooManyRequests, ServerUnavailable) as error:
                 self._pause_or_raise(error, attempt)
+            except ClusterUnreachable as error:
+                if not _was_closed_while_idle(error, method, attempt):
+                    raise
         raise AssertionError("the last attempt returns or raises")
 
     @asynccontextmanager
@@ -144,17 +150,23 @@ class Transport:
         self._limits.pause(seconds)
 
     async def _attempt(
-        self, method: str, target: str, body: bytes | None, content_type: str, limit: aiohttp.ClientTimeout
+        self,
+        method: str,
+        target: str,
+        body: bytes | None,
+        content_type: str,
+        limit: aiohttp.ClientTimeout,
+        fence: Fence | None,
     ) -> Answer:
         async with self._limits:
             headers = {**self._fixed, **await self._connection.credentials.headers()}
-            if body is not None:
-                headers["Content-Type"] = content_type
+            if fence is not None:
+                fence()
             try:
                 async with self._session.request(
                     method,
                     self._url(target),
-                    data=body,
+                    data=None if body is None else RequestBody(body, content_type, fence),
                     headers=headers,
                     timeout=limit,
                     allow_redirects=False,
@@ -162,6 +174,8 @@ class Transport:
                 ) as response:
                     content = await self._body(response)
             except _UNREACHABLE as error:
+                if fence is not None:
+                    fence()  # where it was what stopped the request, say so
                 self._count("<error>", method)
                 raise _unreachable(self._host, error) from error
         self._count(str(response.status), method)
@@ -219,6 +233,11 @@ def _cut(response: aiohttp.ClientResponse) -> None:
     """End a connection whose answer is not wanted any more, without a farewell that nobody would wait for."""
     if response.connection is not None and response.connection.transport is not None:
         response.connection.transport.abort()
+
+
+def _was_closed_while_idle(error: ClusterUnreachable, method: str, attempt: int) -> bool:
+    """Tell whether a warm connection was closed under a patch, which can be sent again at once: it does the same."""
+    return isinstance(error.__cause__, aiohttp.ServerDisconnectedError) and method == "PATCH" and attempt == 1
 
 
 def _unreachable(host: str, error: BaseException) -> ClusterUnreachable:

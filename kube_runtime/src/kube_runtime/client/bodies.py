@@ -1,0 +1,42 @@
+"""The body of a request, with a last look at the lease before it goes out.
+
+A process can be frozen at any point and go on long after, when somebody else has taken over. So whoever may write
+only while it holds a lease is asked at the latest moment there is: when the bytes go to the socket. aiohttp sends the
+head of a request together with its body, so a request that is stopped here was never sent.
+"""
+
+from collections.abc import Callable
+
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
+
+__all__ = ["Fence", "RequestBody"]
+
+Fence = Callable[[], None]
+"""Raises where a write is not allowed (any more)."""
+
+
+class RequestBody(Payload):
+    """Bytes to send, if the fence still allows it when they are sent."""
+
+    _value: bytes
+    _autoclose = True
+
+    def __init__(self, value: bytes, content_type: str, fence: Fence | None = None) -> None:
+        super().__init__(value, content_type=content_type)
+        self._size = len(value)
+        self._fence = fence
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the body as text."""
+        return self._value.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the body."""
+        await self.write_with_length(writer, None)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Send the body, or as much of it."""
+        if self._fence is not None:
+            self._fence()
+        await writer.write(self._value if content_length is None else self._value[:content_length])

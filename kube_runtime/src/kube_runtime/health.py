@@ -1,0 +1,138 @@
+"""How a process is doing, told by somebody who is not part of it.
+
+A blocked event loop can't say that it is blocked. So the loop only leaves a sign of life now and then, and a thread of
+its own answers the kubelet's probes and Prometheus: it sees when the sign is missing, and where the loop hangs.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+__all__ = ["LoopMonitor", "ProbeServer"]
+
+Check = Callable[[], bool]
+
+
+class LoopMonitor:
+    """Knows how long the event loop has been blocked. `run` on the loop; ask from any thread."""
+
+    def __init__(self, *, interval_seconds: float = 0.5, clock: Callable[[], float] = time.monotonic) -> None:
+        self.worst_lag_seconds = 0.0
+        self._interval_seconds = interval_seconds
+        self._clock = clock
+        self._due: float | None = None
+        self._thread_id = 0
+
+    async def run(self) -> None:
+        """Leave signs of life until cancelled."""
+        self._thread_id = threading.get_ident()
+        try:
+            while True:
+                self._due = self._clock() + self._interval_seconds
+                await asyncio.sleep(self._interval_seconds)
+                self.worst_lag_seconds = max(self.worst_lag_seconds, self._clock() - self._due)
+        finally:
+            self._due = None
+
+    def blocked_seconds(self) -> float:
+        """Return for how long the loop has not come round; 0 where it is not watched."""
+        due = self._due
+        return 0.0 if due is None else max(0.0, self._clock() - due)
+
+    def where(self) -> str:
+        """Return what the loop's thread is doing right now, as file, line and function."""
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - there is no public way to another thread's stack
+        if frame is None:
+            return "nowhere"
+        last = traceback.extract_stack(frame)[-1]
+        return f"{last.filename}:{last.lineno} in {last.name}"
+
+
+class ProbeServer:
+    """Answers /healthz, /readyz and /metrics from a thread of its own.
+
+    - healthy: the event loop came round within `tolerated_seconds`
+    - ready: every check says so; the answer names those that don't
+    """
+
+    def __init__(
+        self,
+        monitor: LoopMonitor,
+        checks: Mapping[str, Check],
+        *,
+        registry: CollectorRegistry | None = None,
+        tolerated_seconds: float = 10.0,
+    ) -> None:
+        self._monitor = monitor
+        self._checks = dict(checks)
+        self._registry = registry
+        self._tolerated_seconds = tolerated_seconds
+
+    @contextmanager
+    def serving(self, host: str, port: int) -> Iterator[int]:
+        """Serve inside the context, and give the port. Raises OSError where the address is taken."""
+        server = _Server((host, port), self.answer)
+        thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="probes", daemon=True)
+        thread.start()
+        try:
+            yield int(server.server_address[1])
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    def answer(self, path: str) -> tuple[int, str, bytes]:
+        """Return status, content type and body of the answer to a path."""
+        if path == "/healthz":
+            return self._text(*self._healthy())
+        if path == "/readyz":
+            return self._text(*self._ready())
+        if path == "/metrics" and self._registry is not None:
+            return 200, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+        return self._text(404, "there is nothing here")
+
+    def _healthy(self) -> tuple[int, str]:
+        blocked = self._monitor.blocked_seconds()
+        if blocked <= self._tolerated_seconds:
+            return 200, "ok"
+        return 503, f"the event loop has been blocked for {blocked:.1f} s at {self._monitor.where()}"
+
+    def _ready(self) -> tuple[int, str]:
+        missing = [name for name, check in self._checks.items() if not check()]
+        return (503, f"waits for: {', '.join(missing)}") if missing else (200, "ok")
+
+    @staticmethod
+    def _text(status: int, text: str) -> tuple[int, str, bytes]:
+        return status, "text/plain; charset=utf-8", f"{text}\n".encode()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], answer: Callable[[str], tuple[int, str, bytes]]) -> None:
+        self.answer = answer
+        super().__init__(address, _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = 10.0  # a client that says nothing is sent away
+
+    def do_GET(self) -> None:
+        status, content_type, body = self.server.answer(self.path.partition("?")[0])
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in http.server
+        """Say nothing: probes come every few seconds."""

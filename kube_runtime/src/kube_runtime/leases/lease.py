@@ -1,0 +1,108 @@
+"""One Lease object in the API server: who holds it, and since when nothing was heard from the holder.
+
+Nobody compares clocks. A holder counts from the moment at which it sent its last renewal, everybody else from the
+moment at which they first saw it, which is later: so the holder always stops first. Time is counted by a clock that
+goes on while the machine sleeps.
+"""
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import ClassVar
+
+import msgspec
+
+from kube_runtime.resource import Resource
+
+__all__ = ["LEASES", "Lease", "LeaseLost", "LeaseSpec", "LeaseTiming", "Observation", "elapsed", "wall_time"]
+
+
+class LeaseLost(Exception):
+    """Raised where something may only be done while holding a lease, and it is not held (any more)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTiming:
+    """How long things last.
+
+    - `lease_seconds`: after so long without a renewal others may take over
+    - `act_seconds`: after so long without a renewal the holder stops acting; what it sent last is done before others
+      begin
+    - `renew_seconds`: how often it renews, and tries again
+    """
+
+    lease_seconds: int = 15
+    act_seconds: float = 10.0
+    renew_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.renew_seconds < self.act_seconds < self.lease_seconds:
+            raise ValueError(
+                "a lease is renewed more often than its holder may act on it, and that is less than its length"
+            )
+
+
+class LeaseMetadata(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, frozen=True):
+    """The part of a Lease's metadata that is used."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class LeaseSpec(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, frozen=True):
+    """Who holds a lease. The times are for people; an empty holder means that it is free."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int = 0
+
+
+class Lease(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, frozen=True):
+    """A coordination.k8s.io/v1 Lease."""
+
+    GROUP: ClassVar[str] = "coordination.k8s.io"
+    VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Lease"
+    PLURAL: ClassVar[str] = "leases"
+    NAMESPACED: ClassVar[bool] = True
+
+    metadata: LeaseMetadata
+    spec: LeaseSpec = LeaseSpec()
+
+
+LEASES = Resource.of(Lease)
+
+
+@dataclass(slots=True)
+class Observation:
+    """A revision of a Lease and the moment at which it was first seen."""
+
+    lease: Lease
+    seen_at: float
+
+    def update(self, lease: Lease, now: float) -> None:
+        """Take note of a revision of the Lease; an older one, which a cache may be late with, says nothing."""
+        if int(lease.metadata.resource_version) > int(self.lease.metadata.resource_version):
+            self.lease = lease
+            self.seen_at = now
+
+    def free_at(self) -> float:
+        """Return the moment from which others may take over."""
+        spec = self.lease.spec
+        return self.seen_at + (spec.lease_duration_seconds if spec.holder_identity else 0)
+
+
+def elapsed() -> float:
+    """Return seconds of a clock that nobody sets and that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def wall_time() -> str:
+    """Return the time as a Lease carries it, for people to read."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,307 @@
+"""Sharing keys among several processes, each of which knows who else is there.
+
+Every member renews a Lease of its own. Whoever is seen to renew is there, and keys go to members by rendezvous hashing.
+Two members may see different things for a moment, and still no key must have two owners:
+
+- each member writes the view that it acts on into its Lease, before it acts on it;
+- after that it reads all Leases, not from a cache: of two members that claim the same key by different views, at least
+  one sees the other's claim, and whoever sees one holds back until the views agree;
+- before it publishes a view by which it loses keys, it finishes what it is doing with them;
+- a member is only held to be gone when its Lease did not change for its whole length, by reading it and not by the
+  silence of a watch; a member that could not renew has stopped by itself before that.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from kube_runtime.client.client import Client
+from kube_runtime.exceptions import Conflict, KubeError, NotFound
+from kube_runtime.informer import Change, Informer
+from kube_runtime.leases.lease import (
+    LEASES,
+    Lease,
+    LeaseLost,
+    LeaseMetadata,
+    LeaseSpec,
+    LeaseTiming,
+    Observation,
+    elapsed,
+    wall_time,
+)
+from kube_runtime.leases.sharding import rendezvous
+
+__all__ = ["Member", "Membership"]
+
+log = logging.getLogger(__name__)
+
+GROUP_LABEL = "kube-runtime/group"
+VIEW = "kube-runtime/view"
+ADDRESS = "kube-runtime/address"
+JOIN_SECONDS = 3600.0
+LEAVE_SECONDS = 2.0
+DEFAULT_TIMING = LeaseTiming(lease_seconds=10, act_seconds=7.0, renew_seconds=1.5)
+_NEVER = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One of the processes that share the keys, and where it can be reached."""
+
+    identity: str
+    address: str = ""
+
+
+async def _nothing_under_way(_is_lost: Callable[[str], bool]) -> None:
+    return
+
+
+class Membership:
+    """Takes part in a group of processes that share keys. `run` it; ask `owns` before acting on a key.
+
+    - `identity` names this process to people; each time it joins, something is added that tells it from before
+    - `address` is where others reach it
+    - `on_change` is called when the keys that this process owns may be others than before
+    - `finish` is awaited before keys are given away: it gets a function that tells which, and returns once nothing is
+      done with those any more
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        group: str,
+        identity: str,
+        address: str = "",
+        on_change: Callable[[], None] = lambda: None,
+        finish: Callable[[Callable[[str], bool]], Awaitable[None]] = _nothing_under_way,
+        timing: LeaseTiming = DEFAULT_TIMING,
+        clock: Callable[[], float] = elapsed,
+    ) -> None:
+        self.identity = self._name = identity
+        self._client = client
+        self._namespace = namespace
+        self._group = group
+        self._address = address
+        self._on_change = on_change
+        self._finish = finish
+        self._timing = timing
+        self._clock = clock
+        self._selector = f"{GROUP_LABEL}={group}"
+        self._informer = Informer(client, LEASES, namespace=namespace, label_selector=self._selector)
+        self._informer.on_change(self._lease_changed)
+        self._others: dict[str, Observation] = {}
+        self._own: Lease | None = None
+        self._act_until = _NEVER
+        self._published: tuple[str, ...] = ()
+        self._wanted: tuple[str, ...] = ()
+        self._news = asyncio.Event()
+        self._writing = asyncio.Lock()
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Return everybody who is there as far as this process knows, itself included once it takes part."""
+        others = (Member(_holder(seen.lease), _address(seen.lease)) for seen in self._others.values())
+        own = (Member(self.identity, self._address),) if self._own is not None else ()
+        return tuple(sorted((*own, *others), key=lambda member: member.identity))
+
+    @property
+    def active(self) -> bool:
+        """Tell whether this process may act at all right now."""
+        return self._clock() < self._act_until
+
+    def check(self) -> None:
+        """Raise LeaseLost unless this process is an active member. To be used as the fence of a client."""
+        if not self.active:
+            raise LeaseLost(f"{self.identity} could not renew its membership of {self._group}")
+
+    def owns(self, key: str) -> bool:
+        """Tell whether this process, and nobody else, is to act on a key right now."""
+        if not self.active or not self._claims(key):
+            return False
+        return not any(self._claimed_by_other(key, seen.lease) for seen in self._others.values())
+
+    def owner_of(self, key: str) -> Member | None:
+        """Return who owns a key or is about to, for handing something over to it."""
+        owner = rendezvous(key, self._wanted)
+        return next((member for member in self.members if member.identity == owner), None)
+
+    async def run(self) -> None:
+        """Take part until cancelled, then leave, so that others can take over at once."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._informer.run())
+                await self._informer.wait_synced(JOIN_SECONDS)
+                tasks.create_task(self._keep_renewing())
+                tasks.create_task(self._keep_agreeing())
+        finally:
+            await self._leave()
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._timing.act_seconds), self._writing:
+                    await (self._join() if self._own is None else self._write(self._published))
+            except (KubeError, TimeoutError) as error:
+                log.warning("%s could not renew: %s", self.identity, error or "the time was up")
+            await asyncio.sleep(self._timing.renew_seconds)
+
+    async def _keep_agreeing(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._timing.renew_seconds):
+                    await self._news.wait()
+            except TimeoutError:
+                pass  # a member that is gone gives no news
+            self._news.clear()
+            try:
+                await self._drop_who_is_gone()
+                await self._agree()
+            except KubeError as error:
+                log.warning("%s could not learn who else is there: %s", self.identity, error)
+
+    async def _agree(self) -> None:
+        """Give away what is lost by the new view, publish it, and see what others claim by now."""
+        self._wanted = tuple(sorted({self.identity, *self._others}))
+        if self._wanted == self._published or self._own is None:
+            return
+        wanted = self._wanted
+        self._on_change()
+        await self._finish(lambda key: not self._claims(key))
+        async with asyncio.timeout(self._timing.act_seconds), self._writing:
+            if self._own is None or not await self._write(wanted):
+                return
+        await self._read_all()
+        self._published = wanted
+        log.info("%s shares %s with %d others", self.identity, self._group, len(wanted) - 1)
+        self._on_change()
+
+    async def _join(self) -> None:
+        """Become known to the others, claiming nothing yet."""
+        self.identity = f"{self._name}-{uuid.uuid4().hex[:8]}"
+        began = self._clock()
+        self._own = await self._client.create(LEASES, self._lease(()), self._namespace, field_manager=self.identity)
+        self._act_until = began + self._timing.act_seconds
+        self._news.set()
+
+    async def _write(self, view: tuple[str, ...]) -> bool:
+        """Renew the own Lease with a view. Returns False if the membership has lapsed, and begins again then."""
+        began = self._clock()
+        try:
+            self._own = await self._client.replace(
+                LEASES, self._lease_name, self._lease(view), self._namespace, field_manager=self.identity
+            )
+        except (Conflict, NotFound):
+            log.warning("%s was held to be gone", self.identity)
+            await self._leave()
+            return False
+        if self._clock() >= self._act_until:
+            log.warning("%s lapsed: others may have taken over", self.identity)
+            await self._leave()
+            return False
+        self._act_until = began + self._timing.act_seconds
+        return True
+
+    async def _leave(self) -> None:
+        """Claim nothing any more and remove the own Lease; whatever goes wrong, it ends by itself."""
+        left, self._own, self._published, self._act_until = self._own, None, (), _NEVER
+        if left is None:
+            return
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._client.delete(LEASES, left.metadata.name, self._namespace)
+        except NotFound:
+            return
+        except (KubeError, TimeoutError) as error:
+            log.warning("%s could not be removed, and ends by itself: %s", self._lease_name, error or "the time was up")
+
+    def _lease(self, view: tuple[str, ...]) -> Lease:
+        metadata = LeaseMetadata(
+            name=self._lease_name,
+            namespace=self._namespace,
+            resource_version=self._own.metadata.resource_version if self._own else "",
+            labels={GROUP_LABEL: self._group},
+            annotations={VIEW: " ".join(view), ADDRESS: self._address},
+        )
+        spec = LeaseSpec(
+            holder_identity=self.identity, lease_duration_seconds=self._timing.lease_seconds, renew_time=wall_time()
+        )
+        return Lease(metadata=metadata, spec=spec)
+
+    async def _read_all(self) -> None:
+        """Learn of every Lease from the API server itself."""
+        listed = await self._client.list(LEASES, self._namespace, label_selector=self._selector)
+        there = {_holder(lease): lease for lease in listed.items}
+        for lease in there.values():
+            self._observe(lease)
+        for gone in self._others.keys() - there.keys():
+            del self._others[gone]
+
+    async def _drop_who_is_gone(self) -> None:
+        """Forget members whose Lease ran out; ask the API server, not the cache, before believing that."""
+        if not any(self._clock() >= seen.free_at() for seen in self._others.values()):
+            return
+        await self._read_all()
+        now = self._clock()
+        for identity, seen in list(self._others.items()):
+            if now >= seen.free_at():
+                log.warning("%s: member %s of %s is gone", self.identity, identity, self._group)
+                del self._others[identity]
+                await self._remove_left_over(seen.lease)
+
+    async def _remove_left_over(self, lease: Lease) -> None:
+        try:
+            await self._client.delete(
+                LEASES,
+                lease.metadata.name,
+                self._namespace,
+                uid=lease.metadata.uid,
+                resource_version=lease.metadata.resource_version,
+            )
+        except (NotFound, Conflict):
+            return  # it was removed by another member, or has come back to life
+
+    def _lease_changed(self, change: Change[Lease]) -> None:
+        """Take a look at a Lease; a renewal that says nothing new wakes nobody."""
+        if change.new is not None:
+            self._observe(change.new)
+        elif change.old is not None:
+            self._others.pop(_holder(change.old), None)
+        if change.old is None or change.new is None or _view(change.old) != _view(change.new):
+            self._news.set()
+            self._on_change()
+
+    def _observe(self, lease: Lease) -> None:
+        holder = _holder(lease)
+        if not holder or holder == self.identity:
+            return
+        now = self._clock()
+        self._others.setdefault(holder, Observation(lease, now)).update(lease, now)
+
+    def _claims(self, key: str) -> bool:
+        """Tell whether the published view and the one that is wanted both give this process a key."""
+        views = {self._published, self._wanted}
+        return all(rendezvous(key, view) == self.identity for view in views)
+
+    def _claimed_by_other(self, key: str, lease: Lease) -> bool:
+        view = _view(lease)
+        return view != self._published and rendezvous(key, view) == _holder(lease)
+
+    @property
+    def _lease_name(self) -> str:
+        return f"{self._group}-{self.identity}"
+
+
+def _holder(lease: Lease) -> str:
+    return lease.spec.holder_identity
+
+
+def _view(lease: Lease) -> tuple[str, ...]:
+    return tuple(lease.metadata.annotations.get(VIEW, "").split())
+
+
+def _address(lease: Lease) -> str:
+    return lease.metadata.annotations.get(ADDRESS, "")
