@@ -11,6 +11,7 @@ from local.demo import names, processes
 from local.demo.identities import write_private
 from local.demo.stage import Stage
 from local.demo.waiting import eventually
+from local.egress import Route, add_route
 from local.processes import ChildProcess
 
 TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
@@ -32,7 +33,10 @@ class Cast:
 
     async def start_control_plane(self) -> None:
         """Start the Lifecycle Manager and the Module Manager, and wait until both watch."""
-        await self._start(processes.lifecycle_manager(self.manager_kubeconfig, self.event_port))
+        by_interval = self.stage.skr_routes is None
+        await self._start(
+            processes.lifecycle_manager(self.manager_kubeconfig, self.event_port, by_interval=by_interval)
+        )
         await self._start(processes.module_manager(self.module_kubeconfig))
         await self._says("lifecycle-manager", '"msg":"ready"')
         await self._says("module-manager", "watching")
@@ -45,10 +49,9 @@ class Cast:
         mount = self.stage.directory / "skr-webhook-tls"
         await eventually(lambda: self._mount_secret(mount))
         await self._start(processes.skr_watcher(mount, self.webhook_port, self.event_port))
-        if self.stage.local_skr is not None:
-            await self.stage.local_skr.route_service(
-                names.SKR_NAMESPACE, "skr-webhook", 443, "127.0.0.1", self.webhook_port
-            )
+        if self.stage.skr_routes is not None:
+            route = Route(names.SKR_NAMESPACE, "skr-webhook", 443, "127.0.0.1", self.webhook_port)
+            add_route(self.stage.skr_routes, route)
 
     async def stop(self, name: str) -> None:
         """Stop a program as its Deployment would: ask, and wait until it has finished what it acknowledged."""

@@ -28,8 +28,12 @@ class Program:
     environment: Mapping[str, str]
 
 
-def lifecycle_manager(kubeconfig: Path, event_port: int) -> Program:
-    """The Lifecycle Manager, taking events on a loopback port."""
+def lifecycle_manager(kubeconfig: Path, event_port: int, *, by_interval: bool) -> Program:
+    """The Lifecycle Manager, taking events on a loopback port.
+
+    Where no events can come, because the cluster can't reach a process on this machine, it looks every second.
+    """
+    intervals = ("--kyma-requeue-success-interval=1s", "--module-config-requeue-success-interval=1s")
     address = f"127.0.0.1:{event_port}"
     return Program(
         "lifecycle-manager",
@@ -42,6 +46,7 @@ def lifecycle_manager(kubeconfig: Path, event_port: int) -> Program:
             "--metrics-bind-address=127.0.0.1:0",
             "--health-probe-bind-address=127.0.0.1:0",
             "--log-format=json",
+            *(intervals if by_interval else ()),
         ),
         {},
     )

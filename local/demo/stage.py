@@ -20,7 +20,7 @@ SAMPLE = files("module_manager.samples.cloud_resources")
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Two clusters with their administrators' clients. `local_skr` is None where the SKR was there before."""
+    """Two clusters with their administrators' clients. `local_kcp` is None where they were there before."""
 
     kcp: Client
     skr: Client
@@ -28,7 +28,12 @@ class Stage:
     skr_kubeconfig: Path
     directory: Path
     local_kcp: LocalCluster | None
-    local_skr: LocalCluster | None
+
+    @property
+    def skr_routes(self) -> Path | None:
+        """Where a Service of the SKR is routed to a process on this machine; None where that can't be."""
+        folder = self.skr_kubeconfig.absolute().parent
+        return folder / "routes" if (folder / "egress.yaml").exists() else None
 
     @property
     def logs(self) -> Path:
@@ -42,14 +47,12 @@ async def open_stage(directory: Path, kcp_kubeconfig: Path | None, skr_kubeconfi
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     if kcp_kubeconfig is not None and skr_kubeconfig is not None:
         async with _clients(kcp_kubeconfig, skr_kubeconfig) as (kcp, skr):
-            yield Stage(kcp, skr, kcp_kubeconfig, skr_kubeconfig, directory, None, None)
+            yield Stage(kcp, skr, kcp_kubeconfig, skr_kubeconfig, directory, None)
         return
     async with LocalClusters.start(skrs=1, directory=directory / "clusters") as clusters:
         local_kcp, local_skr = clusters.kcp, clusters.skrs[0]
         async with _clients(local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig) as (kcp, skr):
-            yield Stage(
-                kcp, skr, local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig, directory, local_kcp, local_skr
-            )
+            yield Stage(kcp, skr, local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig, directory, local_kcp)
 
 
 async def prepare_kcp(stage: Stage) -> tuple[Path, Path]:

@@ -28,7 +28,7 @@ def running_from(folder: Path) -> list[str]:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for left-over processes in /proc")
 def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> None:
     klm = Path(sys.executable).with_name("klm")
-    command = [klm, "demo", "--once", "--json", "--changes", "10", "--dir", tmp_path]
+    command: list[str | Path] = [klm, "demo", "--once", "--json", "--changes", "10", "--dir", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     report = msgspec.json.decode(done.stdout)
@@ -43,7 +43,7 @@ def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> 
 
 def test_demo_on_clusters_that_exist_needs_both(tmp_path: Path) -> None:
     klm = Path(sys.executable).with_name("klm")
-    command = [klm, "demo", "--once", "--kcp-kubeconfig", tmp_path / "kcp"]
+    command: list[str | Path] = [klm, "demo", "--once", "--kcp-kubeconfig", tmp_path / "kcp"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "skr-kubeconfig" in done.stderr
