@@ -8,11 +8,12 @@ from pathlib import Path
 from kube_runtime import NotFound
 from lifecycle_manager.resources import SECRETS, Secret
 from local.demo import names, processes
-from local.demo.identities import write_private
 from local.demo.stage import Stage
-from local.demo.waiting import eventually
 from local.egress import Route, add_route
-from local.processes import ChildProcess
+from local.ports import free_port
+from local.private_files import write_private
+from local.processes import ChildProcess, tail
+from local.waiting import eventually
 
 TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
 
@@ -26,8 +27,8 @@ class Cast:
     manager_kubeconfig: Path = Path()
     module_kubeconfig: Path = Path()
     skr_access: str = ""
-    event_port: int = field(default_factory=processes.free_port)
-    webhook_port: int = field(default_factory=processes.free_port)
+    event_port: int = field(default_factory=free_port)
+    webhook_port: int = field(default_factory=free_port)
     running: dict[str, ChildProcess] = field(default_factory=dict)
     _programs: dict[str, processes.Program] = field(default_factory=dict)
 
@@ -68,7 +69,7 @@ class Cast:
     def obituary(self) -> str:
         """Say which programs have ended, with the end of their logs; empty while all run."""
         ended = [
-            f"\n{name} has ended; the end of its log:\n{processes.tail(self._log(name))}"
+            f"\n{name} has ended; the end of its log:\n{tail(self._log(name))}"
             for name, process in self.running.items()
             if process.returncode is not None
         ]

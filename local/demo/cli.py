@@ -1,10 +1,11 @@
 """The command `klm demo`."""
 
 import asyncio
+import shutil
 import signal
 import sys
-import tempfile
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,16 @@ import typer
 import uvloop
 from rich.console import Console
 
+from kube_runtime import KubeError
+from local.binaries import BinariesMissing, find_binaries
+from local.claims import FolderInUse, claimed, first_unclaimed
+from local.clusters import StartFailed
 from local.demo.cast import Cast
 from local.demo.narration import TerminalNarrator, print_summary
 from local.demo.report import Report, Silence
 from local.demo.stage import Stage, open_stage
 from local.demo.story import Story
+from local.progress import told_on
 
 
 def demo(
@@ -31,12 +37,34 @@ def demo(
     """Show a user's change travel from cluster to cluster and back, on real API servers."""
     if (kcp_kubeconfig is None) != (skr_kubeconfig is None):
         raise typer.BadParameter("give both --kcp-kubeconfig and --skr-kubeconfig, or neither")
-    folder = directory or Path(tempfile.mkdtemp(prefix="klm-demo-"))
     console = Console(stderr=json)
-    report = uvloop.run(_play(folder, kcp_kubeconfig, skr_kubeconfig, changes, console, stay=not once, quiet=json))
+    try:
+        if kcp_kubeconfig is None:
+            with told_on(console) as listener:
+                find_binaries(listener)
+        with _folder(directory) as folder:
+            play = _play(folder, kcp_kubeconfig, skr_kubeconfig, changes, console, stay=not once, quiet=json)
+            report = uvloop.run(play)
+    except (BinariesMissing, FolderInUse, StartFailed, KubeError) as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(1) from None
     if json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(report.as_document()), indent=2).decode() + "\n")
     raise typer.Exit(0 if report.verified else 1)
+
+
+@contextmanager
+def _folder(directory: Path | None) -> Iterator[Path]:
+    """Claim the folder of this run: the given one or, emptied of an earlier run, one of .local in this folder."""
+    if directory is not None:
+        with claimed(directory.absolute()) as folder:
+            yield folder
+        return
+    with first_unclaimed(Path(".local/demo").absolute()) as folder:
+        for left in folder.iterdir():
+            if left.is_dir():
+                shutil.rmtree(left)
+        yield folder
 
 
 async def _play(

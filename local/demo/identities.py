@@ -4,7 +4,6 @@ This is how an administrator of any cluster would do it, so the demo works on cl
 """
 
 import base64
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -42,14 +41,6 @@ async def create_identity(
     }
     issued = await admin.create_subresource(SERVICE_ACCOUNTS, name, namespace, "token", request)
     return _kubeconfig_with_token(admin_kubeconfig, name, issued["status"]["token"])
-
-
-def write_private(path: Path, text: str) -> Path:
-    """Write a file that only its owner may read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    return path
 
 
 async def _bind(admin: Client, role: dict[str, Any], account: str, account_namespace: str) -> None:

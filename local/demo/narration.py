@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
+from rich.text import Text
 
 from local.demo.report import Report, Step
 from local.demo.timeline import Station
 
-BAR_WIDTH = 30
+BAR_WIDTH = 14  # with the texts beside it, a line fits into 80 columns
 
 
 class TerminalNarrator:
@@ -33,22 +35,23 @@ class TerminalNarrator:
         self._console.print(f"{mark} {step.name} [dim]({_readable(step.ms)})[/]", highlight=False)
         if step.detail:
             style = "dim" if step.verified else "red"
-            for line in step.detail.splitlines():
-                self._console.print(f"  {line}", style=style, highlight=False, markup=False)
+            self._console.print(Padding(Text(step.detail, style=style), (0, 0, 0, 2)))
 
     def shows(self, timeline: Sequence[Station], total_ms: float) -> None:
         """Draw when each program had its part in one change."""
         if self._status is not None:
             self._status.stop()
-        table = Table(box=None, padding=(0, 1), show_header=False)
-        table.add_column(justify="right", style="bold")
+        table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
+        table.add_column(justify="right", style="bold", no_wrap=True)
         table.add_column(no_wrap=True, style="cyan")
         table.add_column(style="magenta", no_wrap=True)
         table.add_column()
-        table.add_row("0.0 ms", _bar(0, total_ms), "user", "writes the Module CR in the SKR")
-        for station in timeline:
-            table.add_row(f"{station.ms:.1f} ms", _bar(station.ms, total_ms), station.program, station.what)
-        table.add_row(f"{total_ms:.1f} ms", _bar(total_ms, total_ms), "user", "sees the object in the SKR changed")
+        begin = Station("user", "writes the Module CR", 0.0)
+        end = Station("user", "sees the object changed in the SKR", total_ms)
+        stations = sorted((begin, *timeline, end), key=lambda station: station.ms)
+        for station in stations:
+            bar = _bar(station.ms, stations[-1].ms)
+            table.add_row(f"{station.ms:.1f} ms", bar, station.program, station.what)
         self._console.print(table)
 
 

@@ -1,15 +1,12 @@
 """The three programs of the product, each a process of its own, with its log in a file."""
 
 import os
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.processes import ChildProcess, start_child
-
-START_SECONDS = 30.0
+from local.processes import ChildProcess, start_child, tail
 
 
 class ProcessEnded(Exception):
@@ -90,18 +87,6 @@ async def start(program: Program, logs: Path) -> ChildProcess:
     """Start a program with its log in a file of its name; it ends with this process, however that ends."""
     environment = {**os.environ, **program.environment}
     return await start_child(program.name, program.command, logs / f"{program.name}.log", environment)
-
-
-def tail(log: Path, lines: int = 15) -> str:
-    """Return the last lines of a log."""
-    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
-
-
-def free_port() -> int:
-    """Return a loopback port that is free now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _script(name: str) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import names as api_names
 from local.clusters import LocalCluster, LocalClusters
 from local.demo import names
-from local.demo.identities import create_identity, write_private
+from local.demo.identities import create_identity
+from local.private_files import write_private
 
 SAMPLE = files("module_manager.samples.cloud_resources")
 

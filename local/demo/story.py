@@ -18,8 +18,8 @@ from local.demo.cast import Cast
 from local.demo.report import Narrator, Report, Step
 from local.demo.stage import Stage, create_kyma, infrastructure, prepare_kcp, prepare_skr
 from local.demo.timeline import STATIONS, follow
-from local.demo.waiting import eventually
 from local.demo.witness import CONFIG_MAPS, Witness
+from local.waiting import eventually
 
 PATIENCE_SECONDS = 60.0
 INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
@@ -118,7 +118,7 @@ class Story:
         return (
             ("prepare the control plane: CRDs, roles, the module's catalog entry", self._prepare_kcp),
             ("prepare the user cluster: the module's CRD, LM's role", self._prepare_skr),
-            ("start Lifecycle Manager and Module Manager, each a process with its own identity", self._start),
+            ("start Lifecycle Manager and Module Manager, each with its own rights", self._start),
             ("create the Kyma in KCP: LM brings its CR to the SKR", self._create_kyma),
             ("LM installs the Watcher; it starts, and the webhook is put in place", self._install_watcher),
             ("the user enables the module in the SKR", self._enable_module),
@@ -174,7 +174,7 @@ class Story:
             "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
         )
         found = await eventually(lambda: _get(self.stage.skr, webhooks, "skr-webhook", None))
-        return f"ValidatingWebhookConfiguration skr-webhook with {len(found['webhooks'])} webhooks"
+        return f"ValidatingWebhookConfiguration {found['metadata']['name']}, called for the Kyma CR"
 
     async def _enable_module(self) -> str:
         await self.set_modules([{"name": names.MODULE, "managed": True}])
@@ -192,7 +192,28 @@ class Story:
             module = next((module for module in kyma.status.modules if module.name == names.MODULE), None)
             return module.version if module is not None and watched else None
 
-        return f"{names.MODULE} {await eventually(enabled)} is resolved in KCP, its Module CRs are watched"
+        detail = f"{names.MODULE} {await eventually(enabled)} is resolved in KCP, its Module CRs are watched"
+        return f"{detail}{await self._clear_away()}"
+
+    async def _clear_away(self) -> str:
+        """Delete what an earlier run left in clusters that outlive it, and wait until all that came of it is gone."""
+        left = (await self.stage.skr.list(INFRASTRUCTURES, names.SKR_NAMESPACE)).items
+        for each in left:
+            await self.stage.skr.delete(INFRASTRUCTURES, each["metadata"]["name"], names.SKR_NAMESPACE)
+
+        owners = {each["metadata"]["name"] for each in left}
+
+        async def gone() -> bool:
+            ours = f"{api_names.KYMA_NAME}={names.KYMA}"
+            configs = (await self.stage.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE, label_selector=ours)).items
+            if any(config.spec.resource_ref and config.spec.resource_ref.name in owners for config in configs):
+                return False
+            return all([await self._objects(owner, config_maps=0, volumes=0, policies=0) for owner in owners])
+
+        if not left:
+            return ""
+        await eventually(gone)
+        return f"; {len(left)} Infrastructure of an earlier run cleared away"
 
     async def _create(self) -> str:
         await self.witness.ready(10)
@@ -299,7 +320,13 @@ class Story:
         )
         if found != (config_maps, volumes, policies):
             return None
-        return f"{found[0]} ConfigMap, {found[1]} PersistentVolume, {found[2]} NetworkPolicy"
+        return ", ".join(
+            (
+                _counted(config_maps, "ConfigMap"),
+                _counted(volumes, "PersistentVolume"),
+                _counted(policies, "NetworkPolicy", "NetworkPolicies"),
+            )
+        )
 
 
 async def _get(client: Client, resource: Resource[Any], name: str, namespace: str | None) -> Any:
@@ -307,6 +334,10 @@ async def _get(client: Client, resource: Resource[Any], name: str, namespace: st
         return await client.get(resource, name, namespace)
     except NotFound:
         return None
+
+
+def _counted(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _capacity(config_map: dict[str, Any] | None) -> str | None:

@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 
 STATIONS = (
-    ("skr-watcher", "change admitted", "the API server asks the Watcher, which allows at once"),
-    ("skr-watcher", "event delivered", "the signed event has been answered"),
-    ("lifecycle-manager", "event taken", "LM has verified the event and queued the Kyma"),
-    ("lifecycle-manager", "module config written", "LM has read the Module CR and written ModuleConfig"),
-    ("module-manager", "sync resource written", "the Module Manager has written SyncResource"),
-    ("lifecycle-manager", "sync resource applied", "LM has applied the objects in the SKR"),
+    ("skr-watcher", "change admitted", "allows the write at once"),
+    ("skr-watcher", "event delivered", "has delivered its signed event"),
+    ("lifecycle-manager", "event taken", "has verified it and queued the Kyma"),
+    ("lifecycle-manager", "module config written", "has written ModuleConfig"),
+    ("module-manager", "sync resource written", "has written SyncResource"),
+    ("lifecycle-manager", "sync resource applied", "has applied the objects in the SKR"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """One station of a change: who says so, what it means, and when, in milliseconds after the user's write."""
+    """One station of a change: whose it is, what they have done, and when, in milliseconds after the user's write."""
 
     program: str
     what: str
