@@ -60,5 +60,5 @@ def has_ended(child: ChildProcess) -> StartFailed:
 
 def _failure(child: ChildProcess, what: str) -> StartFailed:
     end = tail(child.log)
-    kind = PortTaken if _TAKEN in end else StartFailed
+    kind = PortTaken if _TAKEN in end.lower() else StartFailed
     return kind(f"{child.name} {what}; the end of its log {child.log}:\n{end}")

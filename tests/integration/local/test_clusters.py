@@ -1,0 +1,140 @@
+"""`klm local` as a person runs it, on real etcd and API servers."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kube_runtime import Client, Forbidden, Resource
+from local.binaries import find_binaries
+from local.claims import holder
+from local.clusters import LocalClusters
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("local")
+
+KLM = Path(sys.executable).with_name("klm")
+CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
+
+
+class Run(NamedTuple):
+    """A run of `klm local up`, and what it said until all was ready."""
+
+    process: "subprocess.Popen[str]"
+    said: str
+
+
+@contextmanager
+def up(cwd: Path, *options: str) -> Iterator[Run]:
+    """Run `klm local up` until it says that all is ready; end it with the block."""
+    command = [str(KLM), "local", "up", *options]
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        try:
+            said = ""
+            while "Running until Ctrl-C" not in said:
+                line = process.stdout.readline()
+                assert line, said
+                said += line
+            yield Run(process, said)
+        finally:
+            process.terminate()
+
+
+def children_of(folder: Path, program: str = "") -> list[int]:
+    """Return the processes whose command lines name a folder, other than `klm` itself; of one program or of all."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue  # ended meanwhile
+            if any(str(folder).encode() in word for word in words[1:]) and words[0].endswith(
+                program.encode() or (b"etcd", b"kube-apiserver", b"kube-controller-manager")
+            ):
+                found.append(int(process.name))
+    return found
+
+
+async def a_config_map(kubeconfig: Path, name: str) -> None:
+    async with await Client.from_environment(kubeconfig) as client:
+        await client.create(CONFIG_MAPS, {"metadata": {"name": name}}, "default", field_manager="test")
+
+
+async def test_two_runs_in_one_folder_do_not_collide_and_each_is_stopped_by_name(tmp_path: Path) -> None:
+    with up(tmp_path) as first, up(tmp_path, "--skrs", "0") as second:
+        folders = [tmp_path / ".local/clusters", tmp_path / ".local/clusters-2"]
+        assert [holder(folder) for folder in folders] == [first.process.pid, second.process.pid]
+        for kubeconfig in (folders[0] / "kcp", folders[0] / "skr-1", folders[1] / "kcp"):
+            async with await Client.from_environment(kubeconfig / "kubeconfig") as client:
+                assert await client.list(NAMESPACES)
+        assert f"kubectl --kubeconfig {folders[0]}/skr-1/kubeconfig" in first.said
+
+        def down(*options: str) -> "subprocess.CompletedProcess[str]":
+            command: list[str | Path] = [KLM, "local", "down", *options]
+            return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+        refused = await asyncio.to_thread(down)
+        assert refused.returncode == 1
+        assert "say which with --dir" in refused.stderr
+        assert (await asyncio.to_thread(down, "--dir", str(folders[1]))).returncode == 0
+        assert second.process.wait(1) == 0
+        assert (await asyncio.to_thread(down)).returncode == 0
+        assert first.process.wait(1) == 0
+        assert children_of(tmp_path) == []
+        assert (await asyncio.to_thread(down)).returncode == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends children with their parent on Linux only")
+async def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+    with up(tmp_path, "--dir", str(tmp_path)) as run:
+        assert len(children_of(tmp_path)) == 4
+        run.process.send_signal(signal.SIGKILL)
+        await eventually(lambda: not children_of(tmp_path), what="every child has ended")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the processes in /proc")
+async def test_a_server_that_ends_by_itself_ends_the_run_with_a_word_about_it(tmp_path: Path) -> None:
+    with up(tmp_path, "--dir", str(tmp_path), "--skrs", "0") as run:
+        os.kill(children_of(tmp_path, "kube-apiserver")[0], signal.SIGKILL)
+        output, _ = await asyncio.to_thread(run.process.communicate, timeout=60)
+    assert run.process.returncode == 1
+    assert "kube-apiserver of kcp ended with code -9" in output
+
+
+async def test_rights_are_asked_for_and_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with LocalClusters.start(skrs=0, directory=tmp_path) as clusters:
+        await a_config_map(clusters.kcp.admin_kubeconfig, "kept")
+        async with await Client.from_environment(clusters.kcp.kubeconfig_for("nobody")) as nobody:
+            with pytest.raises(Forbidden, match="nobody"):
+                await nobody.list(CONFIG_MAPS, "default")
+        await clusters.kcp.stop_api_server()
+        await clusters.kcp.start_api_server()
+        async with await Client.from_environment(clusters.kcp.admin_kubeconfig) as client:
+            assert (await client.get(CONFIG_MAPS, "kept", "default"))["metadata"]["name"] == "kept"
+    async with (
+        LocalClusters.start(skrs=0, directory=tmp_path) as again,
+        await Client.from_environment(again.kcp.admin_kubeconfig) as client,
+    ):
+        assert (await client.get(CONFIG_MAPS, "kept", "default"))["metadata"]["name"] == "kept"
+
+
+async def test_a_cluster_starts_on_another_port_when_somebody_took_its_own(tmp_path: Path) -> None:
+    await asyncio.to_thread(find_binaries)
+    async with LocalClusters.start(skrs=0, directory=tmp_path) as clusters:
+        await clusters.kcp.stop_api_server()
+        with socket.create_server(("127.0.0.1", clusters.kcp.port)) as taken:
+            await clusters.kcp.start()
+            assert clusters.kcp.port != taken.getsockname()[1]
+        async with await Client.from_environment(clusters.kcp.admin_kubeconfig) as client:
+            assert await client.list(NAMESPACES)

@@ -1,0 +1,99 @@
+"""The binaries come from the first source that has them, whole and once; a clear error names every source tried."""
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier, Lock
+
+import pytest
+
+from local.binaries import BinariesMissing, cache_folder, find_binaries
+from local.progress import Listener
+from local.sources import NAMES, SourceFailed, Versions
+
+WANTED = Versions("v9.9.9", "v8.8.8")
+
+
+@pytest.fixture(autouse=True)
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and no assets set up by others."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    return tmp_path
+
+
+def holding(folder: Path, names: tuple[str, ...] = NAMES) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(stat.S_IRWXU)
+    return folder
+
+
+class Source:
+    """A source that has what it is told to have, and counts how often it is asked."""
+
+    def __init__(self, names: tuple[str, ...] = NAMES, failure: str = "") -> None:
+        self.names, self.failure, self.asked = names, failure, 0
+        self.lock = Lock()
+
+    def __call__(self, target: Path, versions: Versions, listener: Listener) -> None:
+        with self.lock:
+            self.asked += 1
+        assert versions == WANTED
+        listener.doing("fetching")
+        holding(target, self.names)
+        if self.failure:
+            raise SourceFailed(self.failure)
+
+
+def test_assets_set_up_by_others_come_first(caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assets = holding(caches / "assets")
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
+    source = Source()
+    assert find_binaries(versions=WANTED, sources=[("a", source)]).kube_apiserver == assets / "kube-apiserver"
+    assert source.asked == 0
+
+
+def test_the_cache_answers_when_it_is_filled() -> None:
+    source = Source()
+    first = find_binaries(versions=WANTED, sources=[("a", source)])
+    assert find_binaries(versions=WANTED, sources=[("a", source)]) == first
+    assert first.folder == cache_folder(WANTED)
+    assert source.asked == 1
+
+
+def test_the_next_source_is_asked_when_one_fails_and_nothing_of_the_first_is_kept() -> None:
+    first, second = Source(NAMES[:1], "cut off half-way"), Source()
+    found = find_binaries(versions=WANTED, sources=[("first", first), ("second", second)])
+    assert (first.asked, second.asked) == (1, 1)
+    assert sorted(path.name for path in found.folder.iterdir()) == sorted(NAMES)
+
+
+def test_versions_have_folders_of_their_own() -> None:
+    assert cache_folder(WANTED) != cache_folder(Versions("v9.9.9", "v8.8.9"))
+
+
+def test_two_that_need_them_at_once_fetch_them_once() -> None:
+    source, together = Source(), Barrier(2)
+
+    def find() -> Path:
+        together.wait(10)
+        return find_binaries(versions=WANTED, sources=[("a", source)]).folder
+
+    with ThreadPoolExecutor(2) as pool:
+        folders = [each.result() for each in [pool.submit(find), pool.submit(find)]]
+    assert folders[0] == folders[1]
+    assert source.asked == 1
+
+
+def test_the_error_names_every_source_and_says_what_to_do(caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(holding(caches / "assets", NAMES[:2])))
+    sources = [("releases", Source((), "no route to it")), ("build", Source((), "no Go"))]
+    with pytest.raises(BinariesMissing) as caught:
+        find_binaries(versions=WANTED, sources=sources)
+    message = str(caught.value)
+    for expected in ("$KUBEBUILDER_ASSETS", "lacks", "cache", "releases: no route to it", "build: no Go", "v9.9.9"):
+        assert expected in message
+    assert "install Go" in message
+    assert not cache_folder(WANTED).exists()

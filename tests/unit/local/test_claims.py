@@ -1,0 +1,53 @@
+"""A folder belongs to one process at a time, for as long as that runs."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from local.claims import FolderInUse, claimed, first_unclaimed, holder
+
+CLAIM_AND_WAIT = """
+import sys, time
+from pathlib import Path
+from local.claims import claimed
+with claimed(Path(sys.argv[1])):
+    print("claimed", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_claim_names_its_process_and_ends_with_the_block(tmp_path: Path) -> None:
+    assert holder(tmp_path) is None
+    with claimed(tmp_path / "new") as folder:
+        assert holder(folder) == os.getpid()
+    assert holder(folder) is None
+
+
+def test_a_second_claim_is_refused_with_the_holder_and_the_way_out(tmp_path: Path) -> None:
+    with (
+        claimed(tmp_path),
+        pytest.raises(FolderInUse, match=rf"in use by process {os.getpid()}; give another folder"),
+        claimed(tmp_path),
+    ):
+        pytest.fail("claimed twice")
+
+
+def test_the_next_free_number_is_taken(tmp_path: Path) -> None:
+    base = tmp_path / "demo"
+    with first_unclaimed(base) as first, first_unclaimed(base) as second, first_unclaimed(base) as third:
+        assert [each.name for each in (first, second, third)] == ["demo", "demo-2", "demo-3"]
+
+
+def test_a_claim_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", CLAIM_AND_WAIT, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "claimed\n"
+        assert holder(tmp_path) == process.pid
+        process.send_signal(signal.SIGKILL)
+    assert holder(tmp_path) is None

@@ -1,0 +1,94 @@
+"""Children end with their parent, ports are given out once, and a server that does not come up says why."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from local.ports import FIRST, LAST, free_port
+from local.processes import start_child
+from local.starting import PortTaken, StartFailed, start_server
+from tests.waiting import eventually
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from local.processes import start_child
+async def main():
+    child = await start_child("sleeper", [sys.executable, "-c", "import time; time.sleep(60)"], Path(sys.argv[1]))
+    print(child.pid, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+def child_of_a_killed_parent(log: Path) -> int:
+    """Have a process start a child, kill that process, and return the child's id."""
+    command = [sys.executable, "-c", PARENT, str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert runs(child)
+        parent.kill()
+    return child
+
+
+def runs(process: int) -> bool:
+    status = Path(f"/proc/{process}/status")
+    return status.exists() and "State:\tZ" not in status.read_text()
+
+
+async def never() -> bool:
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends children with their parent on Linux only")
+async def test_a_child_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    child = await asyncio.to_thread(child_of_a_killed_parent, tmp_path / "log")
+    await eventually(lambda: not runs(child), what="the child has ended")
+
+
+async def test_a_child_that_ignores_the_request_to_end_is_ended(tmp_path: Path) -> None:
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+    )
+    child = await start_child("stubborn", [sys.executable, "-c", stubborn], tmp_path / "log")
+
+    async def deaf() -> bool:
+        return (tmp_path / "log").read_text() != ""
+
+    await eventually(deaf)
+    await child.stop(grace_seconds=0.1)
+    assert child.returncode == -9
+
+
+async def test_a_server_that_ends_says_so_with_the_end_of_its_log(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "print('the disk is full'); raise SystemExit(3)"]
+    with pytest.raises(StartFailed, match=r"(?s)etcd ended with code 3.*the disk is full"):
+        await start_server("etcd", command, tmp_path / "log", never)
+
+
+async def test_a_server_that_finds_its_port_taken_is_told_apart(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
+        with pytest.raises(PortTaken):
+            await start_server("server", command, tmp_path / "log", never)
+
+
+async def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
+    with pytest.raises(StartFailed, match="was not ready within 1 s"):
+        await start_server("sleeper", command, tmp_path / "log", never, within=1.0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "log").read_text()), 0)
+
+
+def test_ports_come_from_below_the_ephemeral_range_and_are_given_once() -> None:
+    ports = [free_port() for _ in range(200)]
+    assert len(set(ports)) == 200
+    assert all(FIRST <= port <= LAST for port in ports)
