@@ -92,7 +92,8 @@ class LocalCluster:
 
     async def stop(self) -> None:
         """Stop every process of the cluster."""
-        for child in reversed(self._children.values()):
+        while self._children:
+            _, child = self._children.popitem()
             await child.stop()
 
     async def serve_egress(self) -> None:

@@ -52,7 +52,7 @@ class Report:
     def as_document(self) -> dict[str, Any]:
         """Return the report for `--json`."""
         return {
-            "steps": [{"name": step.name, "ms": round(step.ms, 1), "verified": step.verified} for step in self.steps],
+            "steps": [_step(step) for step in self.steps],
             "timeline": [
                 {"program": station.program, "what": station.what, "ms": round(station.ms, 1)}
                 for station in self.timeline
@@ -87,6 +87,11 @@ class Silence:
 
     def shows(self, timeline: Sequence[Station], total_ms: float) -> None:
         """Keep quiet."""
+
+
+def _step(step: Step) -> dict[str, Any]:
+    shown = {"name": step.name, "ms": round(step.ms, 1), "verified": step.verified}
+    return shown if step.verified else shown | {"detail": step.detail}
 
 
 def _rounded(spread: Spread | None) -> dict[str, float] | None:

@@ -28,7 +28,8 @@ async def test_change_is_in_force_and_told_on_every_resource(story: Story) -> No
     async def all_ready() -> tuple[ModuleConfig, SyncResource] | None:
         config = await kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE)
         sync = await kcp.get(SYNC_RESOURCES, CONFIG, NAMESPACE)
-        return (config, sync) if config.status.state == sync.status.state == "Ready" else None
+        seen = sync.status.observed_generation == sync.metadata.generation
+        return (config, sync) if seen and config.status.state == sync.status.state == "Ready" else None
 
     config, sync = await eventually(all_ready)
     assert "110Gi" in config.spec.resource
@@ -37,7 +38,6 @@ async def test_change_is_in_force_and_told_on_every_resource(story: Story) -> No
     synced = find(config.status.conditions, "Synced")
     assert synced is not None
     assert synced.status == "True"
-    assert sync.status.observed_generation == sync.metadata.generation
     assert {entry.kind for entry in sync.status.synced} == {"ConfigMap", "PersistentVolume", "NetworkPolicy"}
     assert [reference.kind for reference in sync.metadata.owner_references] == ["ModuleConfig"]
 

@@ -132,7 +132,7 @@ async def test_rights_are_asked_for_and_what_was_stored_is_there_after_a_restart
 async def test_a_cluster_starts_on_another_port_when_somebody_took_its_own(tmp_path: Path) -> None:
     await asyncio.to_thread(find_binaries)
     async with LocalClusters.start(skrs=0, directory=tmp_path) as clusters:
-        await clusters.kcp.stop_api_server()
+        await clusters.kcp.stop()
         with socket.create_server(("127.0.0.1", clusters.kcp.port)) as taken:
             await clusters.kcp.start()
             assert clusters.kcp.port != taken.getsockname()[1]

@@ -127,6 +127,7 @@ async def _manager(control_plane: ControlPlane) -> AsyncIterator[tuple[asyncio.s
         finally:
             if process.returncode is None:
                 process.kill()
+            await process.wait()
 
 
 async def _run(control_plane: ControlPlane, *options: str) -> tuple[int | None, str, str]:

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from lifecycle_manager_api.names import KYMA_NAME, MODULE_NAME
-
 from lifecycle_manager_api import State, SyncResource, conditions, names
+from lifecycle_manager_api.names import KYMA_NAME, MODULE_NAME
 from module_manager import ModuleManager, PermanentError, module_manager
 from module_manager.samples.guestbook import objects as guestbook_objects
 from module_manager.testing import ManagerHarness, synced_object

@@ -224,10 +224,20 @@ class Client:
         return watch_lines(self._transport, _target(resource.path(namespace), query))
 
     async def create(
-        self, resource: Resource[T], document: Document, namespace: str | None = None, *, field_manager: str
+        self,
+        resource: Resource[T],
+        document: Document,
+        namespace: str | None = None,
+        *,
+        field_manager: str,
+        dry_run: bool = False,
     ) -> T:
         """Create an object. Raises AlreadyExists where one of that name is there."""
-        query = {"fieldManager": field_manager, "fieldValidation": "Strict"}
+        query = {
+            "fieldManager": field_manager,
+            "fieldValidation": "Strict",
+            "dryRun": "All" if dry_run else None,
+        }
         target = _target(resource.path(namespace), query)
         answer = await self._write("POST", target, body=_encode(resource, document))
         return decoding_for(resource.type).object(answer.body)
@@ -248,9 +258,11 @@ class Client:
         *,
         field_manager: str,
         subresource: str | None = None,
+        dry_run: bool = False,
     ) -> T:
         """Write a whole object over the revision whose resource version it carries. Raises Conflict for another."""
-        target = _target(resource.path(namespace, name, subresource), {"fieldManager": field_manager})
+        query = {"fieldManager": field_manager, "dryRun": "All" if dry_run else None}
+        target = _target(resource.path(namespace, name, subresource), query)
         answer = await self._write("PUT", target, body=_encode(resource, document))
         return decoding_for(resource.type).object(answer.body)
 

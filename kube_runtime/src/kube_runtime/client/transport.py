@@ -7,10 +7,11 @@ is repeated a few times, after the pause it asks for; anything else is the calle
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
@@ -35,7 +36,7 @@ from kube_runtime.exceptions import (
 __all__ = ["Answer", "Transport"]
 
 _DEFAULT_RETRY_SECONDS = 1.0
-_TURNS_TO_LET_GO = 3
+_TURNS_TO_LET_GO = 4
 _READ_BUFFER = 256 * 1024
 _UNREACHABLE = (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError)
 
@@ -65,8 +66,9 @@ class Transport:
         self._stream_timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=options.connect_timeout_seconds, sock_read=options.watch_silence_seconds
         )
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._session = aiohttp.ClientSession(
-            connector=_connector(connection, options),
+            connector=_connector(connection, options, self._socket),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             read_bufsize=_READ_BUFFER,
@@ -78,8 +80,13 @@ class Transport:
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
-        for _ in range(_TURNS_TO_LET_GO):
-            await asyncio.sleep(0)  # a connection attempt that was cancelled lets go of its socket in the next turns
+        await _let_go()
+        abandoned = [each for each in self._sockets if each.fileno() >= 0]
+        for each in abandoned:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        if abandoned:
+            await _let_go()
 
     async def request(
         self,
@@ -140,6 +147,16 @@ class Transport:
         except _UNREACHABLE as error:
             self._count("<error>", "GET")
             raise _unreachable(self._host, error) from error
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        """Return a socket for a new connection, and remember it.
+
+        An attempt that is cancelled just before its TLS handshake goes on in asyncio, owned by nobody: closing its
+        transport does nothing as long as its protocol has not been told of it. `close` ends such connections.
+        """
+        made = _socket(address)
+        self._sockets.add(made)
+        return made
 
     def _pause_or_raise(self, error: TooManyRequests | ServerUnavailable, attempt: int) -> None:
         if isinstance(error, ServerUnavailable) and error.retry_after is None:
@@ -207,13 +224,21 @@ class Transport:
             self.options.metrics.request(code, method, self._host)
 
 
-def _connector(connection: Connection, options: ClientOptions) -> aiohttp.TCPConnector:
+async def _let_go() -> None:
+    """Give connections that are being closed the turns of the event loop in which they let go of their sockets."""
+    for _ in range(_TURNS_TO_LET_GO):
+        await asyncio.sleep(0)
+
+
+def _connector(
+    connection: Connection, options: ClientOptions, socket_factory: Callable[[tuple[Any, ...]], socket.socket]
+) -> aiohttp.TCPConnector:
     return aiohttp.TCPConnector(
         limit=0,
         ssl=True if connection.tls is None else tls_context(connection.tls),
         keepalive_timeout=options.keep_alive_seconds,
         ttl_dns_cache=30,
-        socket_factory=_socket,
+        socket_factory=socket_factory,
     )
 
 
