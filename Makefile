@@ -51,7 +51,7 @@ bench: clusters ## Run the benchmarks (ONLY=group for one group), one JSON line 
 	@$(BIN)/python -m benchmarks $(ONLY)
 
 crds: setup ## Write the charts' copies of the CRDs
-	@$(BIN)/klm crds > /dev/null && $(BIN)/python -m lifecycle_manager_api.crds charts/lifecycle-manager/crds
+	@$(BIN)/klm crds --dir charts/lifecycle-manager/crds
 
 clean: ## Remove what the tasks made, the binaries' cache excepted
 	rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -39,17 +39,26 @@ def run(context: typer.Context) -> None:
 @app.command()
 def crds(
     kubeconfig: Annotated[Path | None, typer.Option(help="apply them to this cluster instead of printing them")] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="write them into this folder, a file each, instead of printing them")
+    ] = None,
 ) -> None:
-    """Print the CustomResourceDefinitions as YAML, or apply them to a cluster."""
-    from lifecycle_manager_api.crds import all_crds, crd_yaml  # noqa: PLC0415
+    """Print the CustomResourceDefinitions as YAML, write them into files, or apply them to a cluster."""
+    from kube_runtime import KubeError  # noqa: PLC0415
+    from lifecycle_manager.crd_installation import crds_as_yaml, install_crds, write_crds  # noqa: PLC0415
 
-    if kubeconfig is None:
-        typer.echo(crd_yaml(*all_crds()))
-        return
-    from lifecycle_manager.crd_installation import install_crds  # noqa: PLC0415
-
-    for name in asyncio.run(install_crds(kubeconfig)):
-        typer.echo(name)
+    if directory is not None:
+        for file in write_crds(directory):
+            typer.echo(file)
+    if kubeconfig is not None:
+        try:
+            for name in asyncio.run(install_crds(kubeconfig)):
+                typer.echo(name)
+        except (KubeError, OSError) as error:
+            typer.secho(str(error), err=True, fg="red")
+            raise typer.Exit(1) from None
+    if directory is None and kubeconfig is None:
+        typer.echo(crds_as_yaml(), nl=False)
 
 
 def main() -> None:

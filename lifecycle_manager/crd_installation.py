@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from kube_runtime import Applier, Client, parse_objects
-from lifecycle_manager_api.crds import all_crds, crd_yaml
+from kube_runtime import Applier, Client, dump_yaml, parse_objects
+from lifecycle_manager_api.crds import all_crds
 
 FIELD_MANAGER = "klm"
 
@@ -16,7 +16,23 @@ async def install_crds(kubeconfig: Path) -> tuple[str, ...]:
 
 async def apply_crds(client: Client) -> tuple[str, ...]:
     """Apply every CRD and wait until each is served; return what was done, a line each. Raises KubeError."""
-    return await apply_objects(client, crd_yaml(*all_crds()))
+    return await apply_objects(client, crds_as_yaml())
+
+
+def crds_as_yaml() -> str:
+    """Return every CRD as one YAML text."""
+    return "---\n".join(dump_yaml(crd) for crd in all_crds())
+
+
+def write_crds(folder: Path) -> tuple[Path, ...]:
+    """Write every CRD into a file of a folder, named after its plural and group; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for crd in all_crds():
+        file = folder / f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml"
+        file.write_text(dump_yaml(crd))
+        written.append(file)
+    return tuple(written)
 
 
 async def apply_objects(client: Client, text: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from kube_runtime import Client, Informer, KubeError, ObjectKey, Result
+from kube_runtime import Client, Informer, KubeError, ObjectKey, Result, dump_yaml
 from lifecycle_manager.kyma.act import act_in_kcp, act_in_skr
 from lifecycle_manager.kyma.observe import SkrView, Snapshot, observe_skr
 from lifecycle_manager.kyma.plan import CreateSkrKyma, Plan, plan
@@ -52,7 +52,7 @@ class KymaReconciler:
     requeue_seconds: float = 30.0
     clock: Callable[[], datetime] = now_in_seconds
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
-    kyma_crd_text: str = field(default_factory=lambda: crds.crd_yaml(crds.crd_for(Kyma)))
+    kyma_crd_text: str = field(default_factory=lambda: dump_yaml(crds.crd_for(Kyma)))
     crd_hash: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from lifecycle_manager.kyma.resolution import Resolution
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import (
     Condition,
+    ConditionStatus,
     Kyma,
     KymaModuleStatus,
     KymaStatus,
@@ -132,7 +133,7 @@ def _module_state(snapshot: Snapshot, module: str, template: ModuleTemplate) -> 
     synced = [each for each in snapshot.sync_resources if each.spec.module == module]
     parts = [(f"ModuleConfig {each.metadata.name}", each.status.state) for each in configs]
     parts += [(f"SyncResource {each.metadata.name}", each.status.state) for each in synced]
-    state = aggregate(State.PROCESSING if part is State.EMPTY else part for _, part in parts)
+    state = aggregate(part for _, part in parts)
     waiting = [f"{what} is {part.value or 'new'}" for what, part in parts if part is not State.READY]
     return (state, "; ".join(waiting))
 
@@ -162,14 +163,13 @@ def _reference_to(template: ModuleTemplate) -> TrackingObject:
     )
 
 
-def _condition(snapshot: Snapshot, kind: str, status: str, reason: str, message: str) -> Condition:
+def _condition(snapshot: Snapshot, kind: str, status: ConditionStatus, reason: str, message: str) -> Condition:
     return Condition(
         type=kind,
         status=status,
         reason=reason,
         message=message,
         observed_generation=snapshot.kyma.metadata.generation,
-        last_transition_time=snapshot.now,
     )
 
 

@@ -13,8 +13,9 @@ from lifecycle_manager.module_config.observe import Snapshot
 from lifecycle_manager.resources import FIELD_MANAGER, MODULE_CONFIGS
 from lifecycle_manager.skr import ObjectReference, Trace
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import Condition, ModuleConfig, names
-from lifecycle_manager_api.conditions import find
+from lifecycle_manager_api import Condition, find, names, set_condition
+
+SYNCED = "Synced"
 
 log = structlog.get_logger("module_config")
 
@@ -88,13 +89,8 @@ async def _delete(kcp: Client, snapshot: Snapshot, name: str) -> None:
 
 async def _mark(kcp: Client, snapshot: Snapshot, action: planned.MarkSynced, now: datetime) -> None:
     before = next((config for config in snapshot.existing if config.metadata.name == action.name), None)
-    condition = Condition(
-        type="Synced",
-        status=action.status,
-        reason=action.reason,
-        message=action.message,
-        last_transition_time=_transition_time(before, action.status, now),
-    )
+    said = Condition(type=SYNCED, status=action.status, reason=action.reason, message=action.message)
+    condition = find(set_condition(before.status.conditions if before is not None else (), said, now), SYNCED)
     document = _document(snapshot, action.name) | {"status": {"conditions": [msgspec.to_builtins(condition)]}}
     try:
         await kcp.apply(
@@ -107,13 +103,6 @@ async def _mark(kcp: Client, snapshot: Snapshot, action: planned.MarkSynced, now
         )
     except NotFound:
         return  # deleted since; there is nothing left to say it on
-
-
-def _transition_time(before: ModuleConfig | None, status: str, now: datetime) -> datetime:
-    known = find(before.status.conditions, "Synced") if before is not None else None
-    if known is None or known.status != status or known.last_transition_time is None:
-        return now
-    return known.last_transition_time
 
 
 def _document(snapshot: Snapshot, name: str) -> dict[str, Any]:

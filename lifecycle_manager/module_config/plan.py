@@ -1,6 +1,5 @@
 """The rules of a module's configuration: which ModuleConfigs to write, to delete, or to mark as not readable."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from kube_runtime import dump_yaml
 from lifecycle_manager.module_config.observe import JsonObject, ModuleCrKind, Reading, Snapshot
 from lifecycle_manager.skr import ObjectReference
-from lifecycle_manager_api import ModuleConfig
+from lifecycle_manager_api import ConditionStatus, ModuleConfig, joined_name
 from lifecycle_manager_api import ObjectReference as ResourceReference
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -39,7 +38,7 @@ class MarkSynced:
     """Say on the ModuleConfig from which version of the Module CR it was read, or why it could not be."""
 
     name: str
-    status: str
+    status: ConditionStatus
     reason: str
     message: str
 
@@ -67,12 +66,9 @@ def plan(snapshot: Snapshot) -> tuple[Action, ...]:
 
 def config_name(kyma: str, module: str, kind: ModuleCrKind, reference: ObjectReference) -> str:
     """Return the name of the ModuleConfig for one Module CR: plain for the default one, else with a hash."""
-    plain = f"{kyma}-{module}"
-    is_default = (reference.namespace, reference.name) == (kind.default_namespace, kind.default_name)
-    if is_default and len(plain) <= LONGEST_NAME:
-        return plain
-    digest = hashlib.sha256("/".join((kyma, module, *reference)).encode()).hexdigest()[:10]
-    return f"{plain[: LONGEST_NAME - len(digest) - 1]}-{digest}"
+    if (reference.namespace, reference.name) == (kind.default_namespace, kind.default_name):
+        return joined_name(kyma, module)
+    return joined_name(kyma, module, distinct_by="/".join(reference))
 
 
 def text_of(module_cr: JsonObject) -> str:
@@ -165,7 +161,7 @@ def _resource_reference(module_cr: Mapping[str, Any]) -> ResourceReference:
     )
 
 
-def _shows(config: ModuleConfig, status: str, reason: str, message: str) -> bool:
+def _shows(config: ModuleConfig, status: ConditionStatus, reason: str, message: str) -> bool:
     return any(
         condition.type == "Synced"
         and (condition.status, condition.reason, condition.message) == (status, reason, message)

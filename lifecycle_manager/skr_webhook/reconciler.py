@@ -28,7 +28,7 @@ from lifecycle_manager.skr_webhook.documents import (
     webhook_document,
     workload_documents,
 )
-from lifecycle_manager_api import Condition, Kyma, ModuleTemplate, Watcher, names, raw_object
+from lifecycle_manager_api import Condition, ConditionStatus, Kyma, ModuleTemplate, Watcher, names, raw_object
 from lifecycle_manager_api.conditions import find, set_condition
 
 CONDITION = "SKRWebhook"
@@ -41,7 +41,7 @@ REMOVAL_SECONDS = 2.0
 class Outcome:
     """What came of one reconcile, as the condition shows it."""
 
-    status: str
+    status: ConditionStatus
     reason: str
     message: str
     requeue_after: float | None = None
@@ -156,7 +156,6 @@ class SkrWebhookReconciler:
             reason=outcome.reason,
             message=outcome.message,
             observed_generation=kyma.metadata.generation,
-            last_transition_time=self.clock(),
         )
         merged = set_condition(kyma.status.conditions, wanted, self.clock())
         if merged == kyma.status.conditions:

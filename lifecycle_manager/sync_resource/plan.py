@@ -17,6 +17,7 @@ from kube_runtime import (
 )
 from lifecycle_manager_api import (
     Condition,
+    ConditionStatus,
     Kyma,
     LastOperation,
     State,
@@ -31,6 +32,9 @@ from lifecycle_manager_api.conditions import set_condition
 VALID = "Valid"
 APPLIED = "Applied"
 READY = "Ready"
+
+Said = tuple[str, ConditionStatus, str, str]
+"""What a condition says: its type, status, reason and message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,8 @@ def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncR
     waiting = [f"{entry.kind} {entry.name}: {entry.message}" for entry in synced if entry.state is not State.READY]
     state = State.ERROR if failures else aggregate(entry.state for entry in synced)
     count = len(synced)
+    applied_condition: Said
+    ready_condition: Said
     if failures:
         applied_condition = (APPLIED, "False", "ApplyFailed", "; ".join(failures))
         ready_condition = (READY, "False", "ApplyFailed", "; ".join(failures))
@@ -252,7 +258,7 @@ def _status(
     *,
     state: State,
     synced: Sequence[SyncedObject],
-    conditions: Iterable[tuple[str, str, str, str]],
+    conditions: Iterable[Said],
     operation: str,
 ) -> SyncResourceStatus:
     before = resource.status
@@ -264,7 +270,6 @@ def _status(
             reason=reason,
             message=message,
             observed_generation=resource.metadata.generation,
-            last_transition_time=now,
         )
         merged = set_condition(merged, condition, now)
     last = before.last_operation
@@ -273,6 +278,7 @@ def _status(
     return msgspec.structs.replace(
         before,
         state=state,
+        objects=f"{sum(each.state is State.READY for each in synced)}/{len(synced)}",
         synced=tuple(synced),
         conditions=merged,
         last_operation=last,

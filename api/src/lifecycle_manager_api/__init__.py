@@ -1,61 +1,119 @@
-"""The resources of Kyma Lifecycle Manager as typed, immutable objects."""
+"""The resources of Kyma Lifecycle Manager as typed, immutable objects.
 
-from lifecycle_manager_api.conditions import Condition, find, set_condition
+Start with `decode` and `as_document`. Modules of their own, since not everybody needs them: `validation` says what an
+API server would, `editing` changes an object without losing what this version does not know, `crds` has the
+CustomResourceDefinitions. What objects are marked by is in `names`.
+"""
+
+from lifecycle_manager_api import names
+from lifecycle_manager_api.conditions import Condition, ConditionStatus, LastOperation, find, set_condition
+from lifecycle_manager_api.documents import NotDecodable, as_document, decode, decode_list, encode
 from lifecycle_manager_api.event import MalformedEvent, Watched, WatchedGvk, WatchEvent, decode_event, encode_event
-from lifecycle_manager_api.kyma import Kyma, KymaModule, KymaModuleStatus, KymaSpec, KymaStatus, LastOperation
-from lifecycle_manager_api.manifest import Manifest, ManifestSpec, ManifestStatus
-from lifecycle_manager_api.meta import LabelSelector, ObjectMeta, OwnerReference
+from lifecycle_manager_api.kinds import ApiObject
+from lifecycle_manager_api.kyma import Kyma, KymaModule, KymaModuleStatus, KymaSpec, KymaStatus
+from lifecycle_manager_api.manifest import ImageSpec, InstallInfo, Manifest, ManifestSpec, ManifestStatus
+from lifecycle_manager_api.meta import ListMeta, ObjectList, ObjectMeta, OwnerReference
 from lifecycle_manager_api.module_config import ModuleConfig, ModuleConfigSpec, ModuleConfigStatus
-from lifecycle_manager_api.module_release_meta import ChannelVersion, ModuleReleaseMeta, ModuleReleaseMetaSpec
-from lifecycle_manager_api.module_template import ModuleTemplate, ModuleTemplateSpec
+from lifecycle_manager_api.module_release_meta import (
+    ChannelVersion,
+    MandatoryVersion,
+    ModuleReleaseMeta,
+    ModuleReleaseMetaSpec,
+)
+from lifecycle_manager_api.module_template import (
+    CustomStateCheck,
+    Icon,
+    ModuleInfo,
+    ModuleResource,
+    ModuleTemplate,
+    ModuleTemplateSpec,
+)
+from lifecycle_manager_api.naming import joined_name, split_template_name, template_name
 from lifecycle_manager_api.raw import raw_object
-from lifecycle_manager_api.references import ManagerReference, ObjectReference, PartialMeta, TrackingObject
+from lifecycle_manager_api.references import (
+    GroupVersionKind,
+    ManagerReference,
+    ObjectReference,
+    PartialMeta,
+    SyncedReference,
+    TrackingObject,
+)
+from lifecycle_manager_api.selectors import LabelSelector, LabelSelectorRequirement
 from lifecycle_manager_api.state import State, aggregate
 from lifecycle_manager_api.sync_resource import SyncedObject, SyncResource, SyncResourceSpec, SyncResourceStatus
-from lifecycle_manager_api.watcher import Watcher, WatcherSpec, WatcherStatus
+from lifecycle_manager_api.versions import InvalidVersion, Version
+from lifecycle_manager_api.watcher import Gateway, ServiceInfo, WatchedResource, Watcher, WatcherSpec, WatcherStatus
 
 __all__ = [
+    "ApiObject",
     "ChannelVersion",
     "Condition",
+    "ConditionStatus",
+    "CustomStateCheck",
+    "Gateway",
+    "GroupVersionKind",
+    "Icon",
+    "ImageSpec",
+    "InstallInfo",
+    "InvalidVersion",
     "Kyma",
     "KymaModule",
     "KymaModuleStatus",
     "KymaSpec",
     "KymaStatus",
     "LabelSelector",
+    "LabelSelectorRequirement",
     "LastOperation",
+    "ListMeta",
     "MalformedEvent",
     "ManagerReference",
+    "MandatoryVersion",
     "Manifest",
     "ManifestSpec",
     "ManifestStatus",
     "ModuleConfig",
     "ModuleConfigSpec",
     "ModuleConfigStatus",
+    "ModuleInfo",
     "ModuleReleaseMeta",
     "ModuleReleaseMetaSpec",
+    "ModuleResource",
     "ModuleTemplate",
     "ModuleTemplateSpec",
+    "NotDecodable",
+    "ObjectList",
     "ObjectMeta",
     "ObjectReference",
     "OwnerReference",
     "PartialMeta",
+    "ServiceInfo",
     "State",
     "SyncResource",
     "SyncResourceSpec",
     "SyncResourceStatus",
     "SyncedObject",
+    "SyncedReference",
     "TrackingObject",
+    "Version",
     "WatchEvent",
     "Watched",
     "WatchedGvk",
+    "WatchedResource",
     "Watcher",
     "WatcherSpec",
     "WatcherStatus",
     "aggregate",
+    "as_document",
+    "decode",
     "decode_event",
+    "decode_list",
+    "encode",
     "encode_event",
     "find",
+    "joined_name",
+    "names",
     "raw_object",
     "set_condition",
+    "split_template_name",
+    "template_name",
 ]

@@ -7,21 +7,25 @@ from enum import StrEnum
 class State(StrEnum):
     """What a resource says of itself."""
 
-    READY = "Ready"
     PROCESSING = "Processing"
-    ERROR = "Error"
     DELETING = "Deleting"
+    READY = "Ready"
+    ERROR = "Error"
+    EMPTY = ""
     WARNING = "Warning"
     UNMANAGED = "Unmanaged"
-    EMPTY = ""
 
 
 def aggregate(states: Iterable[State], deleting: bool = False) -> State:
-    """Return what the states of parts add up to: Error, else Warning, else Processing, else Ready."""
+    """Return what the states of parts add up to: Error, else Warning, else Processing, else Ready.
+
+    A part that is being deleted, or says nothing yet, is being processed; an unmanaged one disturbs nobody. What is
+    being deleted itself is Deleting, whatever its parts are.
+    """
     if deleting:
         return State.DELETING
     found = set(states)
     for state in (State.ERROR, State.WARNING, State.PROCESSING):
         if state in found:
             return state
-    return State.PROCESSING if State.DELETING in found else State.READY
+    return State.PROCESSING if found & {State.DELETING, State.EMPTY} else State.READY

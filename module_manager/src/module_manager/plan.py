@@ -9,9 +9,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lifecycle_manager_api.conditions import find
+import msgspec
 
-from lifecycle_manager_api import Condition, ModuleConfig, State, SyncResource, names
+from lifecycle_manager_api import (
+    Condition,
+    ConditionStatus,
+    ModuleConfig,
+    State,
+    SyncResource,
+    find,
+    names,
+    set_condition,
+)
 from module_manager.exceptions import SyncFailed
 from module_manager.rendering import Rendering
 
@@ -24,13 +33,17 @@ COPIED_ANNOTATIONS = (names.TRACEPARENT, names.OBSERVED_AT)
 LONGEST_MESSAGE = 1024
 
 
+Said = tuple[ConditionStatus, str, str]
+"""What a condition says: its status, reason and message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What there is to say about a ModuleConfig: its state and both conditions, without times."""
 
     state: State
-    rendered: tuple[str, str, str]
-    ready: tuple[str, str, str]
+    rendered: Said
+    ready: Said
 
 
 def sync_resource_document(
@@ -66,10 +79,10 @@ def verdict(config: ModuleConfig, existing: SyncResource | None, outcome: Render
     """Judge a ModuleConfig by what came of rendering it, if it was, and by its SyncResource."""
     match outcome:
         case None:
-            ready = ("False", "Deleting", "the objects are being removed from the user cluster")
-            return Verdict(State.DELETING, _said_before(config), ready)
+            leaving = "the objects are being removed from the user cluster"
+            return Verdict(State.DELETING, _said_before(config), ("False", "Deleting", leaving))
         case SyncFailed():
-            failure = ("False", outcome.reason, _shortened(str(outcome)))
+            failure: Said = ("False", outcome.reason, _shortened(str(outcome)))
             return Verdict(State.ERROR, failure, failure)
         case Rendering():
             state, ready = _sync_verdict(existing)
@@ -80,15 +93,11 @@ def status_document(config: ModuleConfig, judged: Verdict, now: datetime) -> dic
     """Return the status to apply to a ModuleConfig, or None where it says the same already."""
     status = config.status
     generation = config.metadata.generation
-    conditions = (
-        _condition(config, RENDERED, judged.rendered, now),
-        _condition(config, READY, judged.ready, now),
-    )
-    if (
-        status.state == judged.state
-        and status.observed_generation == generation
-        and all(find(status.conditions, condition.type) == condition for condition in conditions)
-    ):
+    conditions = status.conditions
+    for kind, (held, reason, message) in ((RENDERED, judged.rendered), (READY, judged.ready)):
+        new = Condition(type=kind, status=held, reason=reason, message=message, observed_generation=generation)
+        conditions = set_condition(conditions, new, now)
+    if (status.state, status.observed_generation, status.conditions) == (judged.state, generation, conditions):
         return None
     return {
         "apiVersion": f"{ModuleConfig.GROUP}/{ModuleConfig.VERSION}",
@@ -96,7 +105,7 @@ def status_document(config: ModuleConfig, judged: Verdict, now: datetime) -> dic
         "metadata": {"name": config.metadata.name, "namespace": config.metadata.namespace},
         "status": {
             "state": judged.state.value,
-            "conditions": [_condition_document(condition) for condition in conditions],
+            "conditions": [msgspec.to_builtins(each) for each in conditions if each.type in {RENDERED, READY}],
             "lastOperation": {
                 "operation": judged.ready[2] or judged.ready[1],
                 "lastUpdateTime": _timestamp(now),
@@ -132,7 +141,7 @@ def _owner_reference(config: ModuleConfig) -> dict[str, Any]:
     }
 
 
-def _sync_verdict(existing: SyncResource | None) -> tuple[State, tuple[str, str, str]]:
+def _sync_verdict(existing: SyncResource | None) -> tuple[State, Said]:
     if existing is None or existing.metadata.deletion_timestamp is not None:
         return State.PROCESSING, ("False", "NotWritten", "the SyncResource is still to be written")
     if existing.status.observed_generation != existing.metadata.generation:
@@ -146,43 +155,14 @@ def _sync_verdict(existing: SyncResource | None) -> tuple[State, tuple[str, str,
     return state or State.PROCESSING, ("False", reason, _shortened(message))
 
 
-def _said_before(config: ModuleConfig) -> tuple[str, str, str]:
+def _said_before(config: ModuleConfig) -> Said:
     before = find(config.status.conditions, RENDERED)
     if before is None:
         return "Unknown", "Deleting", "deleted before it was rendered"
     return before.status, before.reason, before.message
 
 
-def _condition(config: ModuleConfig, kind: str, said: tuple[str, str, str], now: datetime) -> Condition:
-    status, reason, message = said
-    before = find(config.status.conditions, kind)
-    unchanged = before is not None and before.status == status and before.last_transition_time is not None
-    return Condition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message,
-        last_transition_time=before.last_transition_time
-        if before is not None and unchanged
-        else now.replace(microsecond=0),
-        observed_generation=config.metadata.generation,
-    )
-
-
-def _condition_document(condition: Condition) -> dict[str, Any]:
-    return {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": _timestamp(condition.last_transition_time),
-        "observedGeneration": condition.observed_generation,
-    }
-
-
-def _timestamp(moment: datetime | None) -> str:
-    if moment is None:
-        raise ValueError("a condition that is written has a time")
+def _timestamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,0 +1,60 @@
+"""What the types say of themselves: the strings below classes and fields, as `kubectl explain` shows them.
+
+They are read from the source, so that a reader of the code, an editor and a user of kubectl read the same words.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+
+import msgspec
+
+
+class Undocumented(Exception):
+    """A field has no text below it."""
+
+
+@cache
+def field_texts(kind: type[msgspec.Struct]) -> Mapping[str, str]:
+    """Return what the source says of each field of a type, by the field's name in Python, inherited ones included."""
+    texts: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if issubclass(each, msgspec.Struct) and each.__module__ != msgspec.Struct.__module__:
+            texts |= dict(_texts_in(each))
+    return texts
+
+
+def field_text(kind: type[msgspec.Struct], field: str) -> str:
+    """Return what the source says of one field. Raises Undocumented."""
+    try:
+        return field_texts(kind)[field]
+    except KeyError:
+        raise Undocumented(f"{kind.__name__}.{field} has no text below it") from None
+
+
+def class_text(kind: type[msgspec.Struct]) -> str:
+    """Return what the source says of a type."""
+    return _one_line(inspect.getdoc(kind) or "")
+
+
+def _texts_in(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
+    body = _class_in(inspect.getsource(kind)).body
+    for field, text in pairwise(body):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):
+            yield field.target.id, _one_line(text.value.value)
+
+
+def _class_in(source: str) -> ast.ClassDef:
+    statement = ast.parse(textwrap.dedent(source)).body[0]
+    if not isinstance(statement, ast.ClassDef):
+        raise TypeError("the source of a class starts with the class")
+    return statement
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

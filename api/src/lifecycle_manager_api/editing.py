@@ -1,0 +1,62 @@
+"""Read, change, write back, without losing what a newer version of the API has put into an object."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from lifecycle_manager_api.documents import Document, decode, plain
+from lifecycle_manager_api.kinds import ApiObject
+from lifecycle_manager_api.schemas import schema_of
+
+_MISSING: Any = object()
+
+
+def edited(body: bytes | str, wanted: ApiObject) -> bytes:
+    """Return the JSON of an object that was read, with what `wanted` says otherwise.
+
+    What the type does not know stays as it is, in the items of a list too: they are told apart by the list's keys or,
+    where it has none, by what the type knows of them. Raises NotDecodable.
+    """
+    known = decode(type(wanted), body)
+    document: Document = msgspec.json.decode(body)
+    return msgspec.json.encode(_merged(document, plain(known), plain(wanted), schema_of(type(wanted))))
+
+
+def _merged(document: Any, known: Any, wanted: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a part of a document, changed where what is wanted of it differs from what the type knew of it."""
+    if known == wanted:
+        return wanted if document is _MISSING else document
+    if isinstance(document, dict) and isinstance(known, dict) and isinstance(wanted, dict):
+        return _merged_object(document, known, wanted, schema)
+    if isinstance(document, list) and isinstance(known, list) and isinstance(wanted, list):
+        return _merged_list(document, known, wanted, schema)
+    return wanted
+
+
+def _merged_object(document: Document, known: Document, wanted: Document, schema: Mapping[str, Any]) -> Document:
+    merged = {name: value for name, value in document.items() if name in wanted or name not in known}
+    fields = schema.get("properties", {})
+    for name, value in wanted.items():
+        before = document.get(name, _MISSING)
+        merged[name] = _merged(before, known.get(name, _MISSING), value, fields.get(name, {}))
+    return merged
+
+
+def _merged_list(
+    document: Sequence[Any], known: Sequence[Any], wanted: Sequence[Any], schema: Mapping[str, Any]
+) -> list[Any]:
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    before = [(_identity(item, keys), whole, item) for whole, item in zip(document, known, strict=True)]
+    merged = []
+    for item in wanted:
+        whole, part = next(
+            ((whole, part) for identity, whole, part in before if identity == _identity(item, keys)),
+            (_MISSING, _MISSING),
+        )
+        merged.append(_merged(whole, part, item, schema.get("items", {})))
+    return merged
+
+
+def _identity(item: Any, keys: Sequence[str]) -> Any:
+    return [item.get(key) for key in keys] if keys and isinstance(item, dict) else item

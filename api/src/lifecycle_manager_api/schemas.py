@@ -1,0 +1,80 @@
+"""From types to structural schemas, as CustomResourceDefinitions hold them (apiextensions.k8s.io/v1)."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from lifecycle_manager_api.documentation import class_text, field_text
+from lifecycle_manager_api.fields import REQUIRED_KEY
+
+Schema = dict[str, Any]
+
+FREE_FORM: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+@cache
+def schema_of(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
+    """Return the schema of a struct: its fields by their names on the wire, with their rules and descriptions."""
+    info = inspect.type_info(kind)
+    if not isinstance(info, inspect.StructType):
+        raise TypeError(f"{kind} is no struct")
+    return _struct(info)
+
+
+def _schema(info: inspect.Type) -> Schema:
+    """Return the schema of a type. Keywords that are attached to it go before those that it has by itself."""
+    if isinstance(info, inspect.Metadata):
+        return _schema(info.type) | (info.extra_json_schema or {})
+    if isinstance(info, inspect.UnionType):
+        (only,) = (each for each in info.types if not isinstance(each, inspect.NoneType))
+        return _schema(only)
+    return _BY_TYPE[type(info)](info)
+
+
+def _struct(info: inspect.StructType) -> Schema:
+    properties = {field.encode_name: _field(info.cls, field) for field in info.fields}
+    required = [field.encode_name for field in info.fields if _is_required(field)]
+    schema: Schema = {"type": "object", "description": class_text(info.cls), "properties": properties}
+    return schema | ({"required": sorted(required)} if required else {})
+
+
+def _field(owner: type[msgspec.Struct], field: inspect.Field) -> Schema:
+    return _schema(field.type) | {"description": field_text(owner, field.name)}
+
+
+def _is_required(field: inspect.Field) -> bool:
+    marks = field.type.extra if isinstance(field.type, inspect.Metadata) else None
+    return field.required or bool((marks or {}).get(REQUIRED_KEY))
+
+
+def _list(info: Any) -> Schema:
+    return {"type": "array", "items": _schema(info.item_type)}
+
+
+def _map(info: Any) -> Schema:
+    return {"type": "object", "additionalProperties": _schema(info.value_type)}
+
+
+def _enum(info: Any) -> Schema:
+    return {"type": "string", "enum": [member.value for member in info.cls]}
+
+
+def _literal(info: Any) -> Schema:
+    return {"type": "string", "enum": list(info.values)}
+
+
+_BY_TYPE: Mapping[type[inspect.Type], Callable[[Any], Schema]] = {
+    inspect.StructType: _struct,
+    inspect.VarTupleType: _list,
+    inspect.DictType: _map,
+    inspect.EnumType: _enum,
+    inspect.LiteralType: _literal,
+    inspect.RawType: lambda _: dict(FREE_FORM),
+    inspect.StrType: lambda _: {"type": "string"},
+    inspect.BoolType: lambda _: {"type": "boolean"},
+    inspect.IntType: lambda _: {"type": "integer", "format": "int64"},
+    inspect.DateTimeType: lambda _: {"type": "string", "format": "date-time"},
+}

@@ -1,0 +1,184 @@
+"""What an API server would say to an object, without one.
+
+    for problem in validate(document):
+        print(problem)  # spec.channel: Too short: may not be less than 3 characters long
+
+Checked is what the CustomResourceDefinitions say of `spec` and `status`; the object's metadata is not.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from lifecycle_manager_api.cel import BY_RULE
+from lifecycle_manager_api.crds import KINDS, object_schema
+from lifecycle_manager_api.documents import as_document
+from lifecycle_manager_api.kinds import ApiObject
+
+Schema = Mapping[str, Any]
+
+_MISSING: Any = object()
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+class Problem(NamedTuple):
+    """A field that breaks a rule, by its path, and which rule."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        """Return what a user is told."""
+        return f"{self.field}: {self.message}"
+
+
+def validate(
+    thing: ApiObject | Mapping[str, Any], before: ApiObject | Mapping[str, Any] | None = None
+) -> tuple[Problem, ...]:
+    """Return why an API server would refuse an object, nothing where it would take it.
+
+    `before` is the object that is updated; some fields must not change then.
+    """
+    document = _as_mapping(thing)
+    schema = _schemas().get((str(document.get("apiVersion")), str(document.get("kind"))))
+    if schema is None:
+        return (Problem("kind", f"{document.get('apiVersion')} {document.get('kind')} is none of ours"),)
+    old = _MISSING if before is None else _as_mapping(before)
+    return tuple(_check(document, old, schema, ""))
+
+
+@cache
+def _schemas() -> Mapping[tuple[str, str], Schema]:
+    return {(f"{kind.GROUP}/{kind.VERSION}", kind.KIND): object_schema(kind) for kind in KINDS}
+
+
+def _as_mapping(thing: ApiObject | Mapping[str, Any]) -> Mapping[str, Any]:
+    return as_document(thing) if isinstance(thing, ApiObject) else thing
+
+
+def _check(value: Any, old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+    if value is None and schema.get("nullable"):
+        return
+    kind = schema["type"]
+    if not _IS_OF_TYPE[kind](value):
+        yield Problem(path, f"Invalid value: must be of type {kind}")
+        return
+    problems = list(_CHECKS[kind](value, old, schema, path))
+    yield from problems
+    if not problems:  # as an API server does: rules in CEL see well-formed values only
+        yield from _check_rules(value, old, schema, path)
+
+
+def _check_object(value: Mapping[str, Any], old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+    for name in schema.get("required", ()):
+        if name not in value and "default" not in schema["properties"][name]:
+            yield Problem(_join(path, name), "Required value")
+    if schema.get("x-kubernetes-embedded-resource"):
+        for name in ("apiVersion", "kind"):
+            if not value.get(name):
+                yield Problem(_join(path, name), "Required value: must not be empty")
+    before = old if isinstance(old, Mapping) else {}
+    for name, each in value.items():
+        field = schema.get("properties", {}).get(name) or schema.get("additionalProperties")
+        if field is None or (each is None and "default" in field):
+            continue
+        yield from _check(each, before.get(name, _MISSING), field, _join(path, name))
+
+
+def _check_list(value: list[Any], old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    before = {_key(item, keys): item for item in old} if keys and isinstance(old, list) else {}
+    seen = set()
+    for index, item in enumerate(value):
+        at = f"{path}[{index}]"
+        identity = _key(item, keys) if keys else index
+        yield from _check(item, before.get(identity, _MISSING), schema["items"], at)
+        if identity in seen:
+            yield Problem(at, "Duplicate value")
+        seen.add(identity)
+
+
+def _check_text(value: str, _old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+    if "enum" in schema and value not in schema["enum"]:
+        yield Problem(path, f"Unsupported value: supported values: {', '.join(map(repr, schema['enum']))}")
+    if len(value) > schema.get("maxLength", len(value)):
+        yield Problem(path, f"Too long: may not be more than {schema['maxLength']} characters")
+    if len(value) < schema.get("minLength", 0):
+        yield Problem(path, f"Too short: may not be less than {schema['minLength']} characters long")
+    if "pattern" in schema and not _pattern(schema["pattern"]).search(value):
+        yield Problem(path, f"Invalid value: should match '{schema['pattern']}'")
+    if "format" in schema and not _FORMATS[schema["format"]](value):
+        yield Problem(path, f"Invalid value: must be of type {schema['format']}")
+
+
+def _check_number(value: int, _old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+    if value < schema.get("minimum", _SMALLEST):
+        yield Problem(path, f"Invalid value: should be greater than or equal to {schema.get('minimum', _SMALLEST)}")
+    if value > schema.get("maximum", _LARGEST):
+        yield Problem(path, f"Invalid value: should be less than or equal to {schema.get('maximum', _LARGEST)}")
+
+
+def _check_rules(value: Any, old: Any, schema: Schema, path: str) -> Iterator[Problem]:
+    for stated in schema.get("x-kubernetes-validations", ()):
+        rule = BY_RULE[stated["rule"]]
+        if rule.at_updates_only and old is _MISSING:
+            continue
+        if not rule.holds(value, None if old is _MISSING else old):
+            yield Problem(path, f"Invalid value: {rule.message}")
+
+
+def _is_timestamp(text: str) -> bool:
+    if _TIMESTAMP.fullmatch(text) is None:
+        return False
+    try:
+        datetime.fromisoformat(text.upper())
+    except ValueError:
+        return False
+    return True
+
+
+def _is_uri(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme) or text.startswith("/")
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    """Compile a pattern to mean what it means in an API server: ASCII classes, and $ only at the very end."""
+    return re.compile(text.replace("$", r"\Z"), re.ASCII)
+
+
+def _key(item: Any, keys: tuple[str, ...]) -> Any:
+    return tuple(item.get(key) for key in keys) if isinstance(item, Mapping) else None
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _nothing(_value: Any, _old: Any, _schema: Schema, _path: str) -> Iterator[Problem]:
+    return iter(())
+
+
+_IS_OF_TYPE: Mapping[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, Mapping),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+}
+_CHECKS: Mapping[str, Callable[[Any, Any, Schema, str], Iterator[Problem]]] = {
+    "object": _check_object,
+    "array": _check_list,
+    "string": _check_text,
+    "boolean": _nothing,
+    "integer": _check_number,
+}
+_FORMATS: Mapping[str, Callable[[str], bool]] = {"date-time": _is_timestamp, "uri": _is_uri}

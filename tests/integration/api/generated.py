@@ -1,0 +1,113 @@
+"""Objects generated from the schemas: mostly good ones, with now and then a value that breaks a rule."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+
+Schema = Mapping[str, Any]
+
+TIMES = ("2026-11-01T12:00:00Z", "2026-11-01T12:00:00.123456Z", "2026-11-01T12:00:00+02:00")
+BAD_TIMES = ("yesterday", "12:00", "2026-13-01T00:00:00Z", "2026-11-01")
+ADDRESSES = ("https://example.com/a.yaml", "oci://registry/a", "http://[::1]:80/x?y#z")
+BAD_ADDRESSES = ("", "not a uri", "example", "a b://c")
+FORMATS = {"date-time": (TIMES, BAD_TIMES), "uri": (ADDRESSES, BAD_ADDRESSES)}
+
+# What a YAML parser and an API server both take for plain text, so that only the rules decide.
+PLAIN = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=12)
+NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
+WRONG_TYPES: Mapping[str, Any] = {"object": ["list"], "array": "text", "string": 7, "boolean": "true", "integer": "7"}
+
+
+def documents(schema: Schema, part: str) -> st.SearchStrategy[Any]:
+    """Generate one part, `spec` or `status`, of the objects of a kind."""
+    values = _values(schema["properties"][part])
+    return _released(values) if schema["properties"][part].get("x-kubernetes-validations") else values
+
+
+def _released(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Have a ModuleReleaseMeta mostly say one of two things that exclude each other, or hardly any would be good."""
+    channels = ({"channels": [{"channel": "fast", "version": "1.0.0"}]}, "mandatory")
+    mandatory = ({"mandatory": {"version": "1.0.0"}}, "channels")
+    said = st.sampled_from((channels, channels, mandatory, mandatory, ({}, "")))
+
+    def say(pair: Any) -> Any:
+        spec, (default, left_out) = pair
+        if not isinstance(spec, dict):
+            return spec
+        return default | {name: each for name, each in spec.items() if name != left_out}
+
+    return st.tuples(values, said).map(say)
+
+
+def _values(schema: Schema) -> st.SearchStrategy[Any]:
+    good = _good(schema)
+    return st.integers(0, 39).flatmap(lambda dice: _bad(schema) if dice == 0 else good)
+
+
+def _bad(schema: Schema) -> st.SearchStrategy[Any]:
+    """Generate values that may break a rule, not values that do: what they do is what the test asks."""
+    wrong = st.just(WRONG_TYPES[schema["type"]])
+    if schema["type"] == "string":
+        if "format" in schema:
+            return st.sampled_from(FORMATS[schema["format"]][1]) | wrong
+        return PLAIN | st.just("a" * (schema.get("maxLength", 20) + 1)) | wrong
+    if schema["type"] == "integer":
+        return st.integers(-(2**63), 2**63 - 1) | wrong
+    return wrong
+
+
+def _good(schema: Schema) -> st.SearchStrategy[Any]:
+    match schema["type"]:
+        case "object":
+            return _objects(schema)
+        case "array":
+            return st.lists(_values(schema["items"]), max_size=3)
+        case "string":
+            return _texts(schema)
+        case "boolean":
+            return st.booleans()
+        case _:
+            return st.integers(max(schema.get("minimum", 0), 0), schema.get("maximum", 1000))
+
+
+def _texts(schema: Schema) -> st.SearchStrategy[str]:
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if "format" in schema:
+        return st.sampled_from(FORMATS[schema["format"]][0])
+    if "pattern" in schema:
+        shortest, longest = schema.get("minLength", 0), min(schema.get("maxLength", 40), 40)
+        matching = st.from_regex(f"(?a){schema['pattern']}", fullmatch=True)
+        return matching.filter(lambda text: shortest <= len(text) <= longest)
+    return PLAIN.filter(lambda text: len(text) >= schema.get("minLength", 0))
+
+
+def _objects(schema: Schema) -> st.SearchStrategy[dict[str, Any]]:
+    if schema.get("x-kubernetes-embedded-resource"):
+        return _embedded()
+    if "additionalProperties" in schema:
+        return st.dictionaries(NAMES, _values(schema["additionalProperties"]), max_size=3)
+    properties = schema.get("properties")
+    if properties is None:
+        return st.dictionaries(NAMES, st.integers(0, 9) | PLAIN, max_size=3)
+    required = set(schema.get("required", ()))
+    forgotten = st.integers(0, 39).flatmap(
+        lambda dice: st.sampled_from(sorted(required)) if dice == 0 and required else st.none()
+    )
+    fields = st.fixed_dictionaries(
+        {name: _values(field) for name, field in properties.items() if name in required},
+        optional={name: _values(field) for name, field in properties.items() if name not in required},
+    )
+    return st.tuples(fields, forgotten).map(lambda pair: {k: v for k, v in pair[0].items() if k != pair[1]})
+
+
+def _embedded() -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {"metadata": st.fixed_dictionaries({"name": NAMES})},
+        optional={
+            "apiVersion": st.just("example.com/v1"),
+            "kind": st.just("Example"),
+            "spec": st.dictionaries(NAMES, PLAIN, max_size=2),
+        },
+    )

@@ -1,0 +1,125 @@
+"""The CRDs on a real API server: served, shown and explained as users expect."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime import Client, Resource
+from lifecycle_manager_api.crds import CATEGORY, KINDS
+from tests.integration.api.objects import COMPLETE, RESOURCES, in_namespace, read
+
+CRDS: Resource[dict[str, Any]] = Resource.dynamic(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+
+
+async def test_every_crd_is_established_under_all_its_names(served: Client) -> None:
+    for kind in KINDS:
+        crd = await served.get(CRDS, f"{kind.PLURAL}.{kind.GROUP}")
+        conditions = {each["type"]: each["status"] for each in crd["status"]["conditions"]}
+        assert conditions["Established"] == conditions["NamesAccepted"] == "True", kind.KIND
+        assert "NonStructuralSchema" not in conditions, kind.KIND
+
+
+async def test_kinds_are_found_by_short_name_and_category(served: Client) -> None:
+    found: dict[str, Any] = {}
+    for version in ("v1beta2", "v1alpha1"):
+        answer = await served._transport.request("GET", f"/apis/operator.kyma-project.io/{version}")
+        found |= {
+            each["kind"]: each for each in msgspec.json.decode(answer.body)["resources"] if "/" not in each["name"]
+        }
+
+    assert {kind: each.get("shortNames", []) for kind, each in found.items()} == {
+        "Kyma": [],
+        "ModuleTemplate": ["mt"],
+        "ModuleReleaseMeta": ["mrm"],
+        "Manifest": ["mf"],
+        "Watcher": ["kw"],
+        "ModuleConfig": ["mc"],
+        "SyncResource": ["sr"],
+    }
+    assert found["Kyma"]["singularName"] == "kyma"
+    assert all(each["categories"] == [CATEGORY] for each in found.values())
+
+
+async def test_version_of_before_is_not_served(served: Client) -> None:
+    answer = await served._transport.request("GET", "/apis/operator.kyma-project.io")
+
+    assert {each["version"] for each in msgspec.json.decode(answer.body)["versions"]} == {"v1beta2", "v1alpha1"}
+
+
+async def test_every_field_is_explained(served: Client) -> None:
+    for version in ("v1beta2", "v1alpha1"):
+        answer = await served._transport.request("GET", f"/openapi/v3/apis/operator.kyma-project.io/{version}")
+        schemas = msgspec.json.decode(answer.body)["components"]["schemas"]
+        ours = {name: each for name, each in schemas.items() if name.startswith("io.kyma-project.operator")}
+        assert ours
+        for name, schema in ours.items():
+            if not name.endswith("List"):
+                assert not list(_unexplained(schema, name.rpartition(".")[2]))
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+async def test_get_shows_the_columns(served: Client, namespace: str, name: str) -> None:
+    document = in_namespace(read(COMPLETE[name]), namespace)
+    resource = RESOURCES[document["kind"]]
+    made = await served.create(resource, document, field_manager="test", namespace=namespace)
+    if "status" in document:
+        await served.replace(
+            resource,
+            made["metadata"]["name"],
+            made | {"status": document["status"]},
+            namespace,
+            field_manager="test",
+            subresource="status",
+        )
+
+    shown = await _table(served, resource, namespace)
+
+    assert list(shown) == ["Name", *_COLUMNS[document["kind"]]]
+    for column, value in _SHOWN.get(name, {}).items():
+        assert shown[column] == value
+
+
+_COLUMNS = {
+    "Kyma": ["State", "Ready", "Reason", "Channel", "Age"],
+    "ModuleTemplate": ["Module", "Version", "Channel", "Mandatory", "Age"],
+    "ModuleReleaseMeta": ["Module", "Channels", "Mandatory", "Age"],
+    "Manifest": ["State", "Ready", "Reason", "Version", "Age"],
+    "Watcher": ["State", "Ready", "Reason", "Resource", "Field", "Age"],
+    "ModuleConfig": ["Kyma", "Module", "State", "Synced", "Ready", "Reason", "Age"],
+    "SyncResource": ["Kyma", "Module", "State", "Objects", "Ready", "Reason", "Age"],
+}
+_SHOWN: dict[str, dict[str, Any]] = {
+    "kyma": {"State": "Warning", "Channel": "regular"},
+    "module-template": {"Module": "telemetry", "Version": "1.2.0-rc", "Mandatory": True},
+    "module-release-meta": {"Module": "telemetry", "Channels": "fast"},
+    "mandatory-module-release-meta": {"Module": "warden", "Mandatory": "1.4.0-rc.1+build.5"},
+    "sync-resource": {"Kyma": "complete", "State": "Error", "Objects": "0/1"},
+}
+
+
+async def _table(client: Client, resource: Resource[Any], namespace: str) -> dict[str, Any]:
+    """Return the only row that `kubectl get` shows, by its columns."""
+    transport = client._transport
+    accept = transport._fixed["Accept"]
+    transport._fixed["Accept"] = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    try:
+        answer = await transport.request("GET", resource.path(namespace))
+    finally:
+        transport._fixed["Accept"] = accept
+    table = msgspec.json.decode(answer.body)
+    columns = [column["name"] for column in table["columnDefinitions"]]
+    return dict(zip(columns, table["rows"][0]["cells"], strict=True))
+
+
+def _unexplained(schema: dict[str, Any], path: str) -> Any:
+    for name, field in schema.get("properties", {}).items():
+        if name == "metadata" and "." not in path:
+            continue
+        if not field.get("description") and "allOf" not in field:
+            yield f"{path}.{name}"
+        yield from _unexplained(field, f"{path}.{name}")
+    if "items" in schema:
+        yield from _unexplained(schema["items"], f"{path}[]")

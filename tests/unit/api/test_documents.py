@@ -1,0 +1,158 @@
+"""Reading and writing objects: leniently, and without losing or adding anything."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from lifecycle_manager_api import (
+    Kyma,
+    KymaModule,
+    KymaSpec,
+    ModuleTemplate,
+    NotDecodable,
+    ObjectMeta,
+    SyncResource,
+    as_document,
+    decode,
+    decode_list,
+    encode,
+)
+from lifecycle_manager_api.editing import edited
+
+KYMA: dict[str, Any] = {
+    "apiVersion": "operator.kyma-project.io/v1beta2",
+    "kind": "Kyma",
+    "metadata": {
+        "name": "demo",
+        "labels": {"a": "b"},
+        "managedFields": [{"manager": "kubectl"}],
+        "creationTimestamp": "2026-11-01T12:00:00Z",
+    },
+    "spec": {
+        "channel": "regular",
+        "futureSetting": {"deep": [1, 2]},
+        "modules": [
+            {"name": "telemetry", "managed": True, "futureFlag": True},
+            {"name": "serverless", "channel": "fast", "futureFlag": False},
+        ],
+    },
+    "status": {"state": "Ready", "futureStatus": 7},
+}
+BODY = json.dumps(KYMA).encode()
+
+
+def test_fields_that_the_type_does_not_know_are_passed_over() -> None:
+    kyma = decode(Kyma, BODY)
+
+    assert kyma.spec.modules == (KymaModule(name="telemetry"), KymaModule(name="serverless", channel="fast"))
+    assert kyma.metadata.creation_timestamp == datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def test_what_has_the_wrong_shape_is_named() -> None:
+    body = json.dumps(KYMA | {"spec": {"channel": "regular", "modules": [{"name": 7}]}})
+
+    with pytest.raises(NotDecodable, match=r"no Kyma: Expected `str`, got `int` - at `\$\.spec\.modules\[0\]\.name`"):
+        decode(Kyma, body)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"kind": "Kyma"}'])
+def test_what_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(NotDecodable):
+        decode(Kyma, body)
+
+
+def test_another_kind_is_refused() -> None:
+    body = json.dumps(KYMA | {"kind": "Karma"})
+
+    with pytest.raises(NotDecodable, match="Karma is no Kyma"):
+        decode(Kyma, body)
+
+
+def test_object_of_an_older_version_is_read() -> None:
+    body = json.dumps(KYMA | {"apiVersion": "operator.kyma-project.io/v1beta1"})
+
+    assert decode(Kyma, body).spec == decode(Kyma, BODY).spec
+
+
+def test_list_is_read_with_its_place() -> None:
+    listed = {"metadata": {"resourceVersion": "7", "continue": "next", "remainingItemCount": 3}, "items": [KYMA, KYMA]}
+
+    page = decode_list(Kyma, json.dumps(listed))
+
+    assert page.metadata.resource_version == "7"
+    assert (page.metadata.continue_, page.metadata.remaining_item_count) == ("next", 3)
+    assert page.items == (decode(Kyma, BODY), decode(Kyma, BODY))
+
+
+def test_list_with_a_bad_object_is_refused() -> None:
+    with pytest.raises(NotDecodable, match="no list of kymas"):
+        decode_list(Kyma, b'{"items": [{"spec": 7}]}')
+
+
+def test_document_to_apply_has_only_what_is_set() -> None:
+    kyma = Kyma(metadata=ObjectMeta(name="demo"), spec=KymaSpec(channel="regular", modules=(KymaModule(name="a"),)))
+
+    assert as_document(kyma) == {
+        "apiVersion": "operator.kyma-project.io/v1beta2",
+        "kind": "Kyma",
+        "metadata": {"name": "demo"},
+        "spec": {"channel": "regular", "modules": [{"name": "a"}]},
+    }
+    assert decode(Kyma, encode(kyma)) == kyma
+
+
+def test_edit_keeps_what_the_type_does_not_know() -> None:
+    kyma = decode(Kyma, BODY)
+    telemetry, serverless = kyma.spec.modules
+    modules = (serverless, msgspec.structs.replace(telemetry, managed=False), KymaModule(name="new"))
+    wanted = msgspec.structs.replace(kyma, spec=msgspec.structs.replace(kyma.spec, channel="fast", modules=modules))
+
+    document = json.loads(edited(BODY, wanted))
+
+    assert document["metadata"] == KYMA["metadata"]
+    assert document["status"] == KYMA["status"]
+    assert document["spec"] == {
+        "channel": "fast",
+        "futureSetting": {"deep": [1, 2]},
+        "modules": [
+            {"name": "serverless", "channel": "fast", "futureFlag": False},
+            {"name": "telemetry", "managed": False, "futureFlag": True},
+            {"name": "new"},
+        ],
+    }
+
+
+def test_edit_that_changes_nothing_changes_nothing() -> None:
+    assert json.loads(edited(BODY, decode(Kyma, BODY))) == KYMA
+
+
+def test_edit_removes_what_is_emptied() -> None:
+    kyma = decode(Kyma, BODY)
+    wanted = msgspec.structs.replace(kyma, metadata=msgspec.structs.replace(kyma.metadata, labels={}))
+
+    assert "labels" not in json.loads(edited(BODY, wanted))["metadata"]
+
+
+def test_edit_of_a_list_without_keys_keeps_the_items_that_stay() -> None:
+    synced = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "x", "name": "a", "future": 1}
+    other = synced | {"name": "b"}
+    document = {
+        "apiVersion": "operator.kyma-project.io/v1alpha1",
+        "kind": "SyncResource",
+        "spec": {"kyma": "demo", "module": "m", "resource": ""},
+        "status": {"synced": [synced, other]},
+    }
+    sync = decode(SyncResource, json.dumps(document))
+    wanted = msgspec.structs.replace(sync, status=msgspec.structs.replace(sync.status, synced=sync.status.synced[1:]))
+
+    assert json.loads(edited(json.dumps(document), wanted))["status"] == {"synced": [other]}
+
+
+def test_edit_of_something_else_is_refused() -> None:
+    template = {"apiVersion": "operator.kyma-project.io/v1beta2", "kind": "ModuleTemplate", "spec": {"descriptor": {}}}
+
+    with pytest.raises(NotDecodable):
+        edited(BODY, decode(ModuleTemplate, json.dumps(template)))

@@ -1,0 +1,133 @@
+"""Schemas and their sources: nothing undocumented, and the charts' copies up to date."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import pytest
+
+import lifecycle_manager_api
+from kube_runtime import parse_objects
+from lifecycle_manager_api import Kyma, cel
+from lifecycle_manager_api.crds import KINDS, all_crds, crd_for
+from lifecycle_manager_api.documentation import Undocumented
+from lifecycle_manager_api.fields import keyed_by, schema
+from lifecycle_manager_api.meta import Struct
+from lifecycle_manager_api.schemas import schema_of
+from lifecycle_manager_api.validation import validate
+
+COPIES = Path("charts/lifecycle-manager/crds")
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part."""
+
+    name: str
+    """Its name."""
+
+
+class Whole(Struct, frozen=True, kw_only=True):
+    """A whole
+    of parts.
+    """
+
+    parts: Annotated[tuple[Part, ...], keyed_by("name")] = ()
+    """The parts, told apart
+    by their names."""
+    short_text: Annotated[str, schema(maxLength=3)] = ""
+    """A text."""
+
+
+class Silent(Struct, frozen=True, kw_only=True):
+    """Says nothing of its field."""
+
+    field: str
+
+
+def test_schema_has_rules_and_texts() -> None:
+    assert schema_of(Whole) == {
+        "type": "object",
+        "description": "A whole of parts.",
+        "properties": {
+            "parts": {
+                "type": "array",
+                "description": "The parts, told apart by their names.",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+                "items": {
+                    "type": "object",
+                    "description": "A part.",
+                    "properties": {"name": {"type": "string", "description": "Its name."}},
+                    "required": ["name"],
+                },
+            },
+            "shortText": {"type": "string", "maxLength": 3, "description": "A text."},
+        },
+    }
+
+
+def test_field_without_a_text_is_refused() -> None:
+    with pytest.raises(Undocumented, match=r"Silent\.field has no text below it"):
+        schema_of(Silent)
+
+
+def test_defaults_of_types_and_schemas_are_the_same() -> None:
+    for kind in KINDS:
+        crd = crd_for(kind)
+        for version in crd["spec"]["versions"][:1]:
+            _check_defaults(kind, version["schema"]["openAPIV3Schema"])
+
+
+def test_copies_of_the_charts_are_up_to_date() -> None:
+    copies = {}
+    for file in COPIES.glob("*.yaml"):
+        (only,) = parse_objects(file.read_text())
+        copies[only.document["metadata"]["name"]] = only.document
+
+    assert copies == {crd["metadata"]["name"]: crd for crd in all_crds()}, "run `make crds` and commit what it writes"
+
+
+def test_every_rule_is_known_in_python() -> None:
+    for crd in all_crds():
+        for rule in _rules(crd):
+            assert rule in cel.BY_RULE
+
+
+def test_old_version_is_not_served_and_keeps_everything() -> None:
+    versions = {each["name"]: each for each in crd_for(Kyma)["spec"]["versions"]}
+
+    assert versions["v1beta1"]["served"] is versions["v1beta1"]["storage"] is False
+    assert versions["v1beta1"]["schema"]["openAPIV3Schema"]["x-kubernetes-preserve-unknown-fields"] is True
+
+
+def test_what_is_none_of_ours_is_told() -> None:
+    assert [str(each) for each in validate({"apiVersion": "v1", "kind": "Pod"})] == ["kind: v1 Pod is none of ours"]
+
+
+def test_public_names_are_all_there() -> None:
+    assert sorted(lifecycle_manager_api.__all__, key=str.lower) == sorted(
+        set(lifecycle_manager_api.__all__), key=str.lower
+    )
+    for name in lifecycle_manager_api.__all__:
+        assert hasattr(lifecycle_manager_api, name)
+
+
+def _check_defaults(kind: type[msgspec.Struct], schema: object) -> None:
+    for value in _defaults(schema):
+        assert value in (True, False, "", "CreateAndDelete"), kind
+
+
+def _defaults(schema: object) -> list[object]:
+    if isinstance(schema, dict):
+        own = [schema["default"]] if "default" in schema and not isinstance(schema["default"], dict) else []
+        return own + [each for value in schema.values() for each in _defaults(value)]
+    return []
+
+
+def _rules(value: object) -> list[str]:
+    if isinstance(value, dict):
+        own = [each["rule"] for each in value.get("x-kubernetes-validations", ())]
+        return own + [rule for each in value.values() for rule in _rules(each)]
+    if isinstance(value, list):
+        return [rule for each in value for rule in _rules(each)]
+    return []

@@ -1,0 +1,51 @@
+"""States and conditions: how parts add up, and when a transition happened."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lifecycle_manager_api import Condition, State, aggregate, find, set_condition
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+READY = Condition(type="Ready", status="True", reason="Done", message="all is well")
+
+
+@pytest.mark.parametrize(
+    ("states", "together"),
+    [
+        ((), State.READY),
+        ((State.READY, State.READY), State.READY),
+        ((State.READY, State.UNMANAGED), State.READY),
+        ((State.READY, State.PROCESSING), State.PROCESSING),
+        ((State.READY, State.DELETING), State.PROCESSING),
+        ((State.READY, State.EMPTY), State.PROCESSING),
+        ((State.PROCESSING, State.WARNING), State.WARNING),
+        ((State.WARNING, State.ERROR, State.PROCESSING), State.ERROR),
+    ],
+)
+def test_states_add_up(states: tuple[State, ...], together: State) -> None:
+    assert aggregate(states) is together
+    assert aggregate(reversed(states)) is together
+    assert aggregate(states, deleting=True) is State.DELETING
+
+
+def test_transition_time_stays_while_the_status_does() -> None:
+    first = set_condition((), READY, NOW)
+    same = set_condition(first, Condition(type="Ready", status="True", reason="Other", message=""), LATER)
+    other = set_condition(same, Condition(type="Ready", status="False", reason="Broken", message=""), LATER)
+
+    assert [find(each, "Ready") for each in (first, same, other)] == [
+        Condition(type="Ready", status="True", reason="Done", message="all is well", last_transition_time=NOW),
+        Condition(type="Ready", status="True", reason="Other", message="", last_transition_time=NOW),
+        Condition(type="Ready", status="False", reason="Broken", message="", last_transition_time=LATER),
+    ]
+
+
+def test_other_conditions_keep_their_places() -> None:
+    other = Condition(type="Synced", status="True", reason="Read", message="", last_transition_time=NOW)
+    conditions = set_condition((other,), READY, NOW)
+
+    assert [each.type for each in conditions] == ["Synced", "Ready"]
+    assert [each.type for each in set_condition(conditions, other, LATER)] == ["Synced", "Ready"]
+    assert find(conditions, "Missing") is None
