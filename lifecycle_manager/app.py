@@ -31,7 +31,7 @@ from lifecycle_manager.skr_webhook import (
     SkrWebhookReconciler,
     WatcherSettings,
 )
-from lifecycle_manager.sync_resource import SyncResourceReconciler
+from lifecycle_manager.sync_resource import SyncResourceReconciler, parse_allowances
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import names
 
@@ -164,6 +164,7 @@ class LifecycleManager:
                 informers.kymas,
                 informers.sync_resources,
                 self.latency,
+                allowances=parse_allowances(settings.sync_resource_allow),
                 interval_seconds=settings.sync_resource_requeue_success_interval.total_seconds(),
             ),
         )

@@ -21,6 +21,7 @@ def run(context: typer.Context) -> None:
     import uvloop  # noqa: PLC0415 - a command pays only for its own imports
     from pydantic import ValidationError  # noqa: PLC0415
 
+    from kube_runtime import KubeconfigInvalid  # noqa: PLC0415
     from lifecycle_manager.app import run as run_lifecycle_manager  # noqa: PLC0415
     from lifecycle_manager.logs import configure_logs  # noqa: PLC0415
     from lifecycle_manager.settings import Settings  # noqa: PLC0415
@@ -33,7 +34,11 @@ def run(context: typer.Context) -> None:
             typer.secho(f"{option}: {problem['msg']}", err=True, fg="red")
         raise typer.Exit(2) from None
     configure_logs(settings.log_level, settings.log_format)
-    uvloop.run(run_lifecycle_manager(settings))
+    try:
+        uvloop.run(run_lifecycle_manager(settings))
+    except KubeconfigInvalid as error:
+        typer.secho(str(error), err=True, fg="red")
+        raise typer.Exit(1) from None
 
 
 @app.command()

@@ -16,7 +16,7 @@ from lifecycle_manager.resources import Secret
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import access_index
 from lifecycle_manager.skr_webhook import SkrWebhookReconciler
-from lifecycle_manager.sync_resource import SyncResourceReconciler
+from lifecycle_manager.sync_resource import SyncResourceReconciler, in_conflict
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleReleaseMeta, ModuleTemplate, SyncResource, Watcher, names
 
 K = TypeVar("K", ObjectKey, ModuleKey)
@@ -151,6 +151,14 @@ class Wiring:
             self.controllers.sync_resource.queue.add(_key(resource), Priority.CHANGE)
         if old is None or new is None or old.status.state != new.status.state:
             self.controllers.kyma.queue.add(ObjectKey(resource.metadata.namespace, resource.spec.kyma), Priority.CHANGE)
+        if new is None or (old is not None and _objects_of(old) - _objects_of(new)):
+            self._wake_those_in_conflict(resource)
+
+    def _wake_those_in_conflict(self, freed: SyncResource) -> None:
+        """Have those tried again that wanted objects which this one has let go of."""
+        for other in self.informers.sync_resources.cache.by_index("kyma", freed.spec.kyma):
+            if in_conflict(other):
+                self.controllers.sync_resource.queue.add(_key(other), Priority.CHANGE)
 
     def _wake_kyma(self, kyma: Kyma) -> None:
         self.controllers.kyma.queue.add(_key(kyma), Priority.CHANGE)
@@ -203,6 +211,10 @@ def _wants_other(old: SyncResource, new: SyncResource) -> bool:
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
         or old.metadata.finalizers != new.metadata.finalizers
     )
+
+
+def _objects_of(resource: SyncResource) -> set[tuple[str, str, str, str]]:
+    return {(each.group, each.kind, each.namespace, each.name) for each in resource.status.synced}
 
 
 def _deleting(kyma: Kyma) -> bool:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lifecycle_manager.durations import Duration
+from lifecycle_manager.sync_resource.policy import parse_allowances
 
 
 def _host_and_port(address: str) -> str:
@@ -19,6 +20,11 @@ def _host_and_port(address: str) -> str:
     if not separator or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"{address!r} is no address; write it like 10.0.0.1:8082 or :8082")
     return f"{host}:{port}"
+
+
+def _allowances(texts: tuple[str, ...]) -> tuple[str, ...]:
+    parse_allowances(texts)
+    return texts
 
 
 BindAddress = Annotated[str, AfterValidator(_host_and_port)]
@@ -81,6 +87,12 @@ class Settings(BaseSettings):
     max_warm_skrs: int = Field(1000, ge=1, description="clusters to which connections are kept open")
     allow_insecure_kubeconfigs: bool = Field(
         False, description="accept kubeconfigs with exec plugins, file paths or TLS verification switched off"
+    )
+
+    sync_resource_allow: Annotated[tuple[str, ...], AfterValidator(_allowances)] = Field(
+        (),
+        description="what a module may have in clusters beyond its own objects, as MODULE=ALLOWANCE: "
+        "cluster-rbac, admission or system-namespaces",
     )
 
     self_signed_cert_duration: Duration = Field(timedelta(days=90), description="life of a Watcher's certificate")

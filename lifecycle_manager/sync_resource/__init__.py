@@ -3,9 +3,12 @@
 The text of a SyncResource is parsed, checked, applied with server-side apply, and pruned by the inventory in its
 status: never by guess. A text that can't be applied whole removes nothing.
 
-Read `plan` for the rules, then `reconciler`.
+Read `plan` for the rules, with `policy` for what a module may have and `claims` for whose an object is; then
+`reconciler`.
 """
 
+from lifecycle_manager.sync_resource.plan import in_conflict
+from lifecycle_manager.sync_resource.policy import Allowances, UnknownAllowance, parse_allowances
 from lifecycle_manager.sync_resource.reconciler import SyncResourceReconciler
 
-__all__ = ["SyncResourceReconciler"]
+__all__ = ["Allowances", "SyncResourceReconciler", "UnknownAllowance", "in_conflict", "parse_allowances"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -15,6 +15,8 @@ from kube_runtime import (
     parse_objects,
     readiness,
 )
+from lifecycle_manager.sync_resource.claims import Claims, taken
+from lifecycle_manager.sync_resource.policy import Allowance, forbidden
 from lifecycle_manager_api import (
     Condition,
     ConditionStatus,
@@ -25,9 +27,10 @@ from lifecycle_manager_api import (
     SyncResource,
     SyncResourceStatus,
     aggregate,
+    find,
     names,
+    set_condition,
 )
-from lifecycle_manager_api.conditions import set_condition
 
 VALID = "Valid"
 APPLIED = "Applied"
@@ -37,12 +40,20 @@ Said = tuple[str, ConditionStatus, str, str]
 """What a condition says: its type, status, reason and message."""
 
 
+CONFLICT = "Conflict"
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a SyncResource is not applied: a reason and a message for its `Valid` condition."""
+    """Why a SyncResource is not applied: a reason and a message for its `Valid` condition.
+
+    `lost` names what its status claims and another SyncResource has.
+    """
 
     reason: str
     message: str
+    lost: frozenset[InventoryEntry] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +75,17 @@ class DeleteObjects:
 
 @dataclass(frozen=True, slots=True)
 class ApplyObjects:
-    """Apply these objects, then prune what the inventory names and they no longer hold."""
+    """Apply these objects, then prune what the inventory names and they no longer hold.
+
+    `namespaces` are made before, where they are missing. They are not a part of the SyncResource: others may have put
+    something into them by the time it goes.
+    """
 
     objects: tuple[KubernetesObject, ...]
     inventory: tuple[InventoryEntry, ...]
     prune: bool
     recheck: bool
+    namespaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +98,18 @@ class Refuse:
 Step = AddFinalizer | RemoveFinalizer | DeleteObjects | ApplyObjects | Refuse
 
 
-def plan(resource: SyncResource, kyma: Kyma | None, remembered: Collection[InventoryEntry] = ()) -> Step:
+def plan(
+    resource: SyncResource,
+    kyma: Kyma | None,
+    remembered: Collection[InventoryEntry] = (),
+    *,
+    others: Collection[Claims] = (),
+    allowed: Collection[Allowance] = (),
+) -> Step:
     """Decide what a SyncResource needs next.
 
     `remembered` is what this process knows to be in the SKR beyond what the status in its cache says, which may be
-    older than the last write.
+    older than the last write. `others` is what the other SyncResources of the Kyma have there.
     """
     inventory = tuple(sorted({*inventory_of(resource), *remembered}))
     held = names.SYNC_RESOURCE_FINALIZER in resource.metadata.finalizers
@@ -96,13 +119,54 @@ def plan(resource: SyncResource, kyma: Kyma | None, remembered: Collection[Inven
         return Refuse(Refusal("KymaNotFound", f"there is no Kyma {resource.spec.kyma!r} in this namespace"))
     if kyma.metadata.deletion_timestamp is not None:
         return Refuse(Refusal("KymaDeleting", f"Kyma {resource.spec.kyma!r} is being deleted"))
-    if not held:
-        return AddFinalizer()
+    return _apply(resource, inventory, others, allowed) if held else AddFinalizer()
+
+
+def _apply(
+    resource: SyncResource,
+    inventory: tuple[InventoryEntry, ...],
+    others: Collection[Claims],
+    allowed: Collection[Allowance],
+) -> ApplyObjects | Refuse:
+    objects = read_text(resource.spec.resource, allowed)
+    if isinstance(objects, Refusal):
+        return Refuse(objects)
+    if conflicts := taken(objects, claims_of(resource, inventory), others):
+        lost = frozenset(each.entry for each in conflicts)
+        return Refuse(Refusal(CONFLICT, "; ".join(map(str, conflicts)), lost))
+    namespaces = _namespaces_of(objects) if resource.metadata.annotations.get(names.CREATE_NAMESPACES) == "true" else ()
+    recheck = not _just_changed(resource)
+    return ApplyObjects(objects, inventory, prune=resource.spec.prune, recheck=recheck, namespaces=namespaces)
+
+
+def read_text(text: str, allowed: Collection[Allowance]) -> tuple[KubernetesObject, ...] | Refusal:
+    """Return the objects in a SyncResource's text, or why it is not to be applied."""
     try:
-        objects = parse_objects(resource.spec.resource)
+        objects = parse_objects(text)
     except ManifestInvalid as error:
-        return Refuse(Refusal("InvalidResource", str(error)))
-    return ApplyObjects(objects, inventory, prune=resource.spec.prune, recheck=not _just_changed(resource))
+        return Refusal("InvalidResource", str(error))
+    if (reason := forbidden(objects, allowed)) is not None:
+        return Refusal("Forbidden", reason)
+    return objects
+
+
+def in_conflict(resource: SyncResource) -> bool:
+    """Tell whether a SyncResource waits for objects that another one has."""
+    valid = find(resource.status.conditions, VALID)
+    return valid is not None and valid.reason == CONFLICT
+
+
+def claims_of(resource: SyncResource, entries: Iterable[InventoryEntry]) -> Claims:
+    """Return what a SyncResource has in its SKR."""
+    created = resource.metadata.creation_timestamp or _BEGINNING
+    return Claims(created.isoformat(), resource.metadata.name, frozenset(entries))
+
+
+def _namespaces_of(objects: Iterable[KubernetesObject]) -> tuple[str, ...]:
+    """Return the namespaces that objects are in and that are not objects of their own among them."""
+    listed = tuple(objects)
+    own = {each.name for each in listed if each.kind == "Namespace"}
+    return tuple(sorted({each.namespace for each in listed} - own - {""}))
 
 
 def _just_changed(resource: SyncResource) -> bool:
@@ -130,13 +194,18 @@ def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncReso
         resource,
         now,
         state=State.ERROR,
-        synced=resource.status.synced,
+        synced=_without(resource.status.synced, refusal.lost),
         conditions=(
             (VALID, "False", refusal.reason, refusal.message),
             (READY, "False", refusal.reason, refusal.message),
         ),
         operation=refusal.message,
     )
+
+
+def _without(synced: Iterable[SyncedObject], lost: Iterable[InventoryEntry]) -> tuple[SyncedObject, ...]:
+    gone = {entry.identity for entry in lost}
+    return tuple(each for each in synced if (each.group, each.kind, each.namespace, each.name) not in gone)
 
 
 def intended(resource: SyncResource, inventory: Collection[InventoryEntry]) -> SyncResourceStatus | None:

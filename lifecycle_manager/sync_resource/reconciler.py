@@ -1,18 +1,33 @@
 """Ties the rules of a SyncResource to its key: applies, prunes and deletes in the SKR, and reports."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import assert_never
 
 import msgspec
 import structlog
 
-from kube_runtime import Applier, ApplyResult, Client, Informer, InventoryEntry, KubeError, NotFound, ObjectKey, Result
-from lifecycle_manager.resources import FIELD_MANAGER, SYNC_RESOURCES
+from kube_runtime import (
+    AlreadyExists,
+    Applier,
+    ApplyResult,
+    Client,
+    Informer,
+    InventoryEntry,
+    KubeError,
+    NotFound,
+    ObjectKey,
+    Result,
+)
+from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.sync_resource import plan as planned
+from lifecycle_manager.sync_resource.claims import Claims, unresolved_entries
+from lifecycle_manager.sync_resource.policy import Allowances
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, names
 
@@ -39,20 +54,29 @@ class SyncResourceReconciler:
     kymas: Informer[Kyma]
     sync_resources: Informer[SyncResource]
     latency: ChangeLatency
+    allowances: Allowances = field(default_factory=dict)
     interval_seconds: float = 30.0
     clock: Callable[[], datetime] = now_in_seconds
     _brought: dict[ObjectKey, tuple[InventoryEntry, ...]] = field(default_factory=dict, init=False)
+    _claiming: dict[ObjectKey, frozenset[InventoryEntry]] = field(default_factory=dict, init=False)
+    _namespaces: dict[ObjectKey, tuple[Client, frozenset[str]]] = field(default_factory=dict, init=False)
     _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this SyncResource needs next. Raises KubeError or SkrAccessError after its status says so."""
         resource = self.sync_resources.cache.get(key)
         if resource is None:
-            self._appliers.pop(key, None)
-            self._brought.pop(key, None)
+            for memory in (self._appliers, self._brought, self._namespaces):
+                memory.pop(key, None)
             return Result()
         kyma = self.kymas.cache.get(ObjectKey(key.namespace, resource.spec.kyma))
-        step = planned.plan(resource, kyma, self._brought.get(key, ()))
+        step = planned.plan(
+            resource,
+            kyma,
+            self._brought.get(key, ()),
+            others=tuple(self._others(key, resource)),
+            allowed=self.allowances.get(resource.spec.module, frozenset()),
+        )
         match step:
             case planned.AddFinalizer():
                 await self._set_finalizers(resource, [*resource.metadata.finalizers, names.SYNC_RESOURCE_FINALIZER])
@@ -61,10 +85,18 @@ class SyncResourceReconciler:
                 await self._let_go(resource)
                 return Result()
             case planned.Refuse(refusal):
+                self._brought[key] = tuple(set(self._brought.get(key, ())) - refusal.lost)
                 await self._write_status(resource, planned.refused(resource, refusal, self.clock()))
                 return Result(requeue_after=self.interval_seconds)
-            case planned.DeleteObjects() | planned.ApplyObjects():
+            case planned.DeleteObjects():
                 return await self._in_skr(key, resource, step)
+            case planned.ApplyObjects():
+                # Set with no await since the plan, so that of two that want one object the second sees the first.
+                self._claiming[key] = unresolved_entries(step.objects)
+                try:
+                    return await self._in_skr(key, resource, step)
+                finally:
+                    del self._claiming[key]
             case _:
                 assert_never(step)
 
@@ -77,7 +109,10 @@ class SyncResourceReconciler:
                 if isinstance(step, planned.DeleteObjects):
                     result = await applier.delete(step.inventory)
                 else:
-                    resource = await self._record_intent(resource, await applier.intended(step.objects, step.inventory))
+                    intended = await applier.intended(step.objects, step.inventory)
+                    self._brought[key] = intended
+                    resource = await self._record_intent(resource, intended)
+                    await self._make_namespaces(key, skr, step.namespaces)
                     result = await applier.apply(step.objects, step.inventory, prune=step.prune, recheck=step.recheck)
                 self._brought[key] = result.inventory
         except (KubeError, SkrAccessError) as error:
@@ -92,6 +127,29 @@ class SyncResourceReconciler:
         if isinstance(step, planned.DeleteObjects):
             return await self._after_deleting(resource, result)
         return await self._after_applying(resource, result)
+
+    def _others(self, key: ObjectKey, resource: SyncResource) -> Iterable[Claims]:
+        """Return what the other SyncResources of this Kyma have in the SKR, or are about to have."""
+        for other in self.sync_resources.cache.by_index("kyma", resource.spec.kyma):
+            other_key = ObjectKey(other.metadata.namespace, other.metadata.name)
+            if other_key != key and other_key.namespace == key.namespace:
+                known = (
+                    planned.inventory_of(other),
+                    self._brought.get(other_key, ()),
+                    self._claiming.get(other_key, ()),
+                )
+                yield planned.claims_of(other, chain.from_iterable(known))
+
+    async def _make_namespaces(self, key: ObjectKey, skr: Client, wanted: Iterable[str]) -> None:
+        """Make namespaces that are missing; each is asked for once in a client's life."""
+        client, known = self._namespaces.get(key, (skr, frozenset[str]()))
+        missing = frozenset(wanted) - (known if client is skr else frozenset())
+        for name in sorted(missing):
+            namespace = {"metadata": {"name": name, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}}}
+            with suppress(AlreadyExists):
+                await skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
+        if missing:
+            self._namespaces[key] = (skr, frozenset(wanted))
 
     async def _record_intent(self, resource: SyncResource, inventory: tuple[InventoryEntry, ...]) -> SyncResource:
         """Record what is about to be applied; return the SyncResource as it is then. Raises RecordingFailed."""

@@ -25,6 +25,7 @@ DEPRECATED_OWNED_BY = "deprecated-operator.kyma-project.io/owned-by"
 OCM_COMPONENT_NAME = f"{GROUP}/ocm-component-name"
 IS_UNMANAGED = f"{GROUP}/is-unmanaged"
 SKR_DOMAIN = f"{GROUP}/skr-domain"
+CREATE_NAMESPACES = f"{GROUP}/create-namespaces"
 TRACEPARENT = f"{GROUP}/traceparent"
 OBSERVED_AT = f"{GROUP}/observed-at"
 
