@@ -7,7 +7,9 @@ its queue off. Nothing else connects the folders.
 import asyncio
 import signal
 import tempfile
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -15,30 +17,32 @@ from prometheus_client import CollectorRegistry
 
 from certs import KeyPair
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, RuntimeMetrics
+from lifecycle_manager import admission, events
 from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
-from lifecycle_manager.events import create_app, serve_events
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import KymaReconciler
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.probes import serve_probes
+from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.routing import EventRouter
+from lifecycle_manager.serving import serve
+from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook import (
     AuthorityStore,
     CertificateStore,
-    EndpointCertificate,
     SkrWebhookReconciler,
     WatcherSettings,
 )
-from lifecycle_manager.sync_resource import SyncResourceReconciler, parse_allowances
+from lifecycle_manager.sync_resource import SyncResourceReconciler, objection_to, parse_allowances
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import names
+from lifecycle_manager_api import SyncResource, names
 
 log = structlog.get_logger("lifecycle_manager")
 
 GRACE_SECONDS = 20.0
-ENDPOINT_CERTIFICATE_SECONDS = 24 * 3600.0
+SERVING_CERTIFICATE_SECONDS = 24 * 3600.0
 
 
 def utc_now() -> datetime:
@@ -101,15 +105,20 @@ class LifecycleManager:
         """Take events and work the queues off until told to stop, then finish what was acknowledged."""
         authority = await AuthorityStore(self.kcp, utc_now).ensure()
         controllers = self._controllers(authority)
-        certificate = EndpointCertificate(directory, self._endpoint_names(), utc_now)
-        await certificate.write(authority)
+        for_events = ServingCertificate(directory / "events", self._endpoint_names(), utc_now)
+        for_admission = ServingCertificate(directory / "admission", self._webhook_names(), utc_now)
+        for certificate in (for_events, for_admission):
+            await certificate.write(authority)
         Wiring(self.informers, controllers).connect()
         async with asyncio.TaskGroup() as tasks:
             controllers.start_in(tasks)
             serving = [
-                tasks.create_task(self._serve_events(controllers, certificate, authority)),
-                tasks.create_task(self._renew(certificate, authority)),
+                tasks.create_task(self._serve_events(controllers, for_events, authority)),
+                tasks.create_task(self._renew((for_events, for_admission), authority)),
             ]
+            if self.settings.enable_webhooks:
+                serving.append(tasks.create_task(self._serve_admission(for_admission)))
+                await self._have_us_asked(authority)
             self._taking_events = True
             log.info("ready", event_address=self.settings.event_address)
             await stopping.wait()
@@ -182,21 +191,42 @@ class LifecycleManager:
         )
 
     async def _serve_events(
-        self, controllers: Controllers, certificate: EndpointCertificate, authority: KeyPair
+        self, controllers: Controllers, certificate: ServingCertificate, authority: KeyPair
     ) -> None:
         router = EventRouter(self.informers.kymas, controllers, self.latency)
-        app = create_app(
+        app = events.create_app(
             trust=lambda: authority.certificate_pem,
             subscribers={names.LIFECYCLE_MANAGER: router},
             ready=lambda: self._taking_events,
         )
         host, port = split_address(self.settings.kyma_skr_listener_bind_address)
-        await serve_events(app, host, port, certificate.server_context())
+        await serve(app, host, port, certificate.server_context(require_client_certificate=True))
 
-    async def _renew(self, certificate: EndpointCertificate, authority: KeyPair) -> None:
+    async def _serve_admission(self, certificate: ServingCertificate) -> None:
+        allowances = parse_allowances(self.settings.sync_resource_allow)
+        app = admission.create_app(
+            {SyncResource.PLURAL: admission.validator_for(SyncResource, partial(objection_to, allowances=allowances))}
+        )
+        host, port = split_address(self.settings.webhook_bind_address)
+        await serve(app, host, port, certificate.server_context(require_client_certificate=False))
+
+    async def _have_us_asked(self, authority: KeyPair) -> None:
+        """Have the API server of the control plane ask before it stores what is validated."""
+        document = admission.webhook_configuration(
+            self.settings.webhook_service, names.KCP_NAMESPACE, authority.certificate_pem
+        )
+        name = document["metadata"]["name"]
+        await self.kcp.apply(admission.ADMISSION_WEBHOOKS, name, document, field_manager=FIELD_MANAGER)
+
+    async def _renew(self, certificates: Iterable[ServingCertificate], authority: KeyPair) -> None:
         while True:
-            await asyncio.sleep(ENDPOINT_CERTIFICATE_SECONDS)
-            await certificate.write(authority)
+            await asyncio.sleep(SERVING_CERTIFICATE_SECONDS)
+            for certificate in certificates:
+                await certificate.write(authority)
+
+    def _webhook_names(self) -> tuple[str, ...]:
+        service = f"{self.settings.webhook_service}.{names.KCP_NAMESPACE}"
+        return (f"{service}.svc", f"{service}.svc.cluster.local", service)
 
     def _endpoint_names(self) -> tuple[str, ...]:
         host, _ = split_address(self.settings.event_address)

@@ -52,6 +52,11 @@ class Settings(BaseSettings):
     event_address: BindAddress = Field(
         "localhost:8082", description="host:port under which Watchers reach the event endpoint"
     )
+    enable_webhooks: bool = Field(
+        False, description="have the API server ask before it stores what can be validated; needs a Service"
+    )
+    webhook_bind_address: BindAddress = Field(":9443", description="where the API server asks")
+    webhook_service: str = Field("lifecycle-manager-webhook", description="Service in front of that address, port 443")
     additional_dns_names: tuple[str, ...] = Field((), description="more names in the Watchers' certificates")
     skr_watcher_image: str = Field("skr-watcher:latest", description="image of the Watcher in the clusters")
     skr_webhook_memory_limits: str = Field("200Mi", description="memory limit of the Watcher")

@@ -8,13 +8,11 @@ only after the Watcher was heard from once, so that no user's write meets a miss
 from lifecycle_manager.skr_webhook.authority import AuthorityStore
 from lifecycle_manager.skr_webhook.certificates import CertificateStore
 from lifecycle_manager.skr_webhook.documents import WatcherSettings
-from lifecycle_manager.skr_webhook.endpoint_certificate import EndpointCertificate
 from lifecycle_manager.skr_webhook.reconciler import SkrWebhookReconciler
 
 __all__ = [
     "AuthorityStore",
     "CertificateStore",
-    "EndpointCertificate",
     "SkrWebhookReconciler",
     "WatcherSettings",
 ]

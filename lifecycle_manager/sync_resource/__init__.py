@@ -7,8 +7,15 @@ Read `plan` for the rules, with `policy` for what a module may have and `claims`
 `reconciler`.
 """
 
-from lifecycle_manager.sync_resource.plan import in_conflict
+from lifecycle_manager.sync_resource.plan import in_conflict, objection_to
 from lifecycle_manager.sync_resource.policy import Allowances, UnknownAllowance, parse_allowances
 from lifecycle_manager.sync_resource.reconciler import SyncResourceReconciler
 
-__all__ = ["Allowances", "SyncResourceReconciler", "UnknownAllowance", "in_conflict", "parse_allowances"]
+__all__ = [
+    "Allowances",
+    "SyncResourceReconciler",
+    "UnknownAllowance",
+    "in_conflict",
+    "objection_to",
+    "parse_allowances",
+]

@@ -16,7 +16,7 @@ from kube_runtime import (
     readiness,
 )
 from lifecycle_manager.sync_resource.claims import Claims, taken
-from lifecycle_manager.sync_resource.policy import Allowance, forbidden
+from lifecycle_manager.sync_resource.policy import Allowance, Allowances, forbidden
 from lifecycle_manager_api import (
     Condition,
     ConditionStatus,
@@ -148,6 +148,12 @@ def read_text(text: str, allowed: Collection[Allowance]) -> tuple[KubernetesObje
     if (reason := forbidden(objects, allowed)) is not None:
         return Refusal("Forbidden", reason)
     return objects
+
+
+def objection_to(resource: SyncResource, allowances: Allowances) -> str | None:
+    """Return what is wrong with a SyncResource that somebody writes; None where it can be tried."""
+    objects = read_text(resource.spec.resource, allowances.get(resource.spec.module, frozenset()))
+    return f"spec.resource: {objects.message}" if isinstance(objects, Refusal) else None
 
 
 def in_conflict(resource: SyncResource) -> bool:

@@ -29,15 +29,24 @@ class Cast:
     skr_access: str = ""
     event_port: int = field(default_factory=free_port)
     webhook_port: int = field(default_factory=free_port)
+    admission_port: int = field(default_factory=free_port)
     running: dict[str, ChildProcess] = field(default_factory=dict)
     _programs: dict[str, processes.Program] = field(default_factory=dict)
 
     async def start_control_plane(self) -> None:
         """Start the Lifecycle Manager and the Module Manager, and wait until both watch."""
-        by_interval = self.stage.skr_routes is None
+        kcp_routes = self.stage.kcp_routes
         await self._start(
-            processes.lifecycle_manager(self.manager_kubeconfig, self.event_port, by_interval=by_interval)
+            processes.lifecycle_manager(
+                self.manager_kubeconfig,
+                self.event_port,
+                by_interval=self.stage.skr_routes is None,
+                admission_port=None if kcp_routes is None else self.admission_port,
+            )
         )
+        if kcp_routes is not None:
+            route = Route(names.KCP_NAMESPACE, "lifecycle-manager-webhook", 443, "127.0.0.1", self.admission_port)
+            add_route(kcp_routes, route)
         await self._start(processes.module_manager(self.module_kubeconfig))
         await self._says("lifecycle-manager", '"msg":"ready"')
         await self._says("module-manager", "watching")

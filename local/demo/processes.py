@@ -25,11 +25,14 @@ class Program:
     environment: Mapping[str, str]
 
 
-def lifecycle_manager(kubeconfig: Path, event_port: int, *, by_interval: bool) -> Program:
-    """The Lifecycle Manager, taking events on a loopback port.
+def lifecycle_manager(
+    kubeconfig: Path, event_port: int, *, by_interval: bool, admission_port: int | None = None
+) -> Program:
+    """The Lifecycle Manager, taking events on a loopback port, and the questions of KCP's API server on another.
 
     Where no events can come, because the cluster can't reach a process on this machine, it looks every second.
     """
+    admission = ("--enable-webhooks", f"--webhook-bind-address=127.0.0.1:{admission_port}")
     intervals = ("--kyma-requeue-success-interval=1s", "--module-config-requeue-success-interval=1s")
     address = f"127.0.0.1:{event_port}"
     return Program(
@@ -44,6 +47,7 @@ def lifecycle_manager(kubeconfig: Path, event_port: int, *, by_interval: bool) -
             "--health-probe-bind-address=127.0.0.1:0",
             "--log-format=json",
             *(intervals if by_interval else ()),
+            *(admission if admission_port is not None else ()),
         ),
         {},
     )

@@ -16,6 +16,12 @@ from local.demo import names
 from local.demo.identities import create_identity
 from local.private_files import write_private
 
+WEBHOOK_SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "lifecycle-manager-webhook", "namespace": names.KCP_NAMESPACE},
+    "spec": {"ports": [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": 9443}]},
+}
 SAMPLE = files("module_manager.samples.cloud_resources")
 
 
@@ -31,15 +37,24 @@ class Stage:
     local_kcp: LocalCluster | None
 
     @property
+    def kcp_routes(self) -> Path | None:
+        """Where a Service of KCP is routed to a process on this machine; None where that can't be."""
+        return _routes_beside(self.kcp_kubeconfig)
+
+    @property
     def skr_routes(self) -> Path | None:
         """Where a Service of the SKR is routed to a process on this machine; None where that can't be."""
-        folder = self.skr_kubeconfig.absolute().parent
-        return folder / "routes" if (folder / "egress.yaml").exists() else None
+        return _routes_beside(self.skr_kubeconfig)
 
     @property
     def logs(self) -> Path:
         """Where the programs of the demo write their logs."""
         return self.directory / "logs"
+
+
+def _routes_beside(kubeconfig: Path) -> Path | None:
+    folder = kubeconfig.absolute().parent
+    return folder / "routes" if (folder / "egress.yaml").exists() else None
 
 
 @asynccontextmanager
@@ -60,6 +75,7 @@ async def prepare_kcp(stage: Stage) -> tuple[Path, Path]:
     """Install the control plane's resources; return the kubeconfigs of the Lifecycle Manager and the Module Manager."""
     await _ensure_namespaces(stage.kcp, names.KCP_NAMESPACE, names.SCRATCH_NAMESPACE)
     await apply_crds(stage.kcp)
+    await apply_objects(stage.kcp, dump_yaml(WEBHOOK_SERVICE))
     await apply_objects(stage.kcp, _sample("module-template.yaml") + "\n---\n" + _sample("module-release-meta.yaml"))
     if stage.local_kcp is not None:
         await stage.local_kcp.restart_controllers()

@@ -23,7 +23,10 @@ class NotDecodable(ValueError):
 def decode(kind: type[T], body: bytes | str) -> T:
     """Return the object in a JSON text. Fields that the type does not know are passed over. Raises NotDecodable."""
     try:
-        found = _decoder(kind).decode(body)
+        try:
+            found = _decoder(kind).decode(body)
+        except msgspec.ValidationError:
+            found = _decoder(kind).decode(_without_nulls_in_metadata(body))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise NotDecodable(f"no {kind.KIND}: {error}") from None
     return _of_kind(kind, found)
@@ -61,6 +64,15 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 @cache
 def _list_decoder(kind: type[T]) -> msgspec.json.Decoder[ObjectList[T]]:
     return msgspec.json.Decoder(ObjectList[kind])  # type: ignore[valid-type]  # the kind is a value here
+
+
+def _without_nulls_in_metadata(body: bytes | str) -> bytes | str:
+    """Leave out what is null in metadata: to an API server it is as good as missing, and it sends some to webhooks."""
+    document = msgspec.json.decode(body)
+    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+        return body
+    metadata = {name: value for name, value in document["metadata"].items() if value is not None}
+    return msgspec.json.encode({**document, "metadata": metadata})
 
 
 def _of_kind(kind: type[T], found: Any) -> T:

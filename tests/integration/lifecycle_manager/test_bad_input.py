@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from kube_runtime import NotFound, dump_yaml
+from kube_runtime import Invalid, NotFound, dump_yaml
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import Kyma, SyncResource, names
 from lifecycle_manager_api.conditions import find
@@ -50,6 +50,15 @@ async def create_access_secret(stage: Stage, kyma: str, data: dict[str, str]) ->
         "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
     }
     await stage.kcp.create(SECRETS, document, NAMESPACE, field_manager="test")
+
+
+def sync_resource(name: str, text: str) -> dict[str, Any]:
+    return {
+        "apiVersion": SYNC_RESOURCES.api_version,
+        "kind": "SyncResource",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"kyma": "demo", "module": "cloud-resources", "resource": text},
+    }
 
 
 async def reachable_condition(stage: Stage, name: str, reason: str) -> str:
@@ -168,24 +177,31 @@ async def test_module_cr_that_vanishes_after_its_event_leaves_nothing(story: Sto
         ("second-bad", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fine}\n---\nkind: Broken", "document 1"),
     ],
 )
-async def test_text_that_is_no_kubernetes_yaml_is_refused_with_its_place(
+async def test_text_that_is_no_kubernetes_yaml_is_refused_at_the_door(
     stage: Stage, name: str, text: str, said: str
 ) -> None:
-    document = {
-        "apiVersion": SYNC_RESOURCES.api_version,
-        "kind": "SyncResource",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"kyma": "demo", "module": "cloud-resources", "resource": text},
-    }
-    await stage.kcp.create(SYNC_RESOURCES, document, NAMESPACE, field_manager="test")
+    with pytest.raises(Invalid) as refused:
+        await stage.kcp.create(SYNC_RESOURCES, sync_resource(name, text), NAMESPACE, field_manager="test")
+
+    assert f"spec.resource: {said}" in str(refused.value)
+
+
+async def test_text_that_came_past_the_door_is_refused_when_it_is_looked_at(story: Story) -> None:
+    """Written while the Lifecycle Manager is away, its webhook with it."""
+    stage = story.stage
+    await story.cast.stop("lifecycle-manager")
+    try:
+        await stage.kcp.create(SYNC_RESOURCES, sync_resource("bad", "kind: ["), NAMESPACE, field_manager="test")
+    finally:
+        await story.cast.restart("lifecycle-manager")
 
     async def refusal() -> str | None:
-        resource: SyncResource = await stage.kcp.get(SYNC_RESOURCES, name, NAMESPACE)
+        resource: SyncResource = await stage.kcp.get(SYNC_RESOURCES, "bad", NAMESPACE)
         valid = find(resource.status.conditions, "Valid")
         return valid.message if valid and valid.status == "False" and resource.status.state == "Error" else None
 
-    assert said in await eventually(refusal)
-    await stage.kcp.delete(SYNC_RESOURCES, name, NAMESPACE)
+    assert "document 0" in await eventually(refusal)
+    await stage.kcp.delete(SYNC_RESOURCES, "bad", NAMESPACE)
 
 
 async def test_object_that_the_cluster_refuses_is_named_and_the_rest_stays(story: Story) -> None:
@@ -193,12 +209,7 @@ async def test_object_that_the_cluster_refuses_is_named_and_the_rest_stays(story
     stage = story.stage
     good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good", "namespace": "kyma-system"}}
     bad = {"apiVersion": "nowhere.example/v1", "kind": "Thing", "metadata": {"name": "bad"}}
-    document = {
-        "apiVersion": SYNC_RESOURCES.api_version,
-        "kind": "SyncResource",
-        "metadata": {"name": "half", "namespace": NAMESPACE},
-        "spec": {"kyma": "demo", "module": "cloud-resources", "resource": f"{dump_yaml(good)}---\n{dump_yaml(bad)}"},
-    }
+    document = sync_resource("half", f"{dump_yaml(good)}---\n{dump_yaml(bad)}")
     await stage.kcp.create(SYNC_RESOURCES, document, NAMESPACE, field_manager="test")
 
     async def failure() -> str | None:

@@ -64,6 +64,22 @@ def test_what_is_no_object_is_refused(body: bytes) -> None:
         decode(Kyma, body)
 
 
+def test_null_in_metadata_is_as_good_as_missing() -> None:
+    metadata = KYMA["metadata"] | {"annotations": None, "creationTimestamp": None, "finalizers": None}
+
+    kyma = decode(Kyma, json.dumps(KYMA | {"metadata": metadata}))
+
+    assert (kyma.metadata.annotations, kyma.metadata.finalizers) == ({}, ())
+    assert kyma.spec == decode(Kyma, BODY).spec
+    template = {
+        "apiVersion": "operator.kyma-project.io/v1beta2",
+        "kind": "ModuleTemplate",
+        "metadata": {"labels": None},
+        "spec": {"descriptor": {"kept": None}},
+    }
+    assert bytes(decode(ModuleTemplate, json.dumps(template)).spec.descriptor) == b'{"kept":null}'
+
+
 def test_another_kind_is_refused() -> None:
     body = json.dumps(KYMA | {"kind": "Karma"})
 

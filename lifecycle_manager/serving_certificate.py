@@ -1,4 +1,4 @@
-"""The certificate that the event endpoint serves with: issued by the same authority, never stored.
+"""The certificate that an endpoint of this process serves with: issued by its own authority, never stored.
 
 Each replica makes its own at start and again at half of its life. The files that TLS needs are in a folder that only
 this process may read, and it goes with the process.
@@ -17,8 +17,8 @@ LIFETIME = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointCertificate:
-    """Writes the endpoint's certificate files into a folder. `hosts` are the names that Watchers connect to."""
+class ServingCertificate:
+    """Writes an endpoint's certificate files into a folder. `hosts` are the names that others connect to."""
 
     directory: Path
     hosts: tuple[str, ...]
@@ -39,14 +39,18 @@ class EndpointCertificate:
         """Whose client certificates are accepted, in PEM."""
         return self.directory / "ca.crt"
 
-    def server_context(self) -> ReloadingServerContext:
-        """Return a TLS context that serves with these files, follows them, and demands a client certificate."""
+    def server_context(self, *, require_client_certificate: bool) -> ReloadingServerContext:
+        """Return a TLS context that serves with these files and follows them."""
         return ReloadingServerContext(
-            self.certificate_file, self.key_file, self.trust_file, require_client_certificate=True
+            self.certificate_file,
+            self.key_file,
+            self.trust_file,
+            require_client_certificate=require_client_certificate,
         )
 
     async def write(self, authority: KeyPair) -> None:
         """Issue a certificate and put it in place; whoever follows the files has it from then on."""
+        self.directory.mkdir(mode=0o700, exist_ok=True)
         addresses = tuple(host for host in self.hosts if _is_address(host))
         request = LeafRequest(
             common_name="lifecycle-manager",

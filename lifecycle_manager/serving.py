@@ -1,4 +1,4 @@
-"""Runs an application on uvicorn with mutual TLS, and shows it the peer's certificate."""
+"""Runs an application on uvicorn with TLS, and shows it the peer's certificate where there is one."""
 
 import asyncio
 import ssl
@@ -36,7 +36,7 @@ class EmbeddedServer(uvicorn.Server):
         yield
 
 
-async def serve_events(app: FastAPI, host: str, port: int, tls: ReloadingServerContext) -> None:
+async def serve(app: FastAPI, host: str, port: int, tls: ReloadingServerContext) -> None:
     """Serve until cancelled; what is under way then is finished."""
     config: dict[str, Any] = {
         "http": PeerCertificateProtocol,

@@ -1,0 +1,89 @@
+"""The HTTP endpoint that the API server of the control plane asks."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import structlog
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lifecycle_manager.admission.review import AdmissionRequest, ReviewMalformed, answer, decode_review
+from lifecycle_manager_api import ApiObject, NotDecodable, decode
+
+T = TypeVar("T", bound=ApiObject)
+Objection = Callable[[T], str | None]
+"""Says what is wrong with an object; None where nothing is."""
+Validator = Callable[[bytes], str | None]
+"""Says what is wrong with the JSON of an object."""
+
+LARGEST_REVIEW = 8 * 1024 * 1024  # two objects of the largest size that etcd takes, escaped
+
+log = structlog.get_logger("admission")
+
+
+class ReviewTooLarge(Exception):
+    """The body is larger than any review can be."""
+
+
+def validator_for(kind: type[T], objection: Objection[T]) -> Validator:
+    """Return a validator that decodes an object and asks what is wrong with it."""
+
+    def validate(body: bytes) -> str | None:
+        try:
+            thing = decode(kind, body)
+        except NotDecodable as error:
+            return str(error)
+        return objection(thing)
+
+    return validate
+
+
+def create_app(validators: Mapping[str, Validator]) -> FastAPI:
+    """Return the application. `validators` are by the plural of the resource, which is the last part of the path."""
+    app = FastAPI(title="Lifecycle Manager admission", docs_url=None, redoc_url=None, openapi_url=None)
+
+    async def validate(request: Request) -> Response:
+        resource = request.path_params["resource"]
+        validator = validators.get(resource)
+        if validator is None:
+            return _said(404, f"there is no validation of {resource}")
+        try:
+            review = decode_review(await _body(request))
+        except ReviewMalformed as error:
+            return _said(400, str(error))
+        except ReviewTooLarge:
+            return _said(413, f"the body is larger than {LARGEST_REVIEW} bytes")
+        objection = validator(bytes(review.object))
+        if objection is not None:
+            _log_refusal(resource, review, objection)
+        return Response(answer(review.uid, objection), media_type="application/json")
+
+    app.add_route("/validate/{resource}", validate, methods=["POST"])
+    return app
+
+
+async def _body(request: Request) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > LARGEST_REVIEW:
+            raise ReviewTooLarge
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _said(code: int, text: str) -> Response:
+    return Response(f"{text}\n", code, media_type="text/plain")
+
+
+def _log_refusal(resource: str, review: AdmissionRequest, objection: str) -> None:
+    log.info(
+        "object refused",
+        resource=resource,
+        namespace=review.namespace,
+        name=review.name,
+        operation=review.operation,
+        objection=objection,
+    )
