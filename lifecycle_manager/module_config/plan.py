@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from kube_runtime import dump_yaml
 from lifecycle_manager.module_config.observe import JsonObject, ModuleCrKind, Reading, Snapshot
 from lifecycle_manager.skr import ObjectReference
@@ -12,7 +14,7 @@ from lifecycle_manager_api import ObjectReference as ResourceReference
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LONGEST_NAME = 253
-# An object may take 1.5 MiB in etcd; the text is one of several fields, and JSON escapes it.
+# An object may take 1.5 MiB in etcd. The text is one of several fields, and counts as JSON, with its lines escaped.
 LARGEST_TEXT_BYTES = 1024 * 1024
 
 
@@ -88,7 +90,10 @@ def _plan_found(snapshot: Snapshot, reading: Reading) -> tuple[Action, ...]:
         if module_cr is None or _leaving(module_cr):
             continue
         name = config_name(snapshot.kyma, snapshot.module, reading.kind, reference)
-        actions.extend(_plan_one(existing.get(name), name, reference, module_cr))
+        config = existing.get(name)
+        if not reading.complete and config is not None and _is_newer(config, module_cr):
+            continue
+        actions.extend(_plan_one(config, name, reference, module_cr))
     return tuple(actions)
 
 
@@ -99,8 +104,9 @@ def _plan_one(
         return ()  # written again once it is gone
     reference = _resource_reference(module_cr)
     text = text_of(module_cr)
-    if len(text.encode()) > LARGEST_TEXT_BYTES:
-        return _plan_too_large(config, name, source, len(text.encode()), reference)
+    size = len(msgspec.json.encode(text))
+    if size > LARGEST_TEXT_BYTES:
+        return _plan_too_large(config, name, source, size, reference)
     actions: list[Action] = []
     if config is None or config.spec.resource != text or config.spec.resource_ref != reference:
         actions.append(WriteModuleConfig(name, text, reference, source))
@@ -114,7 +120,7 @@ def _plan_too_large(
     config: ModuleConfig | None, name: str, source: ObjectReference, size: int, reference: ResourceReference
 ) -> tuple[Action, ...]:
     """Keep the last text that fitted, and say why the present one did not come."""
-    message = f"{source} takes {size} bytes as text, more than the {LARGEST_TEXT_BYTES} that fit; make it smaller"
+    message = f"{source} takes {size} bytes as JSON text, more than the {LARGEST_TEXT_BYTES} that fit; make it smaller"
     if config is not None and _shows(config, "False", "ModuleCRTooLarge", message):
         return ()
     mark = MarkSynced(name, "False", "ModuleCRTooLarge", message)
@@ -159,6 +165,19 @@ def _resource_reference(module_cr: Mapping[str, Any]) -> ResourceReference:
         resource_version=metadata["resourceVersion"],
         generation=metadata.get("generation"),
     )
+
+
+def _is_newer(config: ModuleConfig, module_cr: JsonObject) -> bool:
+    """Tell whether a later version of the same object is written down already: then this read came too late.
+
+    Resource versions of one object can be compared as integers (KEP-5504). A cluster that was restored from a backup
+    starts again at older ones; so a reading of all that there is counts whatever it says.
+    """
+    known, metadata = config.spec.resource_ref, module_cr["metadata"]
+    if known is None or known.uid != metadata["uid"]:
+        return False
+    versions = (known.resource_version, metadata["resourceVersion"])
+    return all(each.isdecimal() for each in versions) and int(versions[0]) > int(versions[1])
 
 
 def _shows(config: ModuleConfig, status: ConditionStatus, reason: str, message: str) -> bool:

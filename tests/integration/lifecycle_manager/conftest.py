@@ -1,8 +1,8 @@
 """The whole product on real API servers, as the demo stages it: each program a process with its own identity."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story]:
     """A stage on which everything runs and the module is enabled in the SKR."""
     folder = tmp_path_factory.mktemp("stage")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # or drift would take half a minute
+        async with _set_up(folder) as story:
+            yield story
+
+
+@asynccontextmanager
+async def _set_up(folder: Path) -> AsyncGenerator[Story, None]:
     async with open_stage(folder, None, None) as stage, AsyncExitStack() as stack:
         story = Story(stage, Cast(stage, stack), Silence())
         async with asyncio.TaskGroup() as tasks:

@@ -73,6 +73,26 @@ def test_unchanged_module_cr_writes_nothing() -> None:
     assert plan(snapshot(read, as_written(write, resource_version_read="7"))) == ()
 
 
+def test_older_version_never_follows_a_newer_one() -> None:
+    newer, older = (builders.infrastructure(resource_version=version, nfsVolumes=[version]) for version in ("10", "9"))
+    write = plan(snapshot(reading(newer)))[0]
+    assert isinstance(write, WriteModuleConfig)
+    written = as_written(write, resource_version_read="10")
+
+    assert plan(snapshot(reading(older, complete=False), written)) == ()
+    assert plan(snapshot(reading(newer, complete=False), written)) == ()
+    assert len(plan(snapshot(reading(older, complete=True), written))) == 2  # a restored cluster
+
+
+def test_object_of_the_same_name_is_not_older_than_its_predecessor() -> None:
+    write = plan(snapshot(reading(builders.infrastructure(resource_version="10"))))[0]
+    assert isinstance(write, WriteModuleConfig)
+    other = builders.infrastructure(resource_version="9", nfsVolumes=["other"])
+    other["metadata"]["uid"] = "another"
+
+    assert plan(snapshot(reading(other, complete=False), as_written(write, resource_version_read="10")))
+
+
 def test_text_leaves_out_what_only_the_api_server_cares_for() -> None:
     module_cr = builders.infrastructure()
     module_cr["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "mine": "yes"}

@@ -1,0 +1,112 @@
+"""Where a ModuleConfig ends: each way out of having one leaves nothing behind, and disturbs nobody else."""
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kube_runtime import NotFound
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, SECRETS, SYNC_RESOURCES
+from lifecycle_manager_api import names
+from local.demo.stage import Stage
+from local.demo.story import INFRASTRUCTURES, Story
+from local.demo.witness import CONFIG_MAPS
+from tests.waiting import eventually
+
+KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+CONFIG = "demo-cloud-resources"
+TEMPLATE = "cloud-resources-0.1.0"
+VOLUME = "default-nfs-media"
+
+
+async def _is_gone(read: Any) -> bool:
+    try:
+        await read
+    except NotFound:
+        return True
+    return False
+
+
+async def nothing_is_left(stage: Stage) -> None:
+    """Wait until ModuleConfig, SyncResource and the objects in the SKR are gone."""
+    for read in (
+        lambda: stage.kcp.get(MODULE_CONFIGS, CONFIG, KCP),
+        lambda: stage.kcp.get(SYNC_RESOURCES, CONFIG, KCP),
+        lambda: stage.skr.get(CONFIG_MAPS, VOLUME, SKR),
+    ):
+        await eventually(lambda read=read: _is_gone(read()), within=60)  # type: ignore[misc]
+
+
+async def test_template_that_stops_enabling_it_takes_the_configuration_away(story: Story) -> None:
+    stage = story.stage
+    await story.change_volume("210Gi")
+    await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": False}}, KCP)
+    try:
+        await nothing_is_left(stage)
+        kept = await stage.skr.get(INFRASTRUCTURES, "default", SKR)
+        assert kept["spec"]["nfsVolumes"][0]["capacity"] == "210Gi"
+    finally:
+        await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
+    await story.sees_volume("210Gi", within=60)
+
+
+async def test_secret_that_a_module_cr_refers_to_is_never_read(story: Story) -> None:
+    stage = story.stage
+    secret = {
+        "metadata": {"name": "of-the-user", "namespace": SKR},
+        "data": {"password": base64.b64encode(b"very-private").decode()},
+    }
+    await stage.skr.create(SECRETS, secret, SKR, field_manager="user")
+    referring = {"metadata": {"annotations": {"secret": "of-the-user"}}}
+    await stage.skr.merge_patch(INFRASTRUCTURES, "default", referring, SKR, field_manager="user")
+
+    await story.change_volume("230Gi")
+
+    config = await stage.kcp.get(MODULE_CONFIGS, CONFIG, KCP)
+    assert "of-the-user" in config.spec.resource
+    assert "very-private" not in config.spec.resource
+    in_kcp = await stage.kcp.list(SECRETS, KCP)
+    assert secret["data"] not in [dict(each.data) for each in in_kcp.items]
+    await stage.skr.delete(SECRETS, "of-the-user", SKR)
+
+
+async def test_many_changes_in_a_row_end_with_the_last(story: Story) -> None:
+    await story.change_volume("240Gi")
+    for number in range(30):
+        await story.patch_volume(f"{241 + number}Gi")
+
+    await story.sees_volume("270Gi", within=20)
+    config = await story.stage.kcp.get(MODULE_CONFIGS, CONFIG, KCP)
+    assert "270Gi" in config.spec.resource
+
+
+async def test_kyma_that_goes_with_its_cluster_leaves_nothing_in_the_control_plane(story: Story) -> None:
+    """The cluster is deleted with all that is in it; its credentials go, and then its Kyma."""
+    stage = story.stage
+    async with second_kyma(stage, "short-lived"):
+        await eventually(lambda: _has_config(stage, "short-lived"), within=60)
+        await stage.kcp.delete(SECRETS, "kubeconfig-short-lived", KCP)
+
+        await stage.kcp.delete(KYMAS, "short-lived", KCP)
+
+        await eventually(lambda: _is_gone(stage.kcp.get(KYMAS, "short-lived", KCP)), within=60)
+        assert not await _has_config(stage, "short-lived")
+        left = [each.metadata.name for each in (await stage.kcp.list(SYNC_RESOURCES, KCP)).items]
+        assert not [name for name in left if name.startswith("short-lived")]
+
+
+async def _has_config(stage: Stage, kyma: str) -> bool:
+    configs = await stage.kcp.list(MODULE_CONFIGS, KCP)
+    return any(config.spec.kyma == kyma for config in configs.items)
+
+
+@asynccontextmanager
+async def second_kyma(stage: Stage, name: str) -> AsyncIterator[None]:
+    """Have another Kyma for the same cluster, which therefore has the same modules."""
+    access = await stage.kcp.get(SECRETS, "kubeconfig-demo", KCP)
+    labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+    secret = {"metadata": {"name": f"kubeconfig-{name}", "labels": labels}, "data": dict(access.data)}
+    kyma = {"metadata": {"name": name, "labels": {names.RUNTIME_ID: name}}, "spec": {"channel": "regular"}}
+    await stage.kcp.create(SECRETS, secret, KCP, field_manager="test")
+    await stage.kcp.create(KYMAS, kyma, KCP, field_manager="test")
+    yield

@@ -1,0 +1,263 @@
+"""SyncResources as Module Managers in any language write them: what is applied, refused, kept and let go."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kube_runtime import Invalid, NotFound, Resource, dump_yaml
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SYNC_RESOURCES
+from lifecycle_manager_api import SyncResource, find, names
+from local.demo.stage import Stage
+from local.demo.witness import CONFIG_MAPS
+from tests.waiting import eventually
+
+KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+CLUSTER_ROLES: Resource[dict[str, Any]] = Resource.dynamic(
+    "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False
+)
+CLUSTER_ROLE_BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
+    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
+)
+COLOURS: Resource[dict[str, Any]] = Resource.dynamic("test.example.com", "v1", "Colour", "colours", namespaced=True)
+COLOUR_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "colours.test.example.com"},
+    "spec": {
+        "group": "test.example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Colour", "listKind": "ColourList", "plural": "colours", "singular": "colour"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
+
+
+def config_map(name: str, namespace: str = SKR, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+def text_of(*documents: dict[str, Any]) -> str:
+    return "---\n".join(dump_yaml(document) for document in documents)
+
+
+def document_of(name: str, text: str, **annotations: str) -> dict[str, Any]:
+    return {
+        "apiVersion": SYNC_RESOURCES.api_version,
+        "kind": "SyncResource",
+        "metadata": {"name": name, "namespace": KCP, "annotations": annotations},
+        "spec": {"kyma": "demo", "module": "cloud-resources", "resource": text},
+    }
+
+
+async def write(stage: Stage, name: str, text: str, **annotations: str) -> None:
+    """Write a SyncResource as a Module Manager does."""
+    document = document_of(name, text, **annotations)
+    await stage.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
+
+
+@asynccontextmanager
+async def written(stage: Stage, name: str, text: str, **annotations: str) -> AsyncIterator[None]:
+    """Have a SyncResource while the block runs, and wait until it is gone afterwards."""
+    await write(stage, name, text, **annotations)
+    try:
+        yield
+    finally:
+        await stage.kcp.delete(SYNC_RESOURCES, name, KCP)
+        await eventually(lambda: _is_gone(stage.kcp.get(SYNC_RESOURCES, name, KCP)), what=f"{name} is gone")
+
+
+async def becomes(stage: Stage, name: str, wanted: Callable[[SyncResource], bool]) -> SyncResource:
+    """Wait until a SyncResource was seen as it is now and looks as wanted."""
+
+    async def seen() -> SyncResource | None:
+        resource: SyncResource = await stage.kcp.get(SYNC_RESOURCES, name, KCP)
+        current = resource.status.observed_generation == resource.metadata.generation
+        return resource if current and wanted(resource) else None
+
+    return await eventually(seen, what=f"SyncResource {name}")
+
+
+def is_ready(resource: SyncResource) -> bool:
+    return resource.status.state == "Ready"
+
+
+def says(kind: str, reason: str) -> Callable[[SyncResource], bool]:
+    def check(resource: SyncResource) -> bool:
+        condition = find(resource.status.conditions, kind)
+        return condition is not None and condition.status == "False" and condition.reason == reason
+
+    return check
+
+
+async def _is_gone(read: Any) -> bool:
+    try:
+        await read
+    except NotFound:
+        return True
+    return False
+
+
+async def test_objects_follow_the_text_and_go_with_it(stage: Stage) -> None:
+    async with written(stage, "follow", text_of(config_map("one", a="1"), config_map("two"))):
+        resource = await becomes(stage, "follow", is_ready)
+        assert resource.status.objects == "2/2"
+
+        await write(stage, "follow", text_of(config_map("one", a="2")))
+        resource = await becomes(stage, "follow", lambda it: is_ready(it) and it.status.objects == "1/1")
+
+        assert (await stage.skr.get(CONFIG_MAPS, "one", SKR))["data"] == {"a": "2"}
+        assert await _is_gone(stage.skr.get(CONFIG_MAPS, "two", SKR))
+    assert await _is_gone(stage.skr.get(CONFIG_MAPS, "one", SKR))
+
+
+async def test_without_prune_what_left_the_text_stays_until_the_end(stage: Stage) -> None:
+    both = document_of("keep", text_of(config_map("one"), config_map("two")))
+    both["spec"]["prune"] = False
+    await stage.kcp.apply(SYNC_RESOURCES, "keep", both, KCP, field_manager="test")
+    await becomes(stage, "keep", is_ready)
+    less = document_of("keep", text_of(config_map("one")))
+    less["spec"]["prune"] = False
+
+    await stage.kcp.apply(SYNC_RESOURCES, "keep", less, KCP, field_manager="test")
+
+    await becomes(stage, "keep", lambda it: it.metadata.generation == 2)
+    assert await stage.skr.get(CONFIG_MAPS, "two", SKR)
+    await stage.kcp.delete(SYNC_RESOURCES, "keep", KCP)
+    await eventually(lambda: _is_gone(stage.skr.get(CONFIG_MAPS, "two", SKR)))
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "x"}}, "allow it"),
+        (config_map("x", "kube-system"), "a system namespace"),
+        (config_map("skr-webhook"), "belongs to the Lifecycle Manager"),
+    ],
+)
+async def test_what_a_module_may_not_have_is_refused_when_it_is_written(
+    stage: Stage, bad: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        await write(stage, "greedy", text_of(config_map("harmless"), bad))
+
+    assert "document 1" in str(refused.value)
+    assert said in str(refused.value)
+
+
+async def test_the_second_that_wants_an_object_waits_and_says_for_whom(stage: Stage) -> None:
+    async with written(stage, "second-b", text_of(config_map("own"))):
+        async with written(stage, "first", text_of(config_map("shared", of="first"))):
+            await becomes(stage, "first", is_ready)
+
+            await write(stage, "second-b", text_of(config_map("own"), config_map("shared", of="second")))
+
+            refused = await becomes(stage, "second-b", says("Valid", "Conflict"))
+            assert "ConfigMap kyma-system/shared (v1) belongs to SyncResource first" in str(refused.status.conditions)
+            assert [entry.name for entry in refused.status.synced] == ["own"]
+            assert (await stage.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "first"}
+
+        await becomes(stage, "second-b", is_ready)  # at once, since the first has let go
+        assert (await stage.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "second"}
+
+
+async def test_two_that_want_an_object_at_the_same_moment_do_not_both_get_it(stage: Stage) -> None:
+    async with (
+        written(stage, "twin-a", text_of(config_map("twin", of="twin-a"))),
+        written(stage, "twin-b", text_of(config_map("twin", of="twin-b"))),
+    ):
+
+        async def decided() -> tuple[SyncResource, SyncResource] | None:
+            pair = [await stage.kcp.get(SYNC_RESOURCES, name, KCP) for name in ("twin-a", "twin-b")]
+            winners = [each for each in pair if is_ready(each)]
+            losers = [each for each in pair if says("Valid", "Conflict")(each)]
+            return (winners[0], losers[0]) if winners and losers else None
+
+        winner, loser = await eventually(decided)
+        assert (await stage.skr.get(CONFIG_MAPS, "twin", SKR))["data"] == {"of": winner.metadata.name}
+        assert loser.status.synced == ()
+
+
+async def test_namespace_is_made_where_asked_for_and_stays(stage: Stage) -> None:
+    async with written(stage, "nowhere", text_of(config_map("a", "not-asked-for"))):
+        await becomes(stage, "nowhere", says("Applied", "ApplyFailed"))
+    asked = {names.CREATE_NAMESPACES: "true"}
+
+    async with written(stage, "somewhere", text_of(config_map("a", "asked-for")), **asked):
+        resource = await becomes(stage, "somewhere", is_ready)
+        assert [entry.kind for entry in resource.status.synced] == ["ConfigMap"]
+
+    assert await stage.skr.get(NAMESPACES, "asked-for")
+    assert await _is_gone(stage.skr.get(CONFIG_MAPS, "a", "asked-for"))
+
+
+async def test_definition_and_object_of_it_work_in_one_text(stage: Stage) -> None:
+    colour = {"apiVersion": "test.example.com/v1", "kind": "Colour", "metadata": {"name": "red", "namespace": SKR}}
+    async with rights(stage, "colours", ["test.example.com"], ["colours"]):
+        async with written(stage, "colourful", text_of(colour, COLOUR_CRD)):
+            resource = await becomes(stage, "colourful", is_ready)
+            assert resource.status.objects == "2/2"
+            assert await stage.skr.get(COLOURS, "red", SKR)
+        assert await _is_gone(stage.skr.get(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com"))
+
+
+async def test_object_that_is_not_allowed_in_the_cluster_is_told_with_the_servers_words(stage: Stage) -> None:
+    async with written(stage, "no-right", text_of(config_map("fine"), {**config_map("secret"), "kind": "Secret"})):
+        resource = await becomes(stage, "no-right", says("Applied", "ApplyFailed"))
+
+        applied = find(resource.status.conditions, "Applied")
+        assert applied is not None
+        assert applied.message.startswith("document 1: Secret kyma-system/secret: ")
+        assert "forbidden" in applied.message
+        states = {entry.name: entry.state for entry in resource.status.synced}
+        assert states["fine"] == "Ready"
+
+
+async def test_object_that_somebody_changed_is_put_right_at_the_next_look(stage: Stage) -> None:
+    async with written(stage, "drift", text_of(config_map("drifting", a="1"))):
+        await becomes(stage, "drift", is_ready)
+        await stage.skr.merge_patch(CONFIG_MAPS, "drifting", {"data": {"a": "2"}}, SKR, field_manager="somebody")
+
+        async def put_right() -> bool:
+            drifting = await stage.skr.get(CONFIG_MAPS, "drifting", SKR)
+            return bool(drifting["data"] == {"a": "1"})
+
+        await eventually(put_right, within=60)
+
+
+@asynccontextmanager
+async def rights(stage: Stage, name: str, groups: list[str], resources: list[str]) -> AsyncIterator[None]:
+    """Give the Lifecycle Manager what a module's own role gives it in an SKR: rights for the module's kinds."""
+    role_name = f"lifecycle-manager-{name}"
+    verbs = ["get", "list", "watch", "create", "patch", "delete"]
+    definitions = {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "verbs": ["delete"],
+    }
+    role = {
+        "metadata": {"name": role_name},
+        "rules": [{"apiGroups": groups, "resources": resources, "verbs": verbs}, definitions],
+    }
+    binding = {
+        "metadata": {"name": role_name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role_name},
+        "subjects": [{"kind": "ServiceAccount", "name": "lifecycle-manager", "namespace": "kube-system"}],
+    }
+    await stage.skr.create(CLUSTER_ROLES, role, field_manager="test")
+    await stage.skr.create(CLUSTER_ROLE_BINDINGS, binding, field_manager="test")
+    try:
+        yield
+    finally:
+        await stage.skr.delete(CLUSTER_ROLE_BINDINGS, role_name)
+        await stage.skr.delete(CLUSTER_ROLES, role_name)
