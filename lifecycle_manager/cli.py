@@ -70,7 +70,9 @@ def main() -> None:
     """Run the command line."""
     from local.cli import app as local_app  # noqa: PLC0415
     from local.demo.cli import demo  # noqa: PLC0415
+    from module_manager.project.commands import app as module_app  # noqa: PLC0415
 
     app.add_typer(local_app, name="local")
+    app.add_typer(module_app)
     app.command()(demo)
     app()

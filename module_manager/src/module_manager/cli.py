@@ -56,6 +56,14 @@ def run(
         int,
         typer.Option(envvar="MODULE_MANAGER_CONCURRENCY", min=1, help="How many ModuleConfigs at a time."),
     ] = 10,
+    leader_elect: Annotated[
+        bool,
+        typer.Option(
+            "--leader-elect/--no-leader-elect",
+            envvar="MODULE_MANAGER_LEADER_ELECT",
+            help="Let one of several replicas work, by a Lease.",
+        ),
+    ] = False,
     log_level: Annotated[str, typer.Option(envvar="MODULE_MANAGER_LOG_LEVEL")] = "info",
 ) -> None:
     """Run a manager against a control plane until SIGTERM or Ctrl-C."""
@@ -64,7 +72,12 @@ def run(
     if not port.isdecimal():
         raise typer.BadParameter(f"{health_address!r} is not host:port", param_hint="--health-address")
     options = ServiceOptions(
-        namespace=namespace, health_host=host, health_port=int(port), concurrency=concurrency, dry_run=dry_run
+        namespace=namespace,
+        health_host=host,
+        health_port=int(port),
+        concurrency=concurrency,
+        dry_run=dry_run,
+        leader_elect=leader_elect,
     )
     raise typer.Exit(_run_to_exit_code(_run(target, kubeconfig, options, once=once)))
 

@@ -3,6 +3,7 @@
 ModuleManagerError
 ├── DeclarationError             the manager itself is wrong: it does not start
 ├── ControlPlaneUnreadable       what is there could not be read in time
+├── LeadershipLost               another process leads now: this one ends, and is started anew
 └── SyncFailed                   one ModuleConfig could not be turned into objects
     ├── RenderingFailed          the function raised: said in a condition and tried again with backoff
     └── PermanentError           trying again is of no use: said in a condition, tried on the next change
@@ -13,6 +14,7 @@ ModuleManagerError
 __all__ = [
     "ControlPlaneUnreadable",
     "DeclarationError",
+    "LeadershipLost",
     "ModuleCrUnreadable",
     "ModuleManagerError",
     "ObjectsRefused",
@@ -32,6 +34,10 @@ class DeclarationError(ModuleManagerError):
 
 class ControlPlaneUnreadable(ModuleManagerError):
     """The ModuleConfigs could not be listed within the time for it."""
+
+
+class LeadershipLost(ModuleManagerError):
+    """This process was the leader and could not renew its lease."""
 
 
 class SyncFailed(ModuleManagerError):

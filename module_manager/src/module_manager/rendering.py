@@ -18,7 +18,8 @@ __all__ = ["LARGEST_TEXT_BYTES", "Rendering", "decode_module_cr", "render", "wri
 
 T = TypeVar("T")
 
-# An object may take 1.5 MiB in etcd; JSON escapes the text, and the status beside it names every object.
+# An object may take 1.5 MiB in etcd. The text counts as JSON, with its lines escaped, and the status beside it names
+# every object.
 LARGEST_TEXT_BYTES = 1024 * 1024
 
 
@@ -59,7 +60,7 @@ def write_down(objects: Iterable[SyncObject]) -> Rendering:
         if first != index:
             raise ObjectsRefused(f"objects {first} and {index} are the same one: {_label(document)}")
     text = "---\n".join(dump_yaml(document) for document in documents)
-    if (size := len(text.encode())) > LARGEST_TEXT_BYTES:
+    if (size := len(msgspec.json.encode(text))) > LARGEST_TEXT_BYTES:
         raise ObjectsRefused(f"{len(documents)} objects take {size} bytes, more than the {LARGEST_TEXT_BYTES} that fit")
     return Rendering(documents, text)
 

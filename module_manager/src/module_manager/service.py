@@ -5,19 +5,21 @@ cache of the control plane, so it can be stopped at any moment and started anywh
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 import structlog
 
 from kube_runtime import Client, Controller, Informer, KubeError, ObjectKey, Priority
+from kube_runtime.leases import LeaderElection, LeaseTiming
 from lifecycle_manager_api import ModuleConfig, SyncResource, names
 from module_manager.changes import module_config_handler, sync_resource_handler
 from module_manager.declaration import ModuleManager
-from module_manager.exceptions import ControlPlaneUnreadable
+from module_manager.exceptions import ControlPlaneUnreadable, LeadershipLost
 from module_manager.health import serve_health
 from module_manager.latest import Latest
 from module_manager.metrics import ManagerMetrics
@@ -42,6 +44,8 @@ class ServiceOptions:
     sync_timeout_seconds: float = 60.0
     grace_seconds: float = 20.0
     dry_run: bool = False
+    leader_elect: bool = False
+    lease: LeaseTiming = field(default_factory=LeaseTiming)
 
 
 class ManagerService(Generic[T]):
@@ -59,6 +63,7 @@ class ManagerService(Generic[T]):
         self._manager = manager
         self._client = client
         self._options = options
+        self._election = self._candidacy() if options.leader_elect else None
         self._echo = echo
         self._metrics = metrics or ManagerMetrics(manager.module)
         watched: dict[str, Any] = {
@@ -77,7 +82,10 @@ class ManagerService(Generic[T]):
         return self._configs.synced and self._sync_resources.synced
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Follow every change until `stop` is set, then finish what is under way."""
+        """Follow every change until `stop` is set, then finish what is under way.
+
+        Raises LeadershipLost where this process led and may not any more: start it anew.
+        """
         reconciler = self._reconciler(settle_seconds=SETTLE_SECONDS)
         controller = Controller(
             f"module-manager-{self._manager.module}",
@@ -132,7 +140,8 @@ class ManagerService(Generic[T]):
     def _writer(self) -> Writer:
         if self._options.dry_run:
             return PrintingWriter(self._echo)
-        return ClusterWriter(self._client, f"module-manager-{self._manager.module}")
+        client = self._client if self._election is None else self._client.fenced_by(self._election.check)
+        return ClusterWriter(client, f"module-manager-{self._manager.module}")
 
     def _follow_changes(self, reconciler: Reconciler[T], controller: Controller[ObjectKey]) -> None:
         def config_changed(key: ObjectKey) -> None:
@@ -163,10 +172,51 @@ class ManagerService(Generic[T]):
             if stop.is_set():
                 synced.cancel()
                 return
+            if self._election is None:
+                await self._work(stop, controller)
+            else:
+                await self._lead(stop, controller, self._election)
+
+    async def _work(self, stop: asyncio.Event, controller: Controller[ObjectKey]) -> None:
+        async with asyncio.TaskGroup() as group:
             working = group.create_task(controller.run())
-            await stopped
+            await stop.wait()
             await controller.shutdown(self._options.grace_seconds)
             working.cancel()
+
+    async def _lead(self, stop: asyncio.Event, controller: Controller[ObjectKey], election: LeaderElection) -> None:
+        """Wait to be the leader, then work; end when told to stop, leading or not. Raises LeadershipLost."""
+        lost = asyncio.Event()
+
+        async def lead() -> None:
+            log.info("leading", module=self._manager.module, identity=election.identity)
+            try:
+                await self._work(stop, controller)
+            except asyncio.CancelledError:
+                lost.set()
+                raise
+
+        leading = asyncio.ensure_future(election.run(lead))
+        waiting = {leading, asyncio.ensure_future(stop.wait()), asyncio.ensure_future(lost.wait())}
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if lost.is_set():
+                raise LeadershipLost(f"{election.identity} lost its lease; another process may be at work by now")
+            if election.is_leader or leading.done():
+                await leading
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting)
+
+    def _candidacy(self) -> LeaderElection:
+        return LeaderElection(
+            self._client,
+            namespace=self._options.namespace,
+            name=f"module-manager-{self._manager.module}",
+            identity=socket.gethostname(),
+            timing=self._options.lease,
+        )
 
     async def _synced(self) -> None:
         """Wait until both caches are filled, however long the control plane is away."""

@@ -1,0 +1,132 @@
+"""Several replicas of one manager: one works, and another takes over when it goes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+
+from kube_runtime import Client
+from kube_runtime.leases import LeaseTiming
+from lifecycle_manager_api import ObjectMeta
+from module_manager import ModuleManager, module_manager
+from module_manager.exceptions import LeadershipLost
+from module_manager.service import ManagerService, ServiceOptions
+from module_manager.testing import ManagerHarness
+from module_manager.testing.plugin import ControlPlane
+from tests.waiting import eventually
+
+SHORT = LeaseTiming(lease_seconds=3, act_seconds=2.0, renew_seconds=0.3)
+
+
+class NoteSpec(msgspec.Struct, frozen=True):
+    """What a note says."""
+
+    text: str
+
+
+class Note(msgspec.Struct, frozen=True):
+    """The Module CR of these tests."""
+
+    metadata: ObjectMeta
+    spec: NoteSpec
+
+
+@dataclass
+class Replica:
+    """One process of a manager, as far as a test can tell it from the others."""
+
+    service: ManagerService[Any]
+    stop: asyncio.Event
+    seen: list[str]
+
+    @property
+    def leads(self) -> bool:
+        """Tell whether it may act."""
+        return self.service._election is not None and self.service._election.is_leader
+
+
+def manager_that_notes(module: str, seen: list[str]) -> ModuleManager[Any]:
+    @module_manager(module, crd=Note)
+    def objects(note: Note) -> list[dict[str, Any]]:
+        seen.append(note.spec.text)
+        metadata = {"name": "note", "namespace": "default"}
+        return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": note.spec.text}}]
+
+    return objects
+
+
+@asynccontextmanager
+async def replica(client: Client, module: str, *, expect_loss: bool = False) -> AsyncIterator[Replica]:
+    """Run a replica while the block runs."""
+    seen: list[str] = []
+    options = ServiceOptions(health_host="127.0.0.1", health_port=0, leader_elect=True, lease=SHORT)
+    made = Replica(ManagerService(manager_that_notes(module, seen), client, options), asyncio.Event(), seen)
+    running = asyncio.ensure_future(made.service.run(made.stop))
+    try:
+        yield made
+    finally:
+        made.stop.set()
+        if expect_loss:
+            with pytest.raises(ExceptionGroup) as ended:
+                await running
+            assert ended.group_contains(LeadershipLost)
+        else:
+            await running
+
+
+def note(text: str) -> str:
+    return f"apiVersion: example.com/v1\nkind: Note\nmetadata: {{name: default}}\nspec: {{text: {text}}}\n"
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    """The rights that a manager has, and no others."""
+    async with await Client.from_kubeconfig(control_plane.manager_kubeconfig) as made:
+        yield made
+
+
+@pytest.fixture
+async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    """The rights of Lifecycle Manager and of the test."""
+    async with await Client.from_kubeconfig(control_plane.admin_kubeconfig) as made:
+        yield made
+
+
+async def test_one_works_and_the_next_takes_over_what_came_meanwhile(client: Client, admin: Client) -> None:
+    module = f"notes-{uuid4().hex[:6]}"
+    async with replica(client, module) as second, replica(client, module) as first:
+        pair = (first, second)
+        await eventually(lambda: _is(any(each.leads for each in pair)))
+        leader, standby = sorted(pair, key=lambda each: not each.leads)
+        async with ManagerHarness.open(admin, leader.service._manager, "kyma-a") as harness:
+            await harness.write_module_cr(note("one"))
+            await harness.sync_resource(lambda it: "one" in it.spec.resource)
+            assert standby.seen == []
+
+            leader.stop.set()
+            await eventually(lambda: _is(standby.leads))
+            await harness.write_module_cr(note("two"))
+
+            await harness.sync_resource(lambda it: "two" in it.spec.resource)
+            assert "two" not in leader.seen
+
+
+async def test_leader_whose_lease_is_taken_ends(client: Client, admin: Client) -> None:
+    module = f"notes-{uuid4().hex[:6]}"
+    async with replica(client, module, expect_loss=True) as only:
+        await eventually(lambda: _is(only.leads))
+        leases = await admin.mapper.resource("coordination.k8s.io/v1", "Lease")
+
+        stolen = {"spec": {"holderIdentity": "somebody else"}}
+        await admin.merge_patch(leases, f"module-manager-{module}", stolen, "kcp-system")
+
+        await eventually(lambda: _is(not only.leads))
+
+
+async def _is(value: bool) -> bool:
+    return value
