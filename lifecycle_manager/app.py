@@ -6,6 +6,7 @@ its queue off. Nothing else connects the folders.
 
 import asyncio
 import signal
+import socket
 import tempfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from certs import KeyPair
-from kube_runtime import Client, ClientOptions, KubeconfigPolicy, RuntimeMetrics
+from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, RuntimeMetrics
 from lifecycle_manager import admission, events
 from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
 from lifecycle_manager.informers import Informers
@@ -82,6 +83,7 @@ class LifecycleManager:
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
             warm=settings.max_warm_skrs,
         )
+        self.recorder = EventRecorder(kcp, controller="lifecycle-manager", instance=socket.gethostname())
         self._taking_events = False
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -95,10 +97,11 @@ class LifecycleManager:
         with tempfile.TemporaryDirectory(prefix="klm-tls-") as directory:
             async with probes, asyncio.TaskGroup() as tasks:
                 watching = self.informers.start_in(tasks)
+                recording = tasks.create_task(self.recorder.run())
                 await self.informers.wait_synced(self.settings.cache_sync_timeout.total_seconds())
                 await self._control(Path(directory), stopping)
-                for informer in watching:
-                    informer.cancel()
+                for task in (*watching, recording):
+                    task.cancel()
         await self.connections.close()
 
     async def _control(self, directory: Path, stopping: asyncio.Event) -> None:
@@ -173,6 +176,7 @@ class LifecycleManager:
                 informers.kymas,
                 informers.sync_resources,
                 self.latency,
+                self.recorder,
                 allowances=parse_allowances(settings.sync_resource_allow),
                 interval_seconds=settings.sync_resource_requeue_success_interval.total_seconds(),
             ),

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
 import structlog
@@ -16,6 +16,7 @@ from kube_runtime import (
     Applier,
     ApplyResult,
     Client,
+    EventRecorder,
     Informer,
     InventoryEntry,
     KubeError,
@@ -29,7 +30,7 @@ from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource.claims import Claims, unresolved_entries
 from lifecycle_manager.sync_resource.policy import Allowances
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, names
+from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, find, names
 
 log = structlog.get_logger("sync_resource")
 
@@ -54,6 +55,7 @@ class SyncResourceReconciler:
     kymas: Informer[Kyma]
     sync_resources: Informer[SyncResource]
     latency: ChangeLatency
+    events: EventRecorder
     allowances: Allowances = field(default_factory=dict)
     interval_seconds: float = 30.0
     clock: Callable[[], datetime] = now_in_seconds
@@ -243,3 +245,12 @@ class SyncResourceReconciler:
             field_manager=FIELD_MANAGER,
             subresource="status",
         )
+        self._tell(resource, status)
+
+    def _tell(self, resource: SyncResource, status: SyncResourceStatus) -> None:
+        """Record an Event where what the SyncResource says of itself is new."""
+        before, ready = (find(each.conditions, planned.READY) for each in (resource.status, status))
+        if ready is None or (before is not None and (before.status, before.reason) == (ready.status, ready.reason)):
+            return
+        kind: Literal["Normal", "Warning"] = "Warning" if status.state is State.ERROR else "Normal"
+        self.events.record(SYNC_RESOURCES, resource, ready.reason, ready.message, type=kind, action="Apply")

@@ -21,6 +21,7 @@ from kube_runtime.apply import (
 from kube_runtime.backoff import Backoff
 from kube_runtime.client import Client, ClientOptions, KubeconfigPolicy, RestMapper, WatchEvent
 from kube_runtime.controller import Controller, Failure, Priority, QueueShutDown, Result, RetryPolicy, WorkQueue
+from kube_runtime.event_recorder import EventRecorder
 from kube_runtime.exceptions import (
     AlreadyExists,
     ApiError,
@@ -69,6 +70,7 @@ __all__ = [
     "ClusterUnreachable",
     "Conflict",
     "Controller",
+    "EventRecorder",
     "Failure",
     "Forbidden",
     "Gone",

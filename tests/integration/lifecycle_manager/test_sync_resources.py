@@ -20,6 +20,7 @@ CLUSTER_ROLES: Resource[dict[str, Any]] = Resource.dynamic(
 CLUSTER_ROLE_BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
 )
+EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 COLOURS: Resource[dict[str, Any]] = Resource.dynamic("test.example.com", "v1", "Colour", "colours", namespaced=True)
 COLOUR_CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -261,3 +262,18 @@ async def rights(stage: Stage, name: str, groups: list[str], resources: list[str
     finally:
         await stage.skr.delete(CLUSTER_ROLE_BINDINGS, role_name)
         await stage.skr.delete(CLUSTER_ROLES, role_name)
+
+
+async def test_what_becomes_of_a_sync_resource_is_told_in_events(stage: Stage) -> None:
+    async with written(stage, "told", text_of(config_map("told"))):
+        await becomes(stage, "told", is_ready)
+        await write(stage, "told", text_of({**config_map("told"), "kind": "Secret"}))
+        await becomes(stage, "told", says("Applied", "ApplyFailed"))
+
+        async def both() -> dict[str, str] | None:
+            events = (await stage.kcp.list(EVENTS, KCP, field_selector="regarding.name=told")).items
+            told = {event["reason"]: event["type"] for event in events}
+            return told if {"ObjectsReady", "ApplyFailed"} <= told.keys() else None
+
+        told = await eventually(both)
+        assert (told["ObjectsReady"], told["ApplyFailed"]) == ("Normal", "Warning")
