@@ -6,6 +6,7 @@ from typing import Any
 
 import looptime
 import pytest
+import uvloop
 from hypothesis import settings
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -255,3 +256,16 @@ class QueueMachine(RuleBasedStateMachine):
 
 TestAnySequenceOfCalls = QueueMachine.TestCase
 TestAnySequenceOfCalls.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_keys_for_right_now_and_for_later_come_on_the_event_loop_of_production() -> None:
+    """uvloop gives a timer that is due at once another kind of handle."""
+
+    async def run() -> list[str]:
+        queue: WorkQueue[str] = WorkQueue()
+        for name, seconds in (("later", 0.01), ("now", 0.0001), ("soon", 0.0003), ("next", 0.002)):
+            queue.add_after(name, seconds)
+        async with asyncio.timeout(5):
+            return [await queue.get() for _ in range(4)]
+
+    assert sorted(uvloop.run(run())) == ["later", "next", "now", "soon"]

@@ -51,7 +51,8 @@ class WorkQueue(Generic[K]):
         self._delayed: dict[K, tuple[float, Priority]] = {}
         self._alarms: list[tuple[float, int, K]] = []
         self._numbers = count()
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm: asyncio.Handle | None = None
+        self._alarm_at = 0.0
         self._getters: deque[asyncio.Future[None]] = deque()
         self._drain_waiters: list[asyncio.Future[None]] = []
         self._taken = 0
@@ -195,9 +196,11 @@ class WorkQueue(Generic[K]):
     def _set_alarm(self) -> None:
         when = self._alarms[0][0]
         if self._alarm is not None:
-            if self._alarm.when() <= when:
+            if self._alarm_at <= when:
                 return
             self._alarm.cancel()
+        # Not asked of the handle: one for right now knows no time on every event loop.
+        self._alarm_at = when
         self._alarm = asyncio.get_running_loop().call_at(when, self._ring)
 
     def _ring(self) -> None:
