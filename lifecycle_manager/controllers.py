@@ -21,6 +21,8 @@ from lifecycle_manager_api import Kyma, ModuleConfig, ModuleReleaseMeta, ModuleT
 
 K = TypeVar("K", ObjectKey, ModuleKey)
 
+SETTLE_SECONDS = 0.2
+
 
 @dataclass(frozen=True, eq=False)
 class Reconcilers:
@@ -140,7 +142,7 @@ class Wiring:
         if change.old is None or change.new is None:
             self._wake_module(ModuleKey(config.metadata.namespace, config.spec.kyma, config.spec.module))
         if change.old is None or change.new is None or change.old.status.state != change.new.status.state:
-            self.controllers.kyma.queue.add(kyma_key, Priority.CHANGE)
+            self._add_up_soon(kyma_key)
 
     def _sync_resource_changed(self, change: Change[SyncResource]) -> None:
         resource = change.new or change.old
@@ -150,9 +152,13 @@ class Wiring:
         if old is None or new is None or _wants_other(old, new):
             self.controllers.sync_resource.queue.add(_key(resource), Priority.CHANGE)
         if old is None or new is None or old.status.state != new.status.state:
-            self.controllers.kyma.queue.add(ObjectKey(resource.metadata.namespace, resource.spec.kyma), Priority.CHANGE)
+            self._add_up_soon(ObjectKey(resource.metadata.namespace, resource.spec.kyma))
         if new is None or (old is not None and _objects_of(old) - _objects_of(new)):
             self._wake_those_in_conflict(resource)
+
+    def _add_up_soon(self, kyma: ObjectKey) -> None:
+        """Have a Kyma's state added up from those of its parts, which often change several at a time."""
+        self.controllers.kyma.queue.add_after(kyma, SETTLE_SECONDS, Priority.CHANGE)
 
     def _wake_those_in_conflict(self, freed: SyncResource) -> None:
         """Have those tried again that wanted objects which this one has let go of."""

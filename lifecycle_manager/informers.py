@@ -19,6 +19,7 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager.skr import access_index
 from lifecycle_manager.skr.identity import runtime_id_of
+from lifecycle_manager.sync_resource import claim_index
 from lifecycle_manager_api import (
     Kyma,
     ModuleConfig,
@@ -66,7 +67,9 @@ class Informers:
                 namespace=namespace,
                 indexes={"kyma": lambda it: [it.spec.kyma], "module": module_index},
             ),
-            sync_resources=Informer(kcp, SYNC_RESOURCES, namespace=namespace, indexes={"kyma": _kyma_of_sync_resource}),
+            sync_resources=Informer(
+                kcp, SYNC_RESOURCES, namespace=namespace, indexes={"kyma": _kyma_of_sync_resource, "claim": claim_index}
+            ),
         )
 
     def start_in(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:

@@ -7,6 +7,7 @@ Read `plan` for the rules, with `policy` for what a module may have and `claims`
 `reconciler`.
 """
 
+from lifecycle_manager.sync_resource.claims import claim_index
 from lifecycle_manager.sync_resource.plan import in_conflict, objection_to
 from lifecycle_manager.sync_resource.policy import Allowances, UnknownAllowance, parse_allowances
 from lifecycle_manager.sync_resource.reconciler import SyncResourceReconciler
@@ -15,6 +16,7 @@ __all__ = [
     "Allowances",
     "SyncResourceReconciler",
     "UnknownAllowance",
+    "claim_index",
     "in_conflict",
     "objection_to",
     "parse_allowances",

@@ -1,53 +1,99 @@
-"""Which SyncResource has an object of an SKR: the first that claimed it. Pure functions.
+"""Which SyncResource has an object of an SKR: the first that claimed it.
 
-What is claimed stands in the status of each SyncResource, recorded before the object is written. Two that come at the
-same moment are told apart by what this process is about to record.
+What is claimed stands in the status of each SyncResource, recorded before the object is written; an index of the cache
+finds it by the object. Two that come at the same moment are told apart by what this process is about to record.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kube_runtime import InventoryEntry, KubernetesObject
+from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
+from lifecycle_manager_api import SyncResource
 
 DEFAULT_NAMESPACE = "default"
 
 
-class Claims(NamedTuple):
-    """What one SyncResource has in the SKR of its Kyma, and since when it can have had it."""
+class Claim(NamedTuple):
+    """An object that a SyncResource has in the SKR of its Kyma, and since when it can have had it."""
 
+    entry: InventoryEntry
     created: str
-    name: str
-    entries: frozenset[InventoryEntry]
+    owner: str
+
+
+Claimed = Callable[[KubernetesObject], Iterable[Claim]]
+"""Gives what other SyncResources of the same Kyma claim of an object's kind and name."""
 
 
 class Taken(NamedTuple):
     """An object that another SyncResource has."""
 
     thing: KubernetesObject
-    entry: InventoryEntry
-    owner: str
+    claim: Claim
 
     def __str__(self) -> str:
-        return f"document {self.thing.index}: {self.thing} belongs to SyncResource {self.owner}"
+        return f"document {self.thing.index}: {self.thing} belongs to SyncResource {self.claim.owner}"
 
 
-def taken(objects: Iterable[KubernetesObject], own: Claims, others: Collection[Claims]) -> tuple[Taken, ...]:
+def taken(
+    objects: Iterable[KubernetesObject], own: Collection[InventoryEntry], since: tuple[str, str], claimed: Claimed
+) -> tuple[Taken, ...]:
     """Return the objects that another SyncResource of the same Kyma has.
 
-    An object that both have, as after a restore from two backups, belongs to the older one.
+    `since` is when the one that asks was created, and its name. An object that both have, as after a restore from two
+    backups, belongs to the older one.
     """
-    mine = {entry.identity for entry in own.entries}
-    by_name: dict[tuple[str, str, str], list[tuple[InventoryEntry, Claims]]] = {}
-    for other in others:
-        for entry in other.entries:
-            by_name.setdefault((entry.group, entry.kind, entry.name), []).append((entry, other))
-    found = []
-    for thing in objects:
-        for entry, other in by_name.get((thing.api_version.rpartition("/")[0], thing.kind, thing.name), ()):
-            older = (other.created, other.name) < (own.created, own.name)
-            if _same_place(thing, entry) and (older or entry.identity not in mine):
-                found.append(Taken(thing, entry, other.name))
-    return tuple(found)
+    mine = {entry.identity for entry in own}
+    return tuple(
+        Taken(thing, claim)
+        for thing in objects
+        for claim in claimed(thing)
+        if _same_place(thing, claim.entry) and ((claim[1:] < since) or claim.entry.identity not in mine)
+    )
+
+
+def claim_index(resource: SyncResource) -> Iterator[str]:
+    """Index a SyncResource by what it has in its SKR."""
+    for each in resource.status.synced:
+        yield claim_key(resource.spec.kyma, each.group, each.kind, each.name)
+
+
+def claim_key(kyma: str, group: str, kind: str, name: str) -> str:
+    """Return the key of the index: an object's Kyma, kind and name, whatever its namespace."""
+    return f"{kyma}/{group}/{kind}/{name}"
+
+
+@dataclass(eq=False)
+class ClaimBook:
+    """What the SyncResources of this process are about to have, before their statuses say so."""
+
+    _entries: dict[ObjectKey, tuple[str, frozenset[InventoryEntry]]] = field(default_factory=dict)
+    _owners: dict[str, dict[ObjectKey, InventoryEntry]] = field(default_factory=dict)
+
+    def note(self, key: ObjectKey, kyma: str, entries: Iterable[InventoryEntry]) -> None:
+        """Put what a SyncResource claims in the place of what it claimed before."""
+        wanted = frozenset(entries)
+        if self._entries.get(key) == (kyma, wanted):
+            return
+        self.drop(key)
+        self._entries[key] = (kyma, wanted)
+        for entry in wanted:
+            self._owners.setdefault(claim_key(kyma, entry.group, entry.kind, entry.name), {})[key] = entry
+
+    def drop(self, key: ObjectKey) -> None:
+        """Forget a SyncResource."""
+        kyma, entries = self._entries.pop(key, ("", frozenset()))
+        for entry in entries:
+            place = claim_key(kyma, entry.group, entry.kind, entry.name)
+            owners = self._owners.get(place, {})
+            owners.pop(key, None)
+            if not owners:
+                self._owners.pop(place, None)
+
+    def owners(self, place: str) -> tuple[tuple[ObjectKey, InventoryEntry], ...]:
+        """Return who claims an object, by the key of the index."""
+        return tuple(self._owners.get(place, {}).items())
 
 
 def unresolved_entries(objects: Iterable[KubernetesObject]) -> frozenset[InventoryEntry]:

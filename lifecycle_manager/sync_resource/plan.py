@@ -15,7 +15,7 @@ from kube_runtime import (
     parse_objects,
     readiness,
 )
-from lifecycle_manager.sync_resource.claims import Claims, taken
+from lifecycle_manager.sync_resource.claims import Claimed, taken
 from lifecycle_manager.sync_resource.policy import Allowance, Allowances, forbidden
 from lifecycle_manager_api import (
     Condition,
@@ -103,13 +103,13 @@ def plan(
     kyma: Kyma | None,
     remembered: Collection[InventoryEntry] = (),
     *,
-    others: Collection[Claims] = (),
+    claimed: Claimed = lambda _: (),
     allowed: Collection[Allowance] = (),
 ) -> Step:
     """Decide what a SyncResource needs next.
 
     `remembered` is what this process knows to be in the SKR beyond what the status in its cache says, which may be
-    older than the last write. `others` is what the other SyncResources of the Kyma have there.
+    older than the last write. `claimed` tells what other SyncResources of the Kyma have there.
     """
     inventory = tuple(sorted({*inventory_of(resource), *remembered}))
     held = names.SYNC_RESOURCE_FINALIZER in resource.metadata.finalizers
@@ -119,20 +119,20 @@ def plan(
         return Refuse(Refusal("KymaNotFound", f"there is no Kyma {resource.spec.kyma!r} in this namespace"))
     if kyma.metadata.deletion_timestamp is not None:
         return Refuse(Refusal("KymaDeleting", f"Kyma {resource.spec.kyma!r} is being deleted"))
-    return _apply(resource, inventory, others, allowed) if held else AddFinalizer()
+    return _apply(resource, inventory, claimed, allowed) if held else AddFinalizer()
 
 
 def _apply(
     resource: SyncResource,
     inventory: tuple[InventoryEntry, ...],
-    others: Collection[Claims],
+    claimed: Claimed,
     allowed: Collection[Allowance],
 ) -> ApplyObjects | Refuse:
     objects = read_text(resource.spec.resource, allowed)
     if isinstance(objects, Refusal):
         return Refuse(objects)
-    if conflicts := taken(objects, claims_of(resource, inventory), others):
-        lost = frozenset(each.entry for each in conflicts)
+    if conflicts := taken(objects, inventory, since(resource), claimed):
+        lost = frozenset(each.claim.entry for each in conflicts)
         return Refuse(Refusal(CONFLICT, "; ".join(map(str, conflicts)), lost))
     namespaces = _namespaces_of(objects) if resource.metadata.annotations.get(names.CREATE_NAMESPACES) == "true" else ()
     recheck = not _just_changed(resource)
@@ -162,10 +162,9 @@ def in_conflict(resource: SyncResource) -> bool:
     return valid is not None and valid.reason == CONFLICT
 
 
-def claims_of(resource: SyncResource, entries: Iterable[InventoryEntry]) -> Claims:
-    """Return what a SyncResource has in its SKR."""
-    created = resource.metadata.creation_timestamp or _BEGINNING
-    return Claims(created.isoformat(), resource.metadata.name, frozenset(entries))
+def since(resource: SyncResource) -> tuple[str, str]:
+    """Return what tells which of two SyncResources is the older one."""
+    return (resource.metadata.creation_timestamp or _BEGINNING).isoformat(), resource.metadata.name
 
 
 def _namespaces_of(objects: Iterable[KubernetesObject]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
+from functools import partial
 from typing import Literal, assert_never
 
 import msgspec
@@ -20,6 +20,7 @@ from kube_runtime import (
     Informer,
     InventoryEntry,
     KubeError,
+    KubernetesObject,
     NotFound,
     ObjectKey,
     Result,
@@ -27,7 +28,7 @@ from kube_runtime import (
 from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.sync_resource import plan as planned
-from lifecycle_manager.sync_resource.claims import Claims, unresolved_entries
+from lifecycle_manager.sync_resource.claims import Claim, ClaimBook, claim_key, unresolved_entries
 from lifecycle_manager.sync_resource.policy import Allowances
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, find, names
@@ -60,7 +61,7 @@ class SyncResourceReconciler:
     interval_seconds: float = 30.0
     clock: Callable[[], datetime] = now_in_seconds
     _brought: dict[ObjectKey, tuple[InventoryEntry, ...]] = field(default_factory=dict, init=False)
-    _claiming: dict[ObjectKey, frozenset[InventoryEntry]] = field(default_factory=dict, init=False)
+    _claims: ClaimBook = field(default_factory=ClaimBook, init=False)
     _namespaces: dict[ObjectKey, tuple[Client, frozenset[str]]] = field(default_factory=dict, init=False)
     _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
 
@@ -70,13 +71,14 @@ class SyncResourceReconciler:
         if resource is None:
             for memory in (self._appliers, self._brought, self._namespaces):
                 memory.pop(key, None)
+            self._claims.drop(key)
             return Result()
         kyma = self.kymas.cache.get(ObjectKey(key.namespace, resource.spec.kyma))
         step = planned.plan(
             resource,
             kyma,
             self._brought.get(key, ()),
-            others=tuple(self._others(key, resource)),
+            claimed=partial(self._claimed, key, resource.spec.kyma),
             allowed=self.allowances.get(resource.spec.module, frozenset()),
         )
         match step:
@@ -87,18 +89,15 @@ class SyncResourceReconciler:
                 await self._let_go(resource)
                 return Result()
             case planned.Refuse(refusal):
-                self._brought[key] = tuple(set(self._brought.get(key, ())) - refusal.lost)
+                self._note(key, resource, set(self._brought.get(key, ())) - refusal.lost)
                 await self._write_status(resource, planned.refused(resource, refusal, self.clock()))
                 return Result(requeue_after=self.interval_seconds)
             case planned.DeleteObjects():
                 return await self._in_skr(key, resource, step)
             case planned.ApplyObjects():
                 # Set with no await since the plan, so that of two that want one object the second sees the first.
-                self._claiming[key] = unresolved_entries(step.objects)
-                try:
-                    return await self._in_skr(key, resource, step)
-                finally:
-                    del self._claiming[key]
+                self._claims.note(key, resource.spec.kyma, unresolved_entries(step.objects))
+                return await self._in_skr(key, resource, step)
             case _:
                 assert_never(step)
 
@@ -112,11 +111,11 @@ class SyncResourceReconciler:
                     result = await applier.delete(step.inventory)
                 else:
                     intended = await applier.intended(step.objects, step.inventory)
-                    self._brought[key] = intended
+                    self._note(key, resource, intended)
                     resource = await self._record_intent(resource, intended)
                     await self._make_namespaces(key, skr, step.namespaces)
                     result = await applier.apply(step.objects, step.inventory, prune=step.prune, recheck=step.recheck)
-                self._brought[key] = result.inventory
+                self._note(key, resource, result.inventory)
         except (KubeError, SkrAccessError) as error:
             if isinstance(error, AccessSecretMissing) and isinstance(step, planned.DeleteObjects):
                 await self._let_go(resource)  # the cluster is gone, and its objects with it
@@ -130,17 +129,23 @@ class SyncResourceReconciler:
             return await self._after_deleting(resource, result)
         return await self._after_applying(resource, result)
 
-    def _others(self, key: ObjectKey, resource: SyncResource) -> Iterable[Claims]:
-        """Return what the other SyncResources of this Kyma have in the SKR, or are about to have."""
-        for other in self.sync_resources.cache.by_index("kyma", resource.spec.kyma):
-            other_key = ObjectKey(other.metadata.namespace, other.metadata.name)
-            if other_key != key and other_key.namespace == key.namespace:
-                known = (
-                    planned.inventory_of(other),
-                    self._brought.get(other_key, ()),
-                    self._claiming.get(other_key, ()),
-                )
-                yield planned.claims_of(other, chain.from_iterable(known))
+    def _claimed(self, key: ObjectKey, kyma: str, thing: KubernetesObject) -> Iterable[Claim]:
+        """Return what other SyncResources of this Kyma have, or are about to have, of an object's kind and name."""
+        group, cache = thing.api_version.rpartition("/")[0], self.sync_resources.cache
+        place = claim_key(kyma, group, thing.kind, thing.name)
+        for other in cache.by_index("claim", place):
+            if ObjectKey(other.metadata.namespace, other.metadata.name) != key:
+                for entry in planned.inventory_of(other):
+                    if (entry.group, entry.kind, entry.name) == (group, thing.kind, thing.name):
+                        yield Claim(entry, *planned.since(other))
+        for other_key, entry in self._claims.owners(place):
+            if other_key != key and (known := cache.get(other_key)) is not None:
+                yield Claim(entry, *planned.since(known))
+
+    def _note(self, key: ObjectKey, resource: SyncResource, entries: Iterable[InventoryEntry]) -> None:
+        """Remember what is in the SKR, or about to be, from before the status says so."""
+        self._brought[key] = tuple(entries)
+        self._claims.note(key, resource.spec.kyma, self._brought[key])
 
     async def _make_namespaces(self, key: ObjectKey, skr: Client, wanted: Iterable[str]) -> None:
         """Make namespaces that are missing; each is asked for once in a client's life."""

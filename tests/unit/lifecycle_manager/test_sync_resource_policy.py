@@ -1,11 +1,13 @@
 """What a Module Manager may have in a user's cluster, and whose an object is."""
 
+from collections.abc import Callable
+
 import pytest
 
-from kube_runtime import InventoryEntry, KubernetesObject, parse_objects
+from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey, parse_objects
 from lifecycle_manager.skr.protected import is_protected
 from lifecycle_manager.sync_resource import UnknownAllowance, parse_allowances
-from lifecycle_manager.sync_resource.claims import Claims, taken, unresolved_entries
+from lifecycle_manager.sync_resource.claims import Claim, ClaimBook, claim_index, claim_key, taken, unresolved_entries
 from lifecycle_manager.sync_resource.plan import ApplyObjects, Refuse, plan, refused
 from lifecycle_manager.sync_resource.policy import Allowance, forbidden
 from lifecycle_manager_api.crds import all_crds
@@ -102,29 +104,29 @@ CONFIG_MAP = thing("v1", "ConfigMap", "one", "shop")
 ENTRY = InventoryEntry("", "v1", "ConfigMap", "shop", "one")
 
 
-def claims(name: str, *entries: InventoryEntry, created: str = "2026-11-01") -> Claims:
-    return Claims(created, name, frozenset(entries))
+NOW, LATER = ("2026-01-01", "b"), ("2026-02-02", "a")
+
+
+def claimed(*claims: Claim) -> Callable[[KubernetesObject], tuple[Claim, ...]]:
+    return lambda _: claims
 
 
 def test_the_first_that_claims_an_object_has_it() -> None:
-    (conflict,) = taken([CONFIG_MAP], claims("second"), [claims("first", ENTRY)])
+    (conflict,) = taken([CONFIG_MAP], (), NOW, claimed(Claim(ENTRY, *LATER)))
 
-    assert str(conflict) == "document 3: ConfigMap shop/one (v1) belongs to SyncResource first"
-    assert taken([CONFIG_MAP], claims("first", ENTRY), [claims("second")]) == ()
+    assert str(conflict) == "document 3: ConfigMap shop/one (v1) belongs to SyncResource a"
+    assert taken([CONFIG_MAP], (ENTRY,), NOW, claimed()) == ()
 
 
 def test_an_object_that_both_have_belongs_to_the_older() -> None:
-    older, younger = claims("b", ENTRY, created="2026-01-01"), claims("a", ENTRY, created="2026-02-02")
-
-    assert taken([CONFIG_MAP], older, [younger]) == ()
-    assert [each.owner for each in taken([CONFIG_MAP], younger, [older])] == ["b"]
+    assert taken([CONFIG_MAP], (ENTRY,), NOW, claimed(Claim(ENTRY, *LATER))) == ()
+    assert [each.claim.owner for each in taken([CONFIG_MAP], (ENTRY,), LATER, claimed(Claim(ENTRY, *NOW)))] == ["b"]
 
 
 @pytest.mark.parametrize(
     ("entry", "wanted", "same"),
     [
         (ENTRY, thing("v1", "ConfigMap", "one", "other"), False),
-        (ENTRY, thing("v1", "Secret", "one", "shop"), False),
         (ENTRY, thing("v2", "ConfigMap", "one", "shop"), True),
         (InventoryEntry("", "v1", "ConfigMap", "default", "one"), thing("v1", "ConfigMap", "one"), True),
         (InventoryEntry("", "v1", "Namespace", "", "one"), thing("v1", "Namespace", "one"), True),
@@ -132,13 +134,30 @@ def test_an_object_that_both_have_belongs_to_the_older() -> None:
     ],
 )
 def test_objects_are_the_same_in_the_same_place(entry: InventoryEntry, wanted: KubernetesObject, same: bool) -> None:
-    assert bool(taken([wanted], claims("second"), [claims("first", entry)])) is same
+    assert bool(taken([wanted], (), NOW, claimed(Claim(entry, *LATER)))) is same
 
 
-def test_two_that_come_at_once_are_told_apart_before_either_is_recorded() -> None:
-    about_to = claims("first", *unresolved_entries([CONFIG_MAP]))
+def test_book_knows_what_is_about_to_be_recorded_and_forgets_what_is_given_up() -> None:
+    book, key = ClaimBook(), ObjectKey("kcp-system", "first")
+    place = claim_key("demo", "", "ConfigMap", "one")
 
-    assert taken([CONFIG_MAP], claims("second"), [about_to])
+    book.note(key, "demo", unresolved_entries([CONFIG_MAP]))
+    assert book.owners(place) == ((key, ENTRY),)
+    assert book.owners(claim_key("other", "", "ConfigMap", "one")) == ()
+
+    book.note(key, "demo", ())
+    assert book.owners(place) == ()
+    book.note(key, "demo", [ENTRY])
+    book.drop(key)
+    assert book.owners(place) == ()
+    book.drop(key)
+
+
+def test_status_is_indexed_by_what_it_claims() -> None:
+    resource = builders.sync_resource(
+        status={"synced": [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "one"}]}
+    )
+    assert list(claim_index(resource)) == [claim_key("demo", "", "ConfigMap", "one")]
 
 
 TEXT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: shop}\n"
@@ -149,9 +168,9 @@ def test_conflict_refuses_the_whole_text_and_gives_up_the_claim() -> None:
         text=TEXT,
         status={"synced": [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "one"}]},
     )
-    other = claims("other", ENTRY, created="0001-01-01")
+    other = Claim(ENTRY, "0000-01-01", "other")
 
-    step = plan(resource, builders.kyma(), others=[other])
+    step = plan(resource, builders.kyma(), claimed=claimed(other))
 
     assert isinstance(step, Refuse)
     assert step.refusal.reason == "Conflict"
