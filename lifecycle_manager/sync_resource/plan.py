@@ -252,9 +252,9 @@ def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncR
         applied_condition = (APPLIED, "False", "ApplyFailed", "; ".join(failures))
         ready_condition = (READY, "False", "ApplyFailed", "; ".join(failures))
     else:
-        applied_condition = (APPLIED, "True", "Applied", f"{count} objects are in the cluster")
+        applied_condition = (APPLIED, "True", "Applied", f"{_objects(count)} in the cluster")
         ready_condition = (
-            (READY, "True", "ObjectsReady", f"{count} objects are ready")
+            (READY, "True", "ObjectsReady", f"{_objects(count)} ready")
             if state is State.READY
             else (READY, "False", "ObjectsNotReady", "; ".join(waiting))
         )
@@ -275,7 +275,7 @@ def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncR
 def deleting(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncResourceStatus:
     """Return the status of a SyncResource whose objects are on their way out."""
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
-    message = f"waits for {len(result.inventory)} objects to go: {waits}"
+    message = f"waits for {len(result.inventory)} to go: {waits}"
     return _status(
         resource,
         now,
@@ -317,6 +317,10 @@ def _synced_entry(entry: InventoryEntry, state: State, message: str) -> SyncedOb
         state=state,
         message=message,
     )
+
+
+def _objects(count: int) -> str:
+    return "1 object is" if count == 1 else f"{count} objects are"
 
 
 def _failure(outcome: ObjectOutcome) -> str:
