@@ -23,6 +23,7 @@ from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import KymaReconciler
 from lifecycle_manager.module_config import ModuleConfigReconciler
+from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.probes import serve_probes
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.routing import EventRouter
@@ -83,6 +84,7 @@ class LifecycleManager:
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
             warm=settings.max_warm_skrs,
         )
+        self.kinds = ModuleKinds(Downloads().text)
         self.recorder = EventRecorder(kcp, controller="lifecycle-manager", instance=socket.gethostname())
         self._taking_events = False
 
@@ -150,6 +152,7 @@ class LifecycleManager:
                 informers.kymas,
                 informers.templates,
                 informers.watchers,
+                self.kinds,
                 self._certificates(),
                 authority,
                 WatcherSettings(
@@ -167,6 +170,7 @@ class LifecycleManager:
                 informers.kymas,
                 informers.templates,
                 informers.module_configs,
+                self.kinds,
                 self.latency,
                 interval_seconds=settings.module_config_requeue_success_interval.total_seconds(),
             ),

@@ -1,43 +1,26 @@
 """Gathers what the rules of a module's configuration decide on: the Module CRs as the SKR holds them now."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kube_runtime import Client, NotFound
+from kube_runtime import Client, KindUnknown, NotFound
+from lifecycle_manager.module_kinds import ModuleCrKind
 from lifecycle_manager.skr import ObjectReference
-from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, names, raw_object
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State
 
 JsonObject = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleCrKind:
-    """Which kind a module is configured by, and which of its objects is the default one."""
-
-    api_version: str
-    kind: str
-    default_namespace: str
-    default_name: str
-
-    @property
-    def group(self) -> str:
-        """The API group of the kind; empty for the core group."""
-        return self.api_version.rpartition("/")[0]
-
-    def reference(self, namespace: str, name: str) -> ObjectReference:
-        """Name one object of this kind."""
-        return ObjectReference(self.group, self.kind, namespace, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What was read from the SKR: `found` by reference, None for one that is not there.
 
-    `complete` tells whether every Module CR of the kind was read, or only those that were asked for.
+    `default` is the Module CR that a user meets first. `complete` tells whether every Module CR was read, or only those
+    that were asked for.
     """
 
-    kind: ModuleCrKind
+    default: ObjectReference | None
     found: Mapping[ObjectReference, JsonObject | None]
     complete: bool
 
@@ -59,12 +42,19 @@ class Undecided:
     """It can't be told yet whether a module is to have a configuration; what is there stays as it is."""
 
 
-def wanted_kind(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> ModuleCrKind | Undecided | None:
-    """Return the kind of a module's configuration, or None where the module is to have none.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A module is to have a configuration, by the kinds that this template says."""
 
-    It has one while the Kyma stays and asks for the module, and the template enables it and holds a default CR. A
-    Kyma without a state (just created, or restored without its status) and a module whose template can't be
-    found decide nothing: a configuration is only ever deleted on positive knowledge.
+    template: ModuleTemplate
+
+
+def decide(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Wanted | Undecided | None:
+    """Return whether a module is to have a configuration: None where it is to have none.
+
+    It has one while the Kyma stays and asks for the module, and the template enables it. A Kyma without a state (just
+    created, or restored without its status) and a module whose template can't be found decide nothing: a configuration
+    is only ever deleted on positive knowledge.
     """
     if kyma is None or kyma.metadata.deletion_timestamp is not None:
         return None
@@ -74,39 +64,42 @@ def wanted_kind(kyma: Kyma | None, module: str, template: ModuleTemplate | None)
         return None
     if template is None:
         return Undecided()
-    return kind_in(template) if template.spec.enable_module_config else None
+    return Wanted(template) if template.spec.enable_module_config else None
 
 
-def kind_in(template: ModuleTemplate) -> ModuleCrKind | None:
-    """Return the kind of the default CR that a template holds, or None where it holds none."""
-    data = raw_object(template.spec.data)
-    if not data or not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str):
-        return None
-    metadata = data.get("metadata") or {}
-    cluster_scoped = template.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true"
-    namespace = "" if cluster_scoped else metadata.get("namespace") or names.SKR_NAMESPACE
-    return ModuleCrKind(data["apiVersion"], data["kind"], namespace, metadata.get("name") or "default")
-
-
-async def read_all(skr: Client, kind: ModuleCrKind) -> Reading:
-    """Read every Module CR of a kind. Raises KubeError; KindUnknown where the SKR has no such kind (yet)."""
-    resource = await skr.mapper.resource(kind.api_version, kind.kind)
-    listed = await skr.list(resource)
-    return Reading(kind, {_reference(kind, item): item for item in listed.items}, complete=True)
-
-
-async def read_some(skr: Client, kind: ModuleCrKind, references: Iterable[ObjectReference]) -> Reading:
-    """Read just the Module CRs that are asked for, each from the API server and not from a cache."""
-    resource = await skr.mapper.resource(kind.api_version, kind.kind)
+async def read_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Reading:
+    """Read every Module CR of some kinds, of which the SKR need not know all (yet). Raises KubeError."""
     found: dict[ObjectReference, JsonObject | None] = {}
-    for reference in references:
+    for kind in kinds:
         try:
-            module_cr = await skr.get(resource, reference.name, reference.namespace or None)
-        except NotFound:
-            found[reference] = None
-        else:
-            found[reference] = module_cr
-    return Reading(kind, found, complete=False)
+            resource = await skr.mapper.resource(kind.api_version, kind.kind)
+        except KindUnknown:
+            continue  # no CRD in the SKR, so no Module CR either
+        listed = await skr.list(resource)
+        found |= {_reference(kind, item): item for item in listed.items}
+    return Reading(_default_of(kinds), found, complete=True)
+
+
+async def read_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iterable[ObjectReference]) -> Reading:
+    """Read just the Module CRs that are asked for, each from the API server and not from a cache. Raises KubeError."""
+    found: dict[ObjectReference, JsonObject | None] = {}
+    by_kind = {(kind.group, kind.kind): kind for kind in kinds}
+    for reference in references:
+        kind = by_kind.get((reference.group, reference.kind))
+        found[reference] = None if kind is None else await _read(skr, kind, reference)
+    return Reading(_default_of(kinds), found, complete=False)
+
+
+async def _read(skr: Client, kind: ModuleCrKind, reference: ObjectReference) -> JsonObject | None:
+    try:
+        resource = await skr.mapper.resource(kind.api_version, kind.kind)
+        return await skr.get(resource, reference.name, reference.namespace or None)
+    except (NotFound, KindUnknown):
+        return None
+
+
+def _default_of(kinds: Sequence[ModuleCrKind]) -> ObjectReference | None:
+    return kinds[0].default if kinds else None
 
 
 def _reference(kind: ModuleCrKind, document: JsonObject) -> ObjectReference:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime import dump_yaml
-from lifecycle_manager.module_config.observe import JsonObject, ModuleCrKind, Reading, Snapshot
+from lifecycle_manager.module_config.observe import JsonObject, Reading, Snapshot
 from lifecycle_manager.skr import ObjectReference
 from lifecycle_manager_api import ConditionStatus, ModuleConfig, joined_name
 from lifecycle_manager_api import ObjectReference as ResourceReference
@@ -66,9 +66,9 @@ def plan(snapshot: Snapshot) -> tuple[Action, ...]:
     return (*_plan_found(snapshot, snapshot.reading), *_plan_gone(snapshot, snapshot.reading))
 
 
-def config_name(kyma: str, module: str, kind: ModuleCrKind, reference: ObjectReference) -> str:
+def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
     """Return the name of the ModuleConfig for one Module CR: plain for the default one, else with a hash."""
-    if (reference.namespace, reference.name) == (kind.default_namespace, kind.default_name):
+    if reference == default:
         return joined_name(kyma, module)
     return joined_name(kyma, module, distinct_by="/".join(reference))
 
@@ -89,7 +89,7 @@ def _plan_found(snapshot: Snapshot, reading: Reading) -> tuple[Action, ...]:
     for reference, module_cr in sorted(reading.found.items()):
         if module_cr is None or _leaving(module_cr):
             continue
-        name = config_name(snapshot.kyma, snapshot.module, reading.kind, reference)
+        name = config_name(snapshot.kyma, snapshot.module, reading.default, reference)
         config = existing.get(name)
         if not reading.complete and config is not None and _is_newer(config, module_cr):
             continue
@@ -129,7 +129,7 @@ def _plan_too_large(
 
 def _plan_gone(snapshot: Snapshot, reading: Reading) -> tuple[Action, ...]:
     there = {
-        config_name(snapshot.kyma, snapshot.module, reading.kind, reference)
+        config_name(snapshot.kyma, snapshot.module, reading.default, reference)
         for reference, module_cr in reading.found.items()
         if _is_there(module_cr)
     }
@@ -137,7 +137,7 @@ def _plan_gone(snapshot: Snapshot, reading: Reading) -> tuple[Action, ...]:
     # One that was asked for and is not there is deleted by name, known to the cache or not: it may have been
     # written a moment ago.
     gone = {
-        config_name(snapshot.kyma, snapshot.module, reading.kind, reference)
+        config_name(snapshot.kyma, snapshot.module, reading.default, reference)
         for reference, module_cr in reading.found.items()
         if not _is_there(module_cr)
     }

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from kube_runtime import Client, Informer, KindUnknown, KubeError, ObjectKey, Result
+from kube_runtime import Client, Informer, KubeError, ObjectKey, Result
 from lifecycle_manager.module_config.act import act
 from lifecycle_manager.module_config.observe import (
     JsonObject,
-    ModuleCrKind,
     Reading,
     Snapshot,
     Undecided,
-    kind_in,
+    Wanted,
+    decide,
     read_all,
     read_some,
-    wanted_kind,
 )
 from lifecycle_manager.module_config.plan import plan
+from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.skr import Announcement, Announcements, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr.announcement import Seen
 from lifecycle_manager.telemetry import ChangeLatency
@@ -56,6 +56,7 @@ class ModuleConfigReconciler:
     kymas: Informer[Kyma]
     templates: Informer[ModuleTemplate]
     module_configs: Informer[ModuleConfig]
+    kinds: ModuleKinds
     latency: ChangeLatency
     interval_seconds: float = 30.0
     clock: Callable[[], float] = time.monotonic
@@ -70,27 +71,35 @@ class ModuleConfigReconciler:
         """Return the modules of a Kyma that are configured by this kind."""
         for key in keys_of(kyma):
             template = self._template(kyma, key.module)
-            module_cr = kind_in(template) if template is not None else None
-            if module_cr is not None and (module_cr.group, module_cr.kind) == (group, kind):
+            known = self.kinds.known(template) if template is not None else ()
+            if any((each.group, each.kind) == (group, kind) for each in known):
                 yield key
 
     async def reconcile(self, key: ModuleKey) -> Result:
-        """Bring the ModuleConfigs of one module up to date. Raises KubeError or SkrAccessError after saying so."""
+        """Bring the ModuleConfigs of one module up to date.
+
+        Raises KubeError, SkrAccessError or TemplateUnreadable after saying so.
+        """
         kyma = self.kymas.cache.get(ObjectKey(key.namespace, key.kyma))
-        match wanted_kind(kyma, key.module, self._template(kyma, key.module)):
+        match decide(kyma, key.module, self._template(kyma, key.module)):
             case Undecided():
                 return Result()
             case None:
                 return await self._retire(key)
-            case ModuleCrKind() as kind:
-                return await self._follow(key, kind)
+            case Wanted(template):
+                try:
+                    kinds = await self.kinds.of(template)
+                except TemplateUnreadable as error:
+                    await self._carry_out(key, None, (), unreadable=("TemplateUnreadable", str(error)))
+                    raise
+                return await self._follow(key, kinds)
 
-    async def _follow(self, key: ModuleKey, kind: ModuleCrKind) -> Result:
+    async def _follow(self, key: ModuleKey, kinds: tuple[ModuleCrKind, ...]) -> Result:
         pending = self.announcements.of(key)
         started = self.clock()
         complete = not pending or started >= self._full_read_due.get(key, 0.0)
         try:
-            reading = await self._read(key, kind, pending, complete=complete)
+            reading = await self._read(key, kinds, pending, complete=complete)
         except (KubeError, SkrAccessError) as error:
             failure = failure_of(error)
             await self._carry_out(key, None, (), unreadable=(failure.reason, failure.message))
@@ -111,15 +120,12 @@ class ModuleConfigReconciler:
         return Result()
 
     async def _read(
-        self, key: ModuleKey, kind: ModuleCrKind, pending: tuple[Announcement, ...], *, complete: bool
+        self, key: ModuleKey, kinds: tuple[ModuleCrKind, ...], pending: tuple[Announcement, ...], *, complete: bool
     ) -> Reading:
         async with self.connections.to(key.kyma) as skr:
-            try:
-                if complete:
-                    return await read_all(skr, kind)
-                return await read_some(skr, kind, [announcement.object for announcement in pending])
-            except KindUnknown:
-                return Reading(kind, {}, complete=True)  # no CRD in the SKR, so no Module CR either
+            if complete:
+                return await read_all(skr, kinds)
+            return await read_some(skr, kinds, [announcement.object for announcement in pending])
 
     async def _carry_out(
         self,

@@ -1,10 +1,11 @@
 """Brings the Watcher and its webhook to the SKR of one Kyma, and takes them away with it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
+import structlog
 
 from certs import KeyPair
 from kube_runtime import (
@@ -17,6 +18,7 @@ from kube_runtime import (
     ObjectKey,
     Result,
 )
+from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr_webhook.certificates import CertificateStore
@@ -28,11 +30,13 @@ from lifecycle_manager.skr_webhook.documents import (
     webhook_document,
     workload_documents,
 )
-from lifecycle_manager_api import Condition, ConditionStatus, Kyma, ModuleTemplate, Watcher, names, raw_object
+from lifecycle_manager_api import Condition, ConditionStatus, Kyma, ModuleTemplate, Watcher, names
 from lifecycle_manager_api.conditions import find, set_condition
 
 CONDITION = "SKRWebhook"
 FIELD_MANAGER = "lifecycle-manager-skr-webhook"
+log = structlog.get_logger("skr_webhook")
+
 UNKNOWN_KIND_SECONDS = 2.0
 REMOVAL_SECONDS = 2.0
 
@@ -56,6 +60,7 @@ class SkrWebhookReconciler:
     kymas: Informer[Kyma]
     templates: Informer[ModuleTemplate]
     watchers: Informer[Watcher]
+    kinds: ModuleKinds
     certificates: CertificateStore
     authority: KeyPair
     settings: WatcherSettings
@@ -120,16 +125,16 @@ class SkrWebhookReconciler:
         """Return the rules for the Module CRs of the Kyma's modules, and the kinds the cluster does not know yet."""
         rules: list[ModuleRule] = []
         unknown: list[str] = []
-        for api_version, kind in self._module_kinds(kyma):
+        for kind in [each async for each in self._module_kinds(kyma)]:
             try:
-                resource = await skr.mapper.resource(api_version, kind)
+                resource = await skr.mapper.resource(kind.api_version, kind.kind)
             except KindUnknown:
-                unknown.append(f"{kind} ({api_version})")
+                unknown.append(f"{kind.kind} ({kind.api_version})")
             else:
                 rules.append(ModuleRule(resource.group, resource.plural))
         return rules, unknown
 
-    def _module_kinds(self, kyma: Kyma) -> Iterable[tuple[str, str]]:
+    async def _module_kinds(self, kyma: Kyma) -> AsyncIterator[ModuleCrKind]:
         for module in kyma.status.modules:
             if module.template is None:
                 continue
@@ -137,9 +142,13 @@ class SkrWebhookReconciler:
             template = self.templates.cache.get(ObjectKey(reference.namespace or "", reference.name))
             if template is None or not template.spec.enable_module_config:
                 continue
-            data = raw_object(template.spec.data)
-            if data:
-                yield str(data.get("apiVersion")), str(data.get("kind"))
+            try:
+                kinds = await self.kinds.of(template)
+            except TemplateUnreadable as error:
+                log.warning("module is not watched", kyma=kyma.metadata.name, module=module.name, error=str(error))
+                continue
+            for kind in kinds:
+                yield kind
 
     def _applier(self, key: ObjectKey, skr: Client) -> Applier:
         known = self._appliers.get(key)

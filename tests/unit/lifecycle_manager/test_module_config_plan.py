@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import load_yaml
-from lifecycle_manager.module_config.observe import ModuleCrKind, Reading, Snapshot, Undecided, wanted_kind
+from lifecycle_manager.module_config.observe import Reading, Snapshot, Undecided, Wanted, decide
 from lifecycle_manager.module_config.plan import (
     LARGEST_TEXT_BYTES,
     LONGEST_NAME,
@@ -18,6 +18,7 @@ from lifecycle_manager.module_config.plan import (
     plan,
     text_of,
 )
+from lifecycle_manager.module_kinds import ModuleCrKind
 from lifecycle_manager.skr import ObjectReference
 from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import ObjectReference as ResourceReference
@@ -31,7 +32,7 @@ def reading(*module_crs: dict[str, Any], missing: tuple[str, ...] = (), complete
         KIND.reference(it["metadata"]["namespace"], it["metadata"]["name"]): it for it in module_crs
     }
     found |= {KIND.reference("kyma-system", name): None for name in missing}
-    return Reading(KIND, found, complete=complete)
+    return Reading(KIND.default, found, complete=complete)
 
 
 def snapshot(read: Reading | None, *existing: ModuleConfig, unreadable: tuple[str, str] | None = None) -> Snapshot:
@@ -165,28 +166,28 @@ def test_module_cr_too_large_gets_a_condition_and_keeps_the_last_text() -> None:
 
 @given(st.text("abc-", min_size=1, max_size=253), st.text("xyz", min_size=1, max_size=63))
 def test_names_fit_and_differ(kyma: str, name: str) -> None:
-    default = config_name(kyma, "m", KIND, KIND.reference("kyma-system", "default"))
-    other = config_name(kyma, "m", KIND, KIND.reference("other", name))
+    default = config_name(kyma, "m", KIND.default, KIND.reference("kyma-system", "default"))
+    other = config_name(kyma, "m", KIND.default, KIND.reference("other", name))
     assert default != other
     assert max(len(default), len(other)) <= LONGEST_NAME
 
 
 def test_kyma_without_a_state_decides_nothing() -> None:
     """A Kyma restored from a back-up has no status yet; taking that for 'no modules' would remove everything."""
-    assert wanted_kind(builders.kyma(), "cloud-resources", builders.template()) == Undecided()
+    assert decide(builders.kyma(), "cloud-resources", builders.template()) == Undecided()
 
 
 def test_module_whose_template_is_missing_decides_nothing() -> None:
     status = {"state": "Ready", "modules": [{"name": "cloud-resources", "state": "Error"}]}
-    assert wanted_kind(builders.kyma(status=status), "cloud-resources", None) == Undecided()
+    assert decide(builders.kyma(status=status), "cloud-resources", None) == Undecided()
 
 
 def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
     status = {"state": "Ready", "modules": [{"name": "cloud-resources", "state": "Ready"}]}
     enabled = builders.kyma(status=status)
-    assert wanted_kind(enabled, "cloud-resources", builders.template()) == KIND
-    assert wanted_kind(enabled, "other", builders.template()) is None
-    assert wanted_kind(enabled, "cloud-resources", builders.template(enable_module_config=False)) is None
+    assert decide(enabled, "cloud-resources", builders.template()) == Wanted(builders.template())
+    assert decide(enabled, "other", builders.template()) is None
+    assert decide(enabled, "cloud-resources", builders.template(enable_module_config=False)) is None
     deleting = builders.kyma(status=status, deletionTimestamp="2026-11-01T12:00:00Z")
-    assert wanted_kind(deleting, "cloud-resources", builders.template()) is None
-    assert wanted_kind(None, "cloud-resources", builders.template()) is None
+    assert decide(deleting, "cloud-resources", builders.template()) is None
+    assert decide(None, "cloud-resources", builders.template()) is None

@@ -1,0 +1,67 @@
+"""A Kyma that is deleted leaves nothing behind: not in the control plane, and not in the user's cluster."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from kube_runtime import Client, Resource
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager_api import names
+from local.demo.cast import Cast
+from local.demo.report import Silence
+from local.demo.stage import open_stage
+from local.demo.story import INFRASTRUCTURES, Story
+from tests.waiting import eventually
+
+KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+OURS = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
+KINDS = (
+    ("v1", "ConfigMap"),
+    ("v1", "Service"),
+    ("v1", "ServiceAccount"),
+    ("v1", "Secret"),
+    ("v1", "PersistentVolume"),
+    ("apps/v1", "Deployment"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+)
+
+
+async def test_deleted_kyma_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, None, None) as stage, AsyncExitStack() as stack:
+        story = Story(stage, Cast(stage, stack), Silence())
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(story.witness.run())
+            await story.set_up()
+            await story.change_volume("100Gi")
+            assert await _ours_in(stage.skr)
+
+            await stage.kcp.delete(KYMAS, "demo", KCP)
+
+            await eventually(_empty(stage.kcp, KYMAS), within=60)
+            assert not (await stage.kcp.list(MODULE_CONFIGS, KCP)).items
+            assert not (await stage.kcp.list(SYNC_RESOURCES, KCP)).items
+            assert await _ours_in(stage.skr) == []
+            assert not (await stage.skr.list(KYMAS, SKR)).items
+            users = await stage.skr.get(INFRASTRUCTURES, "default", SKR)
+            assert users["spec"]["nfsVolumes"][0]["capacity"] == "100Gi"  # what the user wrote is the user's
+            watching.cancel()
+
+
+def _empty(client: Client, resource: Resource[Any]) -> Callable[[], Awaitable[bool]]:
+    async def empty() -> bool:
+        return not (await client.list(resource)).items
+
+    return empty
+
+
+async def _ours_in(skr: Client) -> list[str]:
+    """Return what the Lifecycle Manager has in a cluster."""
+    found = []
+    for api_version, kind in KINDS:
+        resource = await skr.mapper.resource(api_version, kind)
+        listed = await skr.list(resource, label_selector=OURS)
+        found += [f"{kind} {item['metadata']['name']}" for item in listed.items]
+    return found
