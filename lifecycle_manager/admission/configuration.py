@@ -49,7 +49,6 @@ def _webhook(kind: type[ApiObject], service: str, namespace: str, trust: bytes) 
                 "scope": "Namespaced",
             }
         ],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": names.KCP_NAMESPACE}},
         "matchConditions": [{"name": "spec-changes", "expression": SPEC_CHANGES}],
         "matchPolicy": "Equivalent",
         "failurePolicy": "Ignore",

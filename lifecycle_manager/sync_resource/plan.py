@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -41,6 +42,7 @@ Said = tuple[str, ConditionStatus, str, str]
 
 
 CONFLICT = "Conflict"
+REMEMBERED_TEXT = 64 * 1024
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
@@ -142,12 +144,18 @@ def _apply(
 def read_text(text: str, allowed: Collection[Allowance]) -> tuple[KubernetesObject, ...] | Refusal:
     """Return the objects in a SyncResource's text, or why it is not to be applied."""
     try:
-        objects = parse_objects(text)
+        objects = _parsed(text) if len(text) <= REMEMBERED_TEXT else parse_objects(text)
     except ManifestInvalid as error:
         return Refusal("InvalidResource", str(error))
     if (reason := forbidden(objects, allowed)) is not None:
         return Refusal("Forbidden", reason)
     return objects
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> tuple[KubernetesObject, ...]:
+    """Return the objects in a text. It is read at the door, and again a moment later when it is reconciled."""
+    return parse_objects(text)
 
 
 def objection_to(resource: SyncResource, allowances: Allowances) -> str | None:
