@@ -101,7 +101,7 @@ async def test_one_works_and_the_next_takes_over_what_came_meanwhile(client: Cli
     module = f"notes-{uuid4().hex[:6]}"
     async with replica(client, module) as second, replica(client, module) as first:
         pair = (first, second)
-        await eventually(lambda: _is(any(each.leads for each in pair)))
+        await eventually(lambda: any(each.leads for each in pair))
         leader, standby = sorted(pair, key=lambda each: not each.leads)
         async with ManagerHarness.open(admin, leader.service._manager, "kyma-a") as harness:
             await harness.write_module_cr(note("one"))
@@ -109,7 +109,7 @@ async def test_one_works_and_the_next_takes_over_what_came_meanwhile(client: Cli
             assert standby.seen == []
 
             leader.stop.set()
-            await eventually(lambda: _is(standby.leads))
+            await eventually(lambda: standby.leads)
             await harness.write_module_cr(note("two"))
 
             await harness.sync_resource(lambda it: "two" in it.spec.resource)
@@ -119,14 +119,10 @@ async def test_one_works_and_the_next_takes_over_what_came_meanwhile(client: Cli
 async def test_leader_whose_lease_is_taken_ends(client: Client, admin: Client) -> None:
     module = f"notes-{uuid4().hex[:6]}"
     async with replica(client, module, expect_loss=True) as only:
-        await eventually(lambda: _is(only.leads))
+        await eventually(lambda: only.leads)
         leases = await admin.mapper.resource("coordination.k8s.io/v1", "Lease")
 
         stolen = {"spec": {"holderIdentity": "somebody else"}}
         await admin.merge_patch(leases, f"module-manager-{module}", stolen, "kcp-system")
 
-        await eventually(lambda: _is(not only.leads))
-
-
-async def _is(value: bool) -> bool:
-    return value
+        await eventually(lambda: not only.leads)

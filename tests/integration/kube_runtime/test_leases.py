@@ -1,0 +1,284 @@
+"""One of several processes acts, or each on its own keys: also when they are killed, frozen, or come and go."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kube_runtime import Client, NotFound, Resource
+from kube_runtime.leases import (
+    HandOver,
+    LeaderElection,
+    LeaseLost,
+    LeaseTiming,
+    Member,
+    Membership,
+    NotHandedOver,
+)
+from kube_runtime.leases.lease import LEASES, elapsed
+from tests.waiting import eventually
+
+SHORT = LeaseTiming(lease_seconds=3, act_seconds=2.0, renew_seconds=0.3)
+CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+KEYS = [f"kyma-{number}" for number in range(200)]
+CONTENDER = Path(__file__).with_name("contender.py")
+
+
+class SettableClock:
+    """A clock that can be put forward, as it jumps for a process that was frozen."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return elapsed() + self.ahead
+
+
+def election(client: Client, namespace: str, name: str, **options: Any) -> LeaderElection:
+    return LeaderElection(client, namespace=namespace, name="lease", identity=name, timing=SHORT, **options)
+
+
+@asynccontextmanager
+async def standing(candidate: LeaderElection) -> AsyncIterator[asyncio.Event]:
+    """Have a candidate take part while the block runs; the event says that it was made leader."""
+    led = asyncio.Event()
+
+    async def lead() -> None:
+        led.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.ensure_future(candidate.run(lead))
+    try:
+        yield led
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+
+async def test_one_leads_and_the_next_follows_at_once_when_it_stops(client: Client, namespace: str) -> None:
+    first, second = election(client, namespace, "first"), election(client, namespace, "second")
+    async with standing(second) as second_led:
+        await asyncio.wait_for(second_led.wait(), 5)
+        async with standing(first) as first_led:
+            assert not first.is_leader
+            with pytest.raises(LeaseLost, match="does not hold the lease"):
+                first.check()
+            assert not first_led.is_set()
+            second.check()
+    async with standing(first) as first_led:
+        await asyncio.wait_for(first_led.wait(), 2.5)  # sooner than a lease ends
+    assert (await client.get(LEASES, "lease", namespace)).spec.holder_identity == ""
+    assert first.epoch > second.epoch
+
+
+async def test_work_of_a_leader_that_ends_is_the_end_and_frees_the_lease(client: Client, namespace: str) -> None:
+    candidate = election(client, namespace, "only")
+
+    async def lead() -> None:
+        candidate.check()
+
+    await asyncio.wait_for(candidate.run(lead), 5)
+
+    assert not candidate.is_leader
+    assert (await client.get(LEASES, "lease", namespace)).spec.holder_identity == ""
+
+
+async def test_leader_that_was_frozen_writes_nothing_more(client: Client, namespace: str) -> None:
+    clock = SettableClock()
+    candidate = election(client, namespace, "frozen", clock=clock)
+    fenced = client.fenced_by(candidate.check)
+    async with standing(candidate) as led:
+        await asyncio.wait_for(led.wait(), 5)
+        await fenced.apply(CONFIG_MAPS, "before", {"metadata": {"name": "before"}}, namespace, field_manager="x")
+
+        clock.ahead += 60
+        with pytest.raises(LeaseLost):
+            await fenced.apply(CONFIG_MAPS, "after", {"metadata": {"name": "after"}}, namespace, field_manager="x")
+
+    with pytest.raises(NotFound):
+        await client.get(CONFIG_MAPS, "after", namespace)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
+async def test_killed_and_frozen_leaders_are_replaced_and_never_come_back(
+    client: Client, kcp: Path, namespace: str
+) -> None:
+    async with AsyncExitStack() as stack:
+        killed = await stack.enter_async_context(contender(kcp, namespace, "killed"))
+        await holder_is(client, namespace, "killed")
+        frozen = await stack.enter_async_context(contender(kcp, namespace, "frozen"))
+
+        killed.send_signal(signal.SIGKILL)
+        await holder_is(client, namespace, "frozen")
+
+        last = await stack.enter_async_context(contender(kcp, namespace, "last"))
+        frozen.send_signal(signal.SIGSTOP)
+        await holder_is(client, namespace, "last")
+        frozen.send_signal(signal.SIGCONT)
+        seen = await holders_during(client, namespace, writes=100)
+
+        assert seen == {"last"}
+        assert last.returncode is None
+
+
+async def test_members_share_all_keys_and_never_one_twice(client: Client, namespace: str) -> None:
+    members: list[Membership] = []
+    twice: list[str] = []
+
+    def watch() -> None:
+        twice.extend(key for key in KEYS if sum(member.owns(key) for member in members) > 1)
+
+    async with AsyncExitStack() as stack:
+        for name in ("a", "b", "c"):
+            member = membership(client, namespace, name, on_change=watch)
+            members.append(member)
+            await stack.enter_async_context(taking_part(member))
+            await eventually(lambda: shared_by(members), what=f"{len(members)} members share the keys")
+            watch()
+
+        shares = [sum(member.owns(key) for key in KEYS) for member in members]
+        assert min(shares) > len(KEYS) / 6
+        before = {key: owner(members, key) for key in KEYS}
+
+        async with taking_part(fourth := membership(client, namespace, "d", on_change=watch)):
+            members.append(fourth)
+            await eventually(lambda: shared_by(members), what="the fourth has its share")
+            moved = {key for key in KEYS if owner(members, key) != before[key]}
+            assert {owner(members, key) for key in moved} == {fourth}
+
+        members.remove(fourth)
+        await eventually(lambda: all_owned(members), what="the others take over what the fourth had")
+        assert {key: owner(members, key) for key in KEYS} == before
+    assert twice == []
+
+
+async def test_keys_are_finished_before_they_are_given_away(client: Client, namespace: str) -> None:
+    given_away: list[str] = []
+
+    async def finish(is_lost: Any) -> None:
+        given_away.extend(key for key in KEYS if is_lost(key))
+
+    first = membership(client, namespace, "first", finish=finish)
+    async with taking_part(first):
+        await eventually(lambda: all_owned([first]))
+        given_away.clear()
+        async with taking_part(second := membership(client, namespace, "second")):
+            await eventually(lambda: shared_by([first, second]))
+            assert set(given_away) == {key for key in KEYS if second.owns(key)}
+
+
+async def test_member_that_cannot_renew_owns_nothing(client: Client, namespace: str) -> None:
+    clock = SettableClock()
+    member = membership(client, namespace, "late", clock=clock)
+    async with taking_part(member):
+        await eventually(lambda: all_owned([member]))
+        clock.ahead += 60
+
+        assert not any(member.owns(key) for key in KEYS)
+        with pytest.raises(LeaseLost, match="could not renew its membership"):
+            member.check()
+        await eventually(lambda: all_owned([member]), what="it joins again")
+
+
+async def test_event_goes_to_the_member_that_owns_its_key(client: Client, namespace: str) -> None:
+    taken: dict[str, list[str]] = {"a": [], "b": []}
+    a, b = membership(client, namespace, "a"), membership(client, namespace, "b")
+
+    async def deliver(to: Member, key: str, event: str) -> None:
+        if event == "lost":
+            raise ConnectionError
+        taken["a" if to.identity == a.identity else "b"].append(f"{key}:{event}")
+
+    async with taking_part(a), taking_part(b):
+        await eventually(lambda: shared_by([a, b]))
+        hand_over: HandOver[str] = HandOver(
+            a, accept=lambda key, event: taken["a"].append(f"{key}:{event}"), deliver=deliver
+        )
+        mine, other = (next(key for key in KEYS if member.owns(key)) for member in (a, b))
+        await hand_over.give(mine, "here")
+        await hand_over.give(other, "there")
+
+        assert taken == {"a": [f"{mine}:here"], "b": [f"{other}:there"]}
+        with pytest.raises(NotHandedOver, match="ConnectionError"):
+            await hand_over.give(other, "lost")
+
+
+def membership(client: Client, namespace: str, name: str, **options: Any) -> Membership:
+    return Membership(client, namespace=namespace, group="keepers", identity=name, timing=SHORT, **options)
+
+
+@asynccontextmanager
+async def taking_part(member: Membership) -> AsyncIterator[None]:
+    """Have a member take part while the block runs."""
+    running = asyncio.ensure_future(member.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+
+def all_owned(members: Iterable[Membership]) -> bool:
+    """Tell whether every key has an owner."""
+    listed = list(members)
+    return all(any(member.owns(key) for member in listed) for key in KEYS)
+
+
+def shared_by(members: Iterable[Membership]) -> bool:
+    """Tell whether every key has an owner, and every member some keys."""
+    listed = list(members)
+    return all_owned(listed) and all(any(map(member.owns, KEYS)) for member in listed)
+
+
+def owner(members: Iterable[Membership], key: str) -> Membership | None:
+    """Return who owns a key."""
+    return next((member for member in members if member.owns(key)), None)
+
+
+@asynccontextmanager
+async def contender(kubeconfig: Path, namespace: str, name: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a contender as a process of its own."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(CONTENDER), str(kubeconfig), namespace, name, stdout=asyncio.subprocess.DEVNULL
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        await process.wait()
+
+
+async def holder_is(client: Client, namespace: str, name: str) -> None:
+    """Wait until a contender writes."""
+
+    async def writes() -> bool:
+        try:
+            throne = await client.get(CONFIG_MAPS, "throne", namespace)
+        except NotFound:
+            return False
+        return bool(throne["data"]["holder"] == name)
+
+    await eventually(writes, within=20, what=f"{name} leads")
+
+
+async def holders_during(client: Client, namespace: str, *, writes: int) -> set[str]:
+    """Return everybody who wrote while so many writes were done."""
+    seen: set[str] = set()
+    versions: set[str] = set()
+
+    async def enough() -> bool:
+        throne = await client.get(CONFIG_MAPS, "throne", namespace)
+        seen.add(throne["data"]["holder"])
+        versions.add(throne["metadata"]["resourceVersion"])
+        return len(versions) >= writes
+
+    await eventually(enough, within=30)
+    return seen

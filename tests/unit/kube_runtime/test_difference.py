@@ -1,0 +1,46 @@
+"""What an apply would change, told without showing what is secret."""
+
+from typing import Any
+
+from kube_runtime import InventoryEntry
+from kube_runtime.apply.difference import difference_between
+
+ENTRY = InventoryEntry("", "v1", "ConfigMap", "shop", "one")
+
+
+def config_map(resource_version: str = "1", **data: str) -> dict[str, Any]:
+    metadata = {"name": "one", "namespace": "shop", "resourceVersion": resource_version, "managedFields": [{}]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data, "status": {"x": 1}}
+
+
+def test_change_shows_the_lines_that_differ() -> None:
+    found = difference_between(ENTRY, 0, config_map(a="1", b="2"), config_map("2", a="1", b="3"))
+
+    changed = [line for line in found.text.splitlines() if line[:1] in "+-" and line[:3] not in {"+++", "---"}]
+    assert found.action == "change"
+    assert changed == ['-  b: "2"', '+  b: "3"']
+
+
+def test_what_only_the_server_counts_is_no_difference() -> None:
+    assert difference_between(ENTRY, 0, config_map("1", a="1"), config_map("7", a="1")).action == "none"
+
+
+def test_new_object_is_shown_whole() -> None:
+    found = difference_between(ENTRY, 0, None, config_map(a="1"))
+
+    assert found.action == "create"
+    assert "+kind: ConfigMap\n" in found.text
+    assert "managedFields" not in found.text
+    assert "status" not in found.text
+
+
+def test_values_of_secrets_are_not_shown() -> None:
+    def secret(**data: str) -> dict[str, Any]:
+        return {**config_map(**data), "kind": "Secret"}
+
+    found = difference_between(ENTRY, 0, secret(same="c2FtZQ==", other="b2xk"), secret(same="c2FtZQ==", other="bmV3"))
+
+    assert found.action == "change"
+    assert not {"c2FtZQ==", "b2xk", "bmV3"} & set(found.text.replace(":", " ").split())
+    assert "other: (hidden, the value now)" in found.text
+    assert "same: (hidden)" in found.text

@@ -1,0 +1,97 @@
+"""Probes tell the truth of an event loop that can't speak for itself."""
+
+import asyncio
+import threading
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from kube_runtime.health import LoopMonitor, ProbeServer
+
+TOLERATED = 0.2
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    """Ask as a kubelet does."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return int(answer.status), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+async def test_blocked_loop_is_noticed_from_outside_and_where_it_hangs() -> None:
+    monitor = LoopMonitor(interval_seconds=0.05)
+    server = ProbeServer(monitor, {}, tolerated_seconds=TOLERATED)
+    said: list[tuple[int, str]] = []
+    released = threading.Event()
+
+    def kubelet(port: int) -> None:
+        """Ask until the answer is no, then let the loop go on."""
+        try:
+            for _ in range(500):
+                said.append(ask(port, "/healthz"))
+                if said[-1][0] == 503:
+                    return
+        finally:
+            released.set()
+
+    with server.serving("127.0.0.1", 0) as port:
+        running = asyncio.ensure_future(monitor.run())
+        await asyncio.sleep(0.1)
+        probing = threading.Thread(target=kubelet, args=(port,))
+        probing.start()
+        released.wait(20)  # nothing else runs on this loop until the kubelet has noticed
+        probing.join()
+        recovered = await asyncio.to_thread(_until_healthy, port)
+        running.cancel()
+
+    assert said[-1][0] == 503
+    assert "the event loop has been blocked for" in said[-1][1]
+    assert "threading.py" in said[-1][1]
+    assert recovered == (200, "ok\n")
+    assert monitor.worst_lag_seconds >= TOLERATED
+
+
+async def test_readiness_names_what_it_waits_for() -> None:
+    ready = {"informers": False, "certificate": True}
+    checks: dict[str, Any] = {name: lambda name=name: ready[name] for name in ready}
+    with ProbeServer(LoopMonitor(), checks).serving("127.0.0.1", 0) as port:
+        before = await asyncio.to_thread(ask, port, "/readyz")
+        ready["informers"] = True
+        after = await asyncio.to_thread(ask, port, "/readyz?verbose")
+
+    assert before == (503, "waits for: informers\n")
+    assert after == (200, "ok\n")
+
+
+async def test_metrics_are_served_and_nothing_else() -> None:
+    registry = CollectorRegistry()
+    Counter("things", "Things that were counted.", registry=registry).inc()
+    with ProbeServer(LoopMonitor(), {}, registry=registry).serving("127.0.0.1", 0) as port:
+        metrics = await asyncio.to_thread(ask, port, "/metrics")
+        nothing = await asyncio.to_thread(ask, port, "/etc/passwd")
+
+    assert "things_total 1.0" in metrics[1]
+    assert nothing == (404, "there is nothing here\n")
+
+
+async def test_address_that_is_taken_is_an_error() -> None:
+    server = ProbeServer(LoopMonitor(), {})
+    with (
+        server.serving("127.0.0.1", 0) as port,
+        pytest.raises(OSError, match="in use"),
+        server.serving("127.0.0.1", port),
+    ):
+        pass
+
+
+def _until_healthy(port: int) -> tuple[int, str]:
+    for _ in range(500):
+        if (said := ask(port, "/healthz"))[0] == 200:
+            break
+    return said
