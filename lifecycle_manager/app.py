@@ -8,7 +8,8 @@ import asyncio
 import signal
 import socket
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,13 +19,13 @@ from prometheus_client import CollectorRegistry
 
 from certs import KeyPair
 from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, RuntimeMetrics
+from kube_runtime.health import LoopMonitor, ProbeServer
 from lifecycle_manager import admission, events
 from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import KymaReconciler
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
-from lifecycle_manager.probes import serve_probes
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.routing import EventRouter
 from lifecycle_manager.serving import serve
@@ -90,21 +91,24 @@ class LifecycleManager:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Run until told to stop. Raises TimeoutError where the first lists don't come in time."""
-        probes = serve_probes(
-            split_address(self.settings.health_probe_bind_address),
-            split_address(self.settings.metrics_bind_address),
-            ready=lambda: self._taking_events and self.informers.synced,
-            registry=self.registry,
-        )
-        with tempfile.TemporaryDirectory(prefix="klm-tls-") as directory:
-            async with probes, asyncio.TaskGroup() as tasks:
+        with tempfile.TemporaryDirectory(prefix="klm-tls-") as directory, ExitStack() as stack:
+            monitor = LoopMonitor()
+            probes = ProbeServer(monitor, self._checks(), registry=self.registry)
+            for address in (self.settings.health_probe_bind_address, self.settings.metrics_bind_address):
+                stack.enter_context(probes.serving(*split_address(address)))
+            async with asyncio.TaskGroup() as tasks:
+                watching_ourselves = tasks.create_task(monitor.run())
                 watching = self.informers.start_in(tasks)
                 recording = tasks.create_task(self.recorder.run())
                 await self.informers.wait_synced(self.settings.cache_sync_timeout.total_seconds())
                 await self._control(Path(directory), stopping)
-                for task in (*watching, recording):
+                for task in (*watching, recording, watching_ourselves):
                     task.cancel()
         await self.connections.close()
+
+    def _checks(self) -> dict[str, Callable[[], bool]]:
+        """Return what has to be so before this process is ready, by its name."""
+        return {"informers": lambda: self.informers.synced, "events": lambda: self._taking_events}
 
     async def _control(self, directory: Path, stopping: asyncio.Event) -> None:
         """Take events and work the queues off until told to stop, then finish what was acknowledged."""
