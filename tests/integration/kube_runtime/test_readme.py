@@ -1,0 +1,29 @@
+"""The example in the README does what it says, run as a program of its own."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from kube_runtime import Client, Resource
+from tests.waiting import eventually
+
+CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+(EXAMPLE,) = re.findall(r"```python\n(.*?)```", Path("kube_runtime/README.md").read_text(), re.DOTALL)
+
+
+async def test_example_of_the_readme_works(client: Client, kcp: Path, namespace: str) -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", EXAMPLE, str(kcp), namespace)
+    try:
+        greeting = {"metadata": {"name": "one"}, "data": {"greeting": "hello"}}
+        await client.create(CONFIG_MAPS, greeting, namespace, field_manager="test")
+
+        async def replied() -> bool:
+            found = await client.get(CONFIG_MAPS, "one", namespace)
+            return bool(found["data"].get("reply") == "hello yourself")
+
+        await eventually(replied)
+    finally:
+        process.kill()
+        await process.wait()
