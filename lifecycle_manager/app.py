@@ -39,7 +39,7 @@ from lifecycle_manager.skr_webhook import (
     WatcherSettings,
 )
 from lifecycle_manager.sync_resource import SyncResourceReconciler, objection_to, parse_allowances
-from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager.telemetry import ChangeLatency, silent_watchers
 from lifecycle_manager_api import SyncResource, names
 
 log = structlog.get_logger("lifecycle_manager")
@@ -74,6 +74,7 @@ class LifecycleManager:
         self.kcp = kcp
         self.registry = CollectorRegistry()
         self.latency = ChangeLatency(self.registry)
+        self.silent_watchers = silent_watchers(self.registry)
         self.informers = Informers.on(kcp)
         self.connections = Connections(
             self.informers.secrets,
@@ -166,6 +167,9 @@ class LifecycleManager:
                     cpu_limit=settings.skr_webhook_cpu_limits,
                 ),
                 utc_now,
+                self.recorder,
+                self.silent_watchers,
+                silence_seconds=settings.watcher_silence.total_seconds(),
                 interval_seconds=settings.watcher_requeue_success_interval.total_seconds(),
             ),
             module_config=ModuleConfigReconciler(

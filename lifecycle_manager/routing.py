@@ -42,6 +42,9 @@ class EventRouter:
             if self.controllers.reconcilers.skr_webhook.heard_from(key):
                 self.controllers.skr_webhook.queue.add(key, Priority.EVENT)
             self._route(kyma, key, event)
+            if event.operation == HEARTBEAT:
+                log.debug("heartbeat", kyma=kyma.metadata.name, **event.counters)
+                continue
             log.info(
                 "event taken",
                 kyma=kyma.metadata.name,
@@ -51,7 +54,8 @@ class EventRouter:
                 traceparent=event.traceparent,
                 observed_at=event.observed_at,
             )
-        self.latency.event_taken(event.observed_at)
+        if event.operation != HEARTBEAT:
+            self.latency.event_taken(event.observed_at)
 
     def _route(self, kyma: Kyma, key: ObjectKey, event: WatchEvent) -> None:
         if event.operation == HEARTBEAT:

@@ -78,6 +78,9 @@ class Settings(BaseSettings):
     watcher_requeue_success_interval: Duration = Field(
         timedelta(seconds=30), description="how often a cluster's Watcher is looked at"
     )
+    watcher_silence: Duration = Field(
+        timedelta(seconds=35), description="after how long without a heartbeat a cluster's Watcher counts as silent"
+    )
     failure_base_delay: Duration = Field(timedelta(milliseconds=100), description="first wait after a failure")
     failure_max_delay: Duration = Field(timedelta(seconds=5), description="longest wait after failures")
     rate_limiter_frequency: float = Field(30, gt=0, description="retries a second, all keys of a controller together")

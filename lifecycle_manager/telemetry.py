@@ -2,9 +2,19 @@
 
 from datetime import UTC, datetime
 
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+def silent_watchers(registry: CollectorRegistry) -> Gauge:
+    """Return the gauge that is 1 for a Kyma whose Watcher is not heard from any more."""
+    return Gauge(
+        "lifecycle_mgr_skr_watcher_silent",
+        "Whether nothing is heard from a cluster's Watcher any more.",
+        ["kyma_name"],
+        registry=registry,
+    )
 
 
 class ChangeLatency:

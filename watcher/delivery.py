@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from certs import ReloadingClientContext, describe
 from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from watcher.metrics import Metrics
-from watcher.outbox import Entry, Outbox
+from watcher.outbox import HEARTBEAT, Entry, Outbox
 from watcher.settings import Settings
 
 log = logging.getLogger("watcher.delivery")
@@ -152,7 +152,7 @@ class Delivery:
 
     def _body(self, entry: Entry) -> bytes:
         change = entry.change
-        event = {
+        event: dict[str, object] = {
             "watched": {"Namespace": change.namespace, "Name": change.name},
             "watchedGvk": {"group": change.group, "version": change.version, "kind": change.kind},
             "id": entry.event_id,
@@ -165,6 +165,8 @@ class Delivery:
             "observedAt": datetime.fromtimestamp(entry.observed_at, UTC).isoformat().replace("+00:00", "Z"),
             "traceparent": entry.traceparent,
         }
+        if change.operation == HEARTBEAT:
+            event["counters"] = {"pending": len(self._outbox) - 1, "overflows": self._outbox.overflows}
         return msgspec.json.encode(event)
 
 

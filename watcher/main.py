@@ -13,7 +13,7 @@ from watcher.changes import ObjectChange
 from watcher.delivery import Delivery, Identity
 from watcher.logs import configure_logs
 from watcher.metrics import Metrics
-from watcher.outbox import RESYNC, Outbox
+from watcher.outbox import HEARTBEAT, RESYNC, Outbox
 from watcher.server import Recorder, admission_app, metrics_app, server_of
 from watcher.settings import SettingInvalid, Settings
 
@@ -51,7 +51,11 @@ async def run(settings: Settings) -> None:
     )
     async with asyncio.TaskGroup() as tasks:
         servers = [tasks.create_task(admission.serve()), tasks.create_task(probes.serve())]
-        background = [tasks.create_task(tls.run()), tasks.create_task(delivery.run())]
+        background = [
+            tasks.create_task(tls.run()),
+            tasks.create_task(delivery.run()),
+            tasks.create_task(_beat(recorder, settings)),
+        ]
         recorder.record(resync, time.time())
         log.info("watching", extra={"port": settings.webhook_port, "kcp": settings.kcp_address})
         await stopping.wait()
@@ -60,6 +64,15 @@ async def run(settings: Settings) -> None:
         await _drain(outbox)
         for task in background:
             task.cancel()
+
+
+async def _beat(recorder: Recorder, settings: Settings) -> None:
+    """Tell the control plane now and then that the way there works; one that could not be told yet is enough."""
+    # Named, so that it never takes the place of a RESYNC that is still to be told.
+    heartbeat = ObjectChange(settings.resync_manager, "", "", "", "", "heartbeat", HEARTBEAT, "", "", 0)
+    while True:
+        await asyncio.sleep(settings.heartbeat_seconds)
+        recorder.record(heartbeat, time.time())
 
 
 async def _drain(outbox: Outbox) -> None:

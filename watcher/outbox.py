@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from watcher.changes import ObjectChange
 
 RESYNC = "RESYNC"
+HEARTBEAT = "HEARTBEAT"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+LONGEST_SECONDS = 3600.0
+
 
 class SettingInvalid(ValueError):
     """A variable of the environment has a value that makes no sense."""
@@ -24,7 +26,7 @@ class Settings:
     kcp_address: str = ""
     kcp_contract: str = "v2"
     resync_manager: str = "lifecycle-manager"
-    heartbeat_seconds: float = 20.0
+    heartbeat_seconds: float = 10.0
     most_pending: int = 20_000
     log_level: str = "INFO"
 
@@ -43,6 +45,7 @@ class Settings:
             kcp_address=_required(environment, "KCP_ADDR"),
             kcp_contract=environment.get("KCP_CONTRACT", defaults.kcp_contract),
             resync_manager=environment.get("RESYNC_MANAGER", defaults.resync_manager),
+            heartbeat_seconds=_seconds(environment, "HEARTBEAT_SECONDS", defaults.heartbeat_seconds),
             log_level=environment.get("LOG_LEVEL", defaults.log_level).upper(),
         )
 
@@ -52,6 +55,17 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise SettingInvalid(f"{name}={text!r} is no port; give a number up to 65535")
     return int(text)
+
+
+def _seconds(environment: Mapping[str, str], name: str, default: float) -> float:
+    text = environment.get(name, str(default))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= LONGEST_SECONDS:
+        raise SettingInvalid(f"{name}={text!r} makes no sense; give seconds above 0, at most {LONGEST_SECONDS:g}")
+    return seconds
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:

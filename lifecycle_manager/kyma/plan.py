@@ -13,10 +13,10 @@ from lifecycle_manager.kyma.observe import SkrView, Snapshot
 from lifecycle_manager.kyma.resolution import resolve
 from lifecycle_manager.kyma.status import deleting_status, for_skr, status_of
 from lifecycle_manager.skr import AccessSecretMissing, SkrFailure
+from lifecycle_manager.skr.event_path import CONDITION as WEBHOOK_CONDITION
 from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, names
 
 CRD_HASH = f"{names.GROUP}/skr-kyma-crd-hash"
-WEBHOOK_CONDITION = "SKRWebhook"
 WEBHOOK_REMOVED = "Removed"
 
 # What the users of a cluster may see of the Kyma in the control plane; anything else stays there.

@@ -20,6 +20,7 @@ from lifecycle_manager.skr import (
     failure_of,
 )
 from lifecycle_manager.skr.announcement import Seen
+from lifecycle_manager.skr.event_path import interval_for
 from lifecycle_manager_api import (
     Kyma,
     ModuleConfig,
@@ -73,7 +74,7 @@ class KymaReconciler:
         await act_in_kcp(self.kcp, kyma, decided.in_kcp)
         if any(isinstance(action, CreateSkrKyma) for action in decided.in_skr):
             again = 0.0
-        return Result(requeue_after=self.requeue_seconds if again is None else again)
+        return Result(requeue_after=interval_for(kyma, self.requeue_seconds) if again is None else again)
 
     async def _reconcile_in_skr(self, key: ObjectKey, kyma: Kyma) -> tuple[Plan, float | None]:
         async with self.connections.to(kyma.metadata.name) as skr:

@@ -8,6 +8,8 @@ import msgspec
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.resolution import Resolution
 from lifecycle_manager.skr import SkrFailure
+from lifecycle_manager.skr.event_path import CONDITION as WEBHOOK_CONDITION
+from lifecycle_manager.skr.event_path import SILENT
 from lifecycle_manager_api import (
     Condition,
     ConditionStatus,
@@ -26,7 +28,6 @@ from lifecycle_manager_api.conditions import find, set_condition
 READY = "Ready"
 MODULES = "Modules"
 REACHABLE = "SKRReachable"
-WEBHOOK = "SKRWebhook"
 OWN_CONDITIONS = frozenset({READY, MODULES, REACHABLE})
 
 
@@ -49,7 +50,7 @@ def status_of(snapshot: Snapshot, resolutions: Sequence[Resolution]) -> KymaStat
             operation=snapshot.skr.message,
         )
     modules = tuple(_module_status(snapshot, resolution) for resolution in resolutions)
-    webhook = find(kyma.status.conditions, WEBHOOK)
+    webhook = find(kyma.status.conditions, WEBHOOK_CONDITION)
     state = aggregate([*(module.state for module in modules), *_webhook_states(webhook)])
     modules_ready, modules_message = _summary(modules)
     ready_message = modules_message if not modules_ready or webhook is None else webhook.message
@@ -139,7 +140,9 @@ def _module_state(snapshot: Snapshot, module: str, template: ModuleTemplate) -> 
 
 
 def _webhook_states(webhook: Condition | None) -> Iterable[State]:
-    if webhook is None or webhook.status != "True":
+    if webhook is not None and webhook.reason == SILENT:
+        yield State.WARNING
+    elif webhook is None or webhook.status != "True":
         yield State.PROCESSING
 
 

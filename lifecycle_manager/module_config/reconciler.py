@@ -22,6 +22,7 @@ from lifecycle_manager.module_config.plan import plan
 from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.skr import Announcement, Announcements, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr.announcement import Seen
+from lifecycle_manager.skr.event_path import interval_for
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate
 
@@ -109,7 +110,8 @@ class ModuleConfigReconciler:
             key, {announcement: _seen(reading.found.get(announcement.object)) for announcement in pending}
         )
         if complete:
-            self._full_read_due[key] = started + self.interval_seconds
+            kyma = self.kymas.cache.get(ObjectKey(key.namespace, key.kyma))
+            self._full_read_due[key] = started + interval_for(kyma, self.interval_seconds)
         next_full = max(0.0, self._full_read_due.get(key, 0.0) - self.clock())
         return Result(requeue_after=next_full if again is None else min(again, next_full))
 

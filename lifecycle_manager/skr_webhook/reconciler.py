@@ -1,16 +1,20 @@
 """Brings the Watcher and its webhook to the SKR of one Kyma, and takes them away with it."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 import structlog
+from prometheus_client import Gauge
 
 from certs import KeyPair
 from kube_runtime import (
     Applier,
     Client,
+    EventRecorder,
     Informer,
     KindUnknown,
     KubeError,
@@ -21,6 +25,7 @@ from kube_runtime import (
 from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
+from lifecycle_manager.skr.event_path import CONDITION, SILENT, is_silent
 from lifecycle_manager.skr_webhook.certificates import CertificateStore
 from lifecycle_manager.skr_webhook.documents import (
     INVENTORY,
@@ -33,7 +38,6 @@ from lifecycle_manager.skr_webhook.documents import (
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma, ModuleTemplate, Watcher, names
 from lifecycle_manager_api.conditions import find, set_condition
 
-CONDITION = "SKRWebhook"
 FIELD_MANAGER = "lifecycle-manager-skr-webhook"
 log = structlog.get_logger("skr_webhook")
 
@@ -65,21 +69,25 @@ class SkrWebhookReconciler:
     authority: KeyPair
     settings: WatcherSettings
     clock: Callable[[], datetime]
+    events: EventRecorder
+    silent: Gauge
     interval_seconds: float = 30.0
-    _heard: set[ObjectKey] = field(default_factory=set, init=False)
+    silence_seconds: float = 35.0
+    _began: float = field(default_factory=time.monotonic, init=False)
+    _heard: dict[ObjectKey, float] = field(default_factory=dict, init=False)
     _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
 
     def heard_from(self, key: ObjectKey) -> bool:
         """Note that the Watcher of this Kyma has sent a verified event. Returns whether that is news."""
-        news = key not in self._heard
-        self._heard.add(key)
+        news = key not in self._heard or self._silent_for(key) > self.silence_seconds
+        self._heard[key] = time.monotonic()
         return news
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this cluster's Watcher needs next. Raises KubeError or SkrAccessError after the condition says so."""
         kyma = self.kymas.cache.get(key)
         if kyma is None:
-            self._heard.discard(key)
+            self._heard.pop(key, None)
             self._appliers.pop(key, None)
             return Result()
         if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not _introduced(kyma):
@@ -109,10 +117,18 @@ class SkrWebhookReconciler:
         applied.raise_first_failure()
         if not ready:
             return Outcome("False", "WatcherStarting", "the Watcher is installed and was not heard from yet")
+        if (silent_for := self._silent_for(key)) > self.silence_seconds:
+            message = f"nothing was heard from the Watcher for {silent_for:.0f} s; changes are found at intervals"
+            return Outcome("False", SILENT, message, self.interval_seconds)
         if unknown:
             message = f"waits for the cluster to know the kinds: {', '.join(unknown)}"
             return Outcome("True", "WatcherReady", message, UNKNOWN_KIND_SECONDS)
-        return Outcome("True", "WatcherReady", f"{len(rules)} kinds of Module CR are watched", self.interval_seconds)
+        again = min(self.interval_seconds, self.silence_seconds - silent_for + 0.1)
+        return Outcome("True", "WatcherReady", f"{len(rules)} kinds of Module CR are watched", again)
+
+    def _silent_for(self, key: ObjectKey) -> float:
+        """Return how long nothing was heard from a Watcher; what was before this process began does not count."""
+        return time.monotonic() - self._heard.get(key, self._began)
 
     async def _remove(self, applier: Applier) -> Outcome:
         result = await applier.delete(INVENTORY)
@@ -167,9 +183,13 @@ class SkrWebhookReconciler:
             observed_generation=kyma.metadata.generation,
         )
         merged = set_condition(kyma.status.conditions, wanted, self.clock())
-        if merged == kyma.status.conditions:
-            return
+        self.silent.labels(kyma.metadata.name).set(outcome.reason == SILENT)
         condition = find(merged, CONDITION)
+        if merged == kyma.status.conditions or (outcome.reason == SILENT and is_silent(kyma)):
+            return  # how long it has been silent is no news
+        if outcome.reason == SILENT or is_silent(kyma):
+            kind: Literal["Normal", "Warning"] = "Warning" if outcome.reason == SILENT else "Normal"
+            self.events.record(KYMAS, kyma, outcome.reason, outcome.message, type=kind, action="Watch")
         document = {
             "apiVersion": KYMAS.api_version,
             "kind": KYMAS.kind,
@@ -193,7 +213,7 @@ def _introduced(kyma: Kyma) -> bool:
 
 def _was_ready(kyma: Kyma) -> bool:
     condition = find(kyma.status.conditions, CONDITION)
-    return condition is not None and condition.status == "True"
+    return condition is not None and (condition.status == "True" or condition.reason == SILENT)
 
 
 def _deleting(kyma: Kyma) -> bool:

@@ -1,5 +1,6 @@
 """The event that a Watcher sends: which object changed. A hint, never data."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -27,7 +28,11 @@ class WatchedGvk(Struct, frozen=True, kw_only=True):
 
 
 class WatchEvent(Struct, frozen=True, kw_only=True):
-    """One change. `resource_version` is that of the object before it, empty for a new one."""
+    """One change. `resource_version` is that of the object before it, empty for a new one.
+
+    A heartbeat has no object, and `counters` of the Watcher: `pending` changes that are still to be told, and
+    `overflows`, how often there were too many.
+    """
 
     watched: Watched = Watched()
     watched_gvk: WatchedGvk = WatchedGvk()
@@ -40,6 +45,7 @@ class WatchEvent(Struct, frozen=True, kw_only=True):
     sequence: int = 0
     observed_at: str = ""
     traceparent: str = ""
+    counters: Mapping[str, int] = {}
 
 
 def decode_event(body: bytes) -> WatchEvent:

@@ -29,6 +29,8 @@ async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story
     folder = tmp_path_factory.mktemp("stage")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # or drift would take half a minute
+        environment.setenv("KLM_WATCHER_SILENCE", "4s")
+        environment.setenv("HEARTBEAT_SECONDS", "0.5")
         async with _set_up(folder) as story:
             yield story
 
