@@ -15,6 +15,7 @@ from lifecycle_manager.module_config import ModuleConfigReconciler, ModuleKey, k
 from lifecycle_manager.resources import Secret
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import access_index
+from lifecycle_manager.skr.event_path import is_silent
 from lifecycle_manager.skr_webhook import SkrWebhookReconciler
 from lifecycle_manager.sync_resource import SyncResourceReconciler, in_conflict
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleReleaseMeta, ModuleTemplate, SyncResource, Watcher, names
@@ -200,11 +201,13 @@ def _asks_for_more(change: Change[Kyma]) -> bool:
 
 
 def _modules_differ(old: Kyma, new: Kyma) -> bool:
-    """Tell whether the modules resolve to other templates, or start or stop being decided at all."""
+    """Tell whether the modules resolve to other templates, start or stop being decided at all, or are to be looked at
+    more or less often."""
     before = {module.name: module.template for module in old.status.modules}
     after = {module.name: module.template for module in new.status.modules}
     undecided = (old.status.state == "") != (new.status.state == "")
-    return before != after or undecided or _deleting(old) != _deleting(new)
+    interval = is_silent(old) != is_silent(new)
+    return before != after or undecided or interval or _deleting(old) != _deleting(new)
 
 
 def _verdicts(kyma: Kyma) -> dict[str, tuple[str, str]]:
@@ -215,7 +218,9 @@ def _wants_other(old: SyncResource, new: SyncResource) -> bool:
     return (
         old.metadata.generation != new.metadata.generation
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or old.metadata.finalizers != new.metadata.finalizers
+        or names.SYNC_RESOURCE_FINALIZER in set(old.metadata.finalizers) - set(new.metadata.finalizers)
+        or old.metadata.annotations.get(names.CREATE_NAMESPACES)
+        != new.metadata.annotations.get(names.CREATE_NAMESPACES)
     )
 
 

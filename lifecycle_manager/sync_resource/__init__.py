@@ -3,8 +3,8 @@
 The text of a SyncResource is parsed, checked, applied with server-side apply, and pruned by the inventory in its
 status: never by guess. A text that can't be applied whole removes nothing.
 
-Read `plan` for the rules, with `policy` for what a module may have and `claims` for whose an object is; then
-`reconciler`.
+Read `plan` for the rules, with `policy` for what a module may have, `claims` for whose an object is and `intent` for
+what is remembered of a round that was cut off; then `reconciler`.
 """
 
 from lifecycle_manager.sync_resource.claims import claim_index

@@ -17,6 +17,7 @@ from kube_runtime import (
     readiness,
 )
 from lifecycle_manager.sync_resource.claims import Claimed, taken
+from lifecycle_manager.sync_resource.intent import entries_of, known_objects
 from lifecycle_manager.sync_resource.policy import Allowance, Allowances, forbidden
 from lifecycle_manager_api import (
     Condition,
@@ -59,11 +60,6 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Hold the SyncResource until its objects are gone from the SKR; nothing is applied before."""
-
-
-@dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
     """Let the SyncResource go: nothing of it is left, or the cluster is gone for good."""
 
@@ -79,6 +75,7 @@ class DeleteObjects:
 class ApplyObjects:
     """Apply these objects, then prune what the inventory names and they no longer hold.
 
+    Before the first of them it is written down what they are, and that the SyncResource is held by its finalizer.
     `namespaces` are made before, where they are missing. They are not a part of the SyncResource: others may have put
     something into them by the time it goes.
     """
@@ -97,7 +94,7 @@ class Refuse:
     refusal: Refusal
 
 
-Step = AddFinalizer | RemoveFinalizer | DeleteObjects | ApplyObjects | Refuse
+Step = RemoveFinalizer | DeleteObjects | ApplyObjects | Refuse
 
 
 def plan(
@@ -121,7 +118,7 @@ def plan(
         return Refuse(Refusal("KymaNotFound", f"there is no Kyma {resource.spec.kyma!r} in this namespace"))
     if kyma.metadata.deletion_timestamp is not None:
         return Refuse(Refusal("KymaDeleting", f"Kyma {resource.spec.kyma!r} is being deleted"))
-    return _apply(resource, inventory, claimed, allowed) if held else AddFinalizer()
+    return _apply(resource, inventory, claimed, allowed)
 
 
 def _apply(
@@ -188,17 +185,8 @@ def _just_changed(resource: SyncResource) -> bool:
 
 
 def inventory_of(resource: SyncResource) -> tuple[InventoryEntry, ...]:
-    """Return what the status says is in the SKR."""
-    return tuple(
-        InventoryEntry(
-            group=entry.group,
-            version=entry.version,
-            kind=entry.kind,
-            namespace=entry.namespace,
-            name=entry.name,
-        )
-        for entry in resource.status.synced
-    )
+    """Return what the SyncResource says is in the SKR, or may be."""
+    return entries_of(known_objects(resource))
 
 
 def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncResourceStatus:
@@ -207,7 +195,7 @@ def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncReso
         resource,
         now,
         state=State.ERROR,
-        synced=_without(resource.status.synced, refusal.lost),
+        synced=_without(known_objects(resource), refusal.lost),
         conditions=(
             (VALID, "False", refusal.reason, refusal.message),
             (READY, "False", refusal.reason, refusal.message),
@@ -221,27 +209,13 @@ def _without(synced: Iterable[SyncedObject], lost: Iterable[InventoryEntry]) -> 
     return tuple(each for each in synced if (each.group, each.kind, each.namespace, each.name) not in gone)
 
 
-def intended(resource: SyncResource, inventory: Collection[InventoryEntry]) -> SyncResourceStatus | None:
-    """Return the status that records what is about to be applied, or None where nothing is new in it.
-
-    Recorded before the first request to the SKR, so that an object is known even if this process dies right after
-    having made it.
-    """
-    recorded = {(entry.group, entry.kind, entry.namespace, entry.name) for entry in resource.status.synced}
-    fresh = [entry for entry in sorted(inventory) if entry.identity not in recorded]
-    if not fresh:
-        return None
-    coming = tuple(_synced_entry(entry, State.PROCESSING, "is about to be applied") for entry in fresh)
-    return msgspec.structs.replace(resource.status, state=State.PROCESSING, synced=(*resource.status.synced, *coming))
-
-
 def unreachable(resource: SyncResource, reason: str, message: str, now: datetime) -> SyncResourceStatus:
     """Return the status of a SyncResource whose cluster can't be reached. Nothing is known to have changed."""
     return _status(
         resource,
         now,
         state=State.ERROR,
-        synced=resource.status.synced,
+        synced=known_objects(resource),
         conditions=((APPLIED, "Unknown", reason, message), (READY, "False", reason, message)),
         operation=message,
     )

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 import msgspec
 import structlog
@@ -29,6 +29,7 @@ from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES, SYNC_RESOURCE
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource.claims import Claim, ClaimBook, claim_key, unresolved_entries
+from lifecycle_manager.sync_resource.intent import TooManyObjects, intent_for
 from lifecycle_manager.sync_resource.policy import Allowances
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, find, names
@@ -82,24 +83,27 @@ class SyncResourceReconciler:
             allowed=self.allowances.get(resource.spec.module, frozenset()),
         )
         match step:
-            case planned.AddFinalizer():
-                await self._set_finalizers(resource, [*resource.metadata.finalizers, names.SYNC_RESOURCE_FINALIZER])
-                return Result()  # the write comes back as a change
             case planned.RemoveFinalizer():
                 await self._let_go(resource)
                 return Result()
             case planned.Refuse(refusal):
-                self._note(key, resource, set(self._brought.get(key, ())) - refusal.lost)
-                await self._write_status(resource, planned.refused(resource, refusal, self.clock()))
-                return Result(requeue_after=self.interval_seconds)
+                return await self._refuse(key, resource, refusal)
             case planned.DeleteObjects():
                 return await self._in_skr(key, resource, step)
             case planned.ApplyObjects():
                 # Set with no await since the plan, so that of two that want one object the second sees the first.
                 self._claims.note(key, resource.spec.kyma, unresolved_entries(step.objects))
-                return await self._in_skr(key, resource, step)
+                try:
+                    return await self._in_skr(key, resource, step)
+                except TooManyObjects as error:
+                    return await self._refuse(key, resource, planned.Refusal("TooManyObjects", str(error)))
             case _:
                 assert_never(step)
+
+    async def _refuse(self, key: ObjectKey, resource: SyncResource, refusal: planned.Refusal) -> Result:
+        self._note(key, resource, set(self._brought.get(key, ())) - refusal.lost)
+        await self._write_status(resource, planned.refused(resource, refusal, self.clock()))
+        return Result(requeue_after=self.interval_seconds)
 
     async def _in_skr(
         self, key: ObjectKey, resource: SyncResource, step: planned.DeleteObjects | planned.ApplyObjects
@@ -111,8 +115,8 @@ class SyncResourceReconciler:
                     result = await applier.delete(step.inventory)
                 else:
                     intended = await applier.intended(step.objects, step.inventory)
-                    self._note(key, resource, intended)
                     resource = await self._record_intent(resource, intended)
+                    self._note(key, resource, intended)
                     await self._make_namespaces(key, skr, step.namespaces)
                     result = await applier.apply(step.objects, step.inventory, prune=step.prune, recheck=step.recheck)
                 self._note(key, resource, result.inventory)
@@ -159,15 +163,27 @@ class SyncResourceReconciler:
             self._namespaces[key] = (skr, frozenset(wanted))
 
     async def _record_intent(self, resource: SyncResource, inventory: tuple[InventoryEntry, ...]) -> SyncResource:
-        """Record what is about to be applied; return the SyncResource as it is then. Raises RecordingFailed."""
-        status = planned.intended(resource, inventory)
-        if status is None:
+        """Write down what is about to be applied, and hold the SyncResource; return it as it is then.
+
+        Raises RecordingFailed and TooManyObjects.
+        """
+        metadata, text = resource.metadata, intent_for(resource, inventory)
+        held = names.SYNC_RESOURCE_FINALIZER in metadata.finalizers
+        if text is None and held:
             return resource
+        annotations = {**metadata.annotations, **({names.INTENDED: text} if text is not None else {})}
+        finalizers = metadata.finalizers if held else (*metadata.finalizers, names.SYNC_RESOURCE_FINALIZER)
+        patch: dict[str, Any] = {"annotations": {names.INTENDED: annotations.get(names.INTENDED)}}
+        if not held:
+            patch |= {"finalizers": list(finalizers), "resourceVersion": metadata.resource_version}
         try:
-            await self._write_status(resource, status)
+            await self.kcp.merge_patch(
+                SYNC_RESOURCES, metadata.name, {"metadata": patch}, metadata.namespace, field_manager=FIELD_MANAGER
+            )
         except KubeError as error:
             raise RecordingFailed(f"the control plane did not take the inventory: {error}") from error
-        return msgspec.structs.replace(resource, status=status)
+        recorded = msgspec.structs.replace(metadata, annotations=annotations, finalizers=finalizers)
+        return msgspec.structs.replace(resource, metadata=recorded)
 
     async def _after_deleting(self, resource: SyncResource, result: ApplyResult) -> Result:
         if not result.inventory:

@@ -26,6 +26,7 @@ OCM_COMPONENT_NAME = f"{GROUP}/ocm-component-name"
 IS_UNMANAGED = f"{GROUP}/is-unmanaged"
 SKR_DOMAIN = f"{GROUP}/skr-domain"
 CREATE_NAMESPACES = f"{GROUP}/create-namespaces"
+INTENDED = f"{GROUP}/intended-objects"
 TRACEPARENT = f"{GROUP}/traceparent"
 OBSERVED_AT = f"{GROUP}/observed-at"
 

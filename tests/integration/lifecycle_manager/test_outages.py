@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import ClusterUnreachable, Resource
-from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS
-from lifecycle_manager_api import Kyma, find, names
+from kube_runtime import ClusterUnreachable, Resource, dump_yaml
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager_api import Kyma, SyncResource, find, names
 from local.demo.stage import Stage
 from local.demo.story import Story
+from local.demo.witness import CONFIG_MAPS
 from tests.waiting import eventually
 
 EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
@@ -83,3 +84,46 @@ async def told(stage: Stage, reason: str) -> bool:
     """Tell whether an Event about the Kyma has a reason."""
     events = await stage.kcp.list(EVENTS, names.KCP_NAMESPACE, field_selector="regarding.kind=Kyma")
     return any(event["reason"] == reason for event in events.items)
+
+
+async def test_lifecycle_manager_that_dies_while_it_applies_leaves_nothing_behind(story: Story) -> None:
+    """Killed in the middle of a text, which somebody changes to another one before it is back."""
+    stage = story.stage
+    document: dict[str, Any] = {
+        "apiVersion": SYNC_RESOURCES.api_version,
+        "kind": "SyncResource",
+        "metadata": {"name": "cut-off", "namespace": names.KCP_NAMESPACE},
+        "spec": {"kyma": "demo", "module": "cloud-resources", "resource": _config_maps("before", 150)},
+    }
+    await stage.kcp.create(SYNC_RESOURCES, document, names.KCP_NAMESPACE, field_manager="test")
+    await eventually(lambda: _named(stage, "before-"), every=0.001)
+    await story.cast.kill("lifecycle-manager")
+    assert 0 < len(await _named(stage, "before-")) < 150
+
+    document["spec"]["resource"] = _config_maps("after", 3)
+    await stage.kcp.apply(SYNC_RESOURCES, "cut-off", document, names.KCP_NAMESPACE, field_manager="other")
+    await story.cast.restart("lifecycle-manager")
+
+    async def settled() -> bool:
+        resource: SyncResource = await stage.kcp.get(SYNC_RESOURCES, "cut-off", names.KCP_NAMESPACE)
+        return resource.status.state == "Ready" and resource.status.objects == "3/3"
+
+    await eventually(settled, within=30)
+    assert await _named(stage, "before-") == []
+    assert len(await _named(stage, "after-")) == 3
+    await stage.kcp.delete(SYNC_RESOURCES, "cut-off", names.KCP_NAMESPACE)
+
+
+def _config_maps(prefix: str, count: int) -> str:
+    return "---\n".join(
+        dump_yaml(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{prefix}-{n}", "namespace": "default"}}
+        )
+        for n in range(count)
+    )
+
+
+async def _named(stage: Stage, prefix: str) -> list[str]:
+    """Return the names of the ConfigMaps that begin so."""
+    listed = await stage.skr.list(CONFIG_MAPS, "default")
+    return [item["metadata"]["name"] for item in listed.items if item["metadata"]["name"].startswith(prefix)]

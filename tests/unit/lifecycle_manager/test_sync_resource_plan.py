@@ -3,10 +3,12 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome
 from lifecycle_manager.sync_resource import plan as planned
-from lifecycle_manager_api import State
+from lifecycle_manager.sync_resource.intent import TooManyObjects, intended_in, intent_for
+from lifecycle_manager_api import State, names
 from lifecycle_manager_api.conditions import find
 from tests import builders
 
@@ -20,9 +22,58 @@ def outcome(error: str | None = None, live: dict[str, Any] | None = None) -> Obj
     return ObjectOutcome(entry=ENTRY, index=0, action="failed" if error else "created", error=error, live=live)
 
 
-def test_finalizer_comes_before_any_object() -> None:
-    resource = builders.sync_resource(text=CONFIG_MAP, finalizers=[])
-    assert planned.plan(resource, builders.kyma()) == planned.AddFinalizer()
+def intent(generation: int, *entries: InventoryEntry) -> dict[str, str]:
+    objects = [(each.group, each.version, each.kind, each.namespace, each.name) for each in entries]
+    return {names.INTENDED: msgspec.json.encode({"generation": generation, "objects": objects}).decode()}
+
+
+def test_what_is_about_to_be_applied_is_written_down_once() -> None:
+    resource = builders.sync_resource(generation=3)
+
+    text = intent_for(resource, (ENTRY,))
+
+    assert text is not None
+    written = builders.sync_resource(generation=3, annotations={names.INTENDED: text})
+    assert intended_in(written) == (ENTRY,)
+    assert planned.inventory_of(written) == (ENTRY,)
+    assert intent_for(written, (ENTRY,)) is None
+    assert intent_for(builders.sync_resource(status={"synced": SYNCED}), (ENTRY,)) is None
+
+
+def test_intent_counts_until_the_status_tells_what_came_of_it() -> None:
+    begun = builders.sync_resource(generation=3, annotations=intent(3, ENTRY), status={"observedGeneration": 2})
+    done = builders.sync_resource(generation=3, annotations=intent(3, ENTRY), status={"observedGeneration": 3})
+
+    assert planned.inventory_of(begun) == (ENTRY,)
+    assert planned.inventory_of(done) == ()
+
+
+def test_refusal_after_a_round_that_was_cut_off_keeps_what_it_may_have_brought() -> None:
+    begun = builders.sync_resource(generation=4, annotations=intent(3, ENTRY), text="kind: [")
+
+    for status in (
+        planned.refused(begun, planned.Refusal("InvalidResource", "bad"), builders.NOW),
+        planned.unreachable(begun, "SKRUnreachable", "no answer", builders.NOW),
+    ):
+        assert [(each.name, each.state) for each in status.synced] == [("one", State.PROCESSING)]
+
+
+def test_deletion_after_a_round_that_was_cut_off_removes_what_it_may_have_brought() -> None:
+    begun = builders.sync_resource(generation=1, annotations=intent(1, ENTRY), deletionTimestamp=DELETING)
+
+    assert planned.plan(begun, builders.kyma()) == planned.DeleteObjects((ENTRY,))
+
+
+def test_too_many_new_objects_at_once_are_refused_before_any_is_applied() -> None:
+    many = tuple(InventoryEntry("", "v1", "ConfigMap", "shop", f"name-{number:05d}") for number in range(5000))
+
+    with pytest.raises(TooManyObjects, match="5000 new objects at once are too many; split them"):
+        intent_for(builders.sync_resource(), many)
+
+
+def test_annotation_that_is_no_intent_says_nothing() -> None:
+    for text in ("", "{", "[]", '{"generation": "x"}'):
+        assert intended_in(builders.sync_resource(annotations={names.INTENDED: text})) == ()
 
 
 def test_objects_are_applied_with_the_inventory_to_prune_by() -> None:
