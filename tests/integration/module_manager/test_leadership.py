@@ -70,12 +70,12 @@ async def replica(client: Client, module: str, *, expect_loss: bool = False) -> 
     try:
         yield made
     finally:
-        made.stop.set()
         if expect_loss:
             with pytest.raises(ExceptionGroup) as ended:
-                await running
+                await asyncio.wait_for(running, 10)
             assert ended.group_contains(LeadershipLost)
         else:
+            made.stop.set()
             await running
 
 
