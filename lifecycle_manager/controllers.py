@@ -17,7 +17,7 @@ from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import access_index
 from lifecycle_manager.skr.event_path import is_silent
 from lifecycle_manager.skr_webhook import SkrWebhookReconciler
-from lifecycle_manager.sync_resource import SyncResourceReconciler, in_conflict
+from lifecycle_manager.sync_resource import SyncResourceReconciler, in_conflict, inventory_of
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleReleaseMeta, ModuleTemplate, SyncResource, Watcher, names
 
 K = TypeVar("K", ObjectKey, ModuleKey)
@@ -154,7 +154,7 @@ class Wiring:
             self.controllers.sync_resource.queue.add(_key(resource), Priority.CHANGE)
         if old is None or new is None or old.status.state != new.status.state:
             self._add_up_soon(ObjectKey(resource.metadata.namespace, resource.spec.kyma))
-        if new is None or (old is not None and _objects_of(old) - _objects_of(new)):
+        if new is None or (old is not None and _identities(old) - _identities(new)):
             self._wake_those_in_conflict(resource)
 
     def _add_up_soon(self, kyma: ObjectKey) -> None:
@@ -224,8 +224,8 @@ def _wants_other(old: SyncResource, new: SyncResource) -> bool:
     )
 
 
-def _objects_of(resource: SyncResource) -> set[tuple[str, str, str, str]]:
-    return {(each.group, each.kind, each.namespace, each.name) for each in resource.status.synced}
+def _identities(resource: SyncResource) -> set[tuple[str, str, str, str]]:
+    return {entry.identity for entry in inventory_of(resource)}
 
 
 def _deleting(kyma: Kyma) -> bool:

@@ -7,7 +7,7 @@ Read `plan` for the rules, with `policy` for what a module may have, `claims` fo
 what is remembered of a round that was cut off; then `reconciler`.
 """
 
-from lifecycle_manager.sync_resource.claims import claim_index
+from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
 from lifecycle_manager.sync_resource.plan import in_conflict, objection_to
 from lifecycle_manager.sync_resource.policy import Allowances, UnknownAllowance, parse_allowances
 from lifecycle_manager.sync_resource.reconciler import SyncResourceReconciler
@@ -18,6 +18,7 @@ __all__ = [
     "UnknownAllowance",
     "claim_index",
     "in_conflict",
+    "inventory_of",
     "objection_to",
     "parse_allowances",
 ]

@@ -1,15 +1,14 @@
 """Which SyncResource has an object of an SKR: the first that claimed it.
 
-What is claimed stands in the status of each SyncResource, recorded before the object is written; an index of the cache
-finds it by the object. Two that come at the same moment are told apart by what this process is about to record.
+What is claimed stands in each SyncResource, recorded before the object is written; an index of the cache finds it by
+the object. Two that come at the same moment are told apart by what this process is about to record.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
-from lifecycle_manager_api import SyncResource
 
 DEFAULT_NAMESPACE = "default"
 
@@ -51,12 +50,6 @@ def taken(
         for claim in claimed(thing)
         if _same_place(thing, claim.entry) and ((claim[1:] < since) or claim.entry.identity not in mine)
     )
-
-
-def claim_index(resource: SyncResource) -> Iterator[str]:
-    """Index a SyncResource by what it has in its SKR."""
-    for each in resource.status.synced:
-        yield claim_key(resource.spec.kyma, each.group, each.kind, each.name)
 
 
 def claim_key(kyma: str, group: str, kind: str, name: str) -> str:

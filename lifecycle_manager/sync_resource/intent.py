@@ -1,15 +1,18 @@
 """What is about to be applied, written down before the first request to the SKR. Pure functions.
 
-So an object is known even if this process dies right after having made it. It stands in an annotation, which the write
-of the finalizer can carry along, and counts until the status tells of that generation or a later one.
+So an object is known even if this process dies right after having made it. For a generation that no status has told of
+yet it stands in an annotation, which the write of the finalizer carries along, and counts until a status does tell.
+What comes later in the same generation, as when a kind came to be known, stands in the status itself.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator
 
 import msgspec
 
 from kube_runtime import InventoryEntry
-from lifecycle_manager_api import State, SyncedObject, SyncResource, names
+from lifecycle_manager.sync_resource.claims import claim_key
+from lifecycle_manager.sync_resource.inventory import entry_of, identity_of, synced_object
+from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, names
 
 LARGEST_INTENT_BYTES = 192 * 1024
 """Annotations may take 256 KiB all together."""
@@ -29,61 +32,68 @@ class TooManyObjects(Exception):
     """An intent does not fit into an annotation; the message says what to do."""
 
 
-def intended_in(resource: SyncResource) -> tuple[InventoryEntry, ...]:
-    """Return what was about to be applied, as far as no status has told what came of it."""
-    try:
-        intent = msgspec.json.decode(resource.metadata.annotations.get(names.INTENDED, ""), type=Intent)
-    except msgspec.MsgspecError:
-        return ()
-    if intent.generation <= (resource.status.observed_generation or 0):
-        return ()
-    return tuple(InventoryEntry(*each) for each in intent.objects)
-
-
 def known_objects(resource: SyncResource) -> tuple[SyncedObject, ...]:
     """Return what is in the SKR because of a SyncResource, and what may be."""
-    recorded = {_identity(each) for each in resource.status.synced}
-    coming = (_coming(entry) for entry in intended_in(resource) if entry.identity not in recorded)
-    return (*resource.status.synced, *coming)
+    intended = _intended_in(resource)
+    if not intended:
+        return resource.status.synced
+    recorded = {identity_of(each) for each in resource.status.synced}
+    return (*resource.status.synced, *(_coming(entry) for entry in intended if entry.identity not in recorded))
 
 
-def intent_for(resource: SyncResource, inventory: Collection[InventoryEntry]) -> str | None:
-    """Return the text that records what is about to be applied, None where all of it is known.
+def inventory_of(resource: SyncResource) -> tuple[InventoryEntry, ...]:
+    """Return what a SyncResource says is in the SKR, or may be."""
+    return tuple(map(entry_of, known_objects(resource)))
+
+
+def claim_index(resource: SyncResource) -> Iterator[str]:
+    """Index a SyncResource by what it has in its SKR, or may have."""
+    for entry in inventory_of(resource):
+        yield claim_key(resource.spec.kyma, entry.group, entry.kind, entry.name)
+
+
+def unknown_in(resource: SyncResource, inventory: Collection[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+    """Return what a SyncResource does not say yet of what is about to be in the SKR."""
+    known = {identity_of(each) for each in known_objects(resource)}
+    return tuple(entry for entry in sorted(inventory) if entry.identity not in known)
+
+
+def as_annotation(resource: SyncResource, fresh: Collection[InventoryEntry]) -> str | None:
+    """Return the text that says what is about to be applied, None where it has to stand in the status.
 
     Raises TooManyObjects.
     """
-    recorded = {_identity(each) for each in resource.status.synced}
-    fresh = tuple(entry for entry in sorted(inventory) if entry.identity not in recorded)
-    if {entry.identity for entry in fresh} <= {entry.identity for entry in intended_in(resource)}:
+    if _is_told(resource, resource.metadata.generation):
         return None
-    objects: tuple[Named, ...] = tuple(
-        (each.group, each.version, each.kind, each.namespace, each.name) for each in fresh
-    )
-    text = msgspec.json.encode(Intent(resource.metadata.generation, objects)).decode()
+    objects: list[Named] = [
+        (each.group, each.version, each.kind, each.namespace, each.name) for each in (*_intended_in(resource), *fresh)
+    ]
+    text = msgspec.json.encode(Intent(resource.metadata.generation, tuple(objects))).decode()
     if len(text) > LARGEST_INTENT_BYTES:
-        raise TooManyObjects(f"{len(fresh)} new objects at once are too many; split them into several SyncResources")
+        raise TooManyObjects(f"{len(objects)} new objects at once are too many; split them into several SyncResources")
     return text
 
 
-def entries_of(objects: Iterable[SyncedObject]) -> tuple[InventoryEntry, ...]:
-    """Return objects of a status as they stand in an inventory."""
-    return tuple(
-        InventoryEntry(group=each.group, version=each.version, kind=each.kind, namespace=each.namespace, name=each.name)
-        for each in objects
-    )
+def as_status(resource: SyncResource, fresh: Collection[InventoryEntry]) -> SyncResourceStatus:
+    """Return the status that says what is about to be applied."""
+    return msgspec.structs.replace(resource.status, synced=(*known_objects(resource), *map(_coming, fresh)))
 
 
-def _identity(each: SyncedObject) -> tuple[str, str, str, str]:
-    return (each.group, each.kind, each.namespace, each.name)
+def _intended_in(resource: SyncResource) -> tuple[InventoryEntry, ...]:
+    """Return what the annotation says, as far as no status has told what came of it."""
+    text = resource.metadata.annotations.get(names.INTENDED)
+    if text is None:
+        return ()
+    try:
+        intent = msgspec.json.decode(text, type=Intent)
+    except msgspec.MsgspecError:
+        return ()
+    return () if _is_told(resource, intent.generation) else tuple(InventoryEntry(*each) for each in intent.objects)
+
+
+def _is_told(resource: SyncResource, generation: int) -> bool:
+    return (resource.status.observed_generation or 0) >= generation
 
 
 def _coming(entry: InventoryEntry) -> SyncedObject:
-    return SyncedObject(
-        group=entry.group,
-        version=entry.version,
-        kind=entry.kind,
-        namespace=entry.namespace,
-        name=entry.name,
-        state=State.PROCESSING,
-        message="was about to be applied",
-    )
+    return synced_object(entry, State.PROCESSING, "was about to be applied")

@@ -17,7 +17,8 @@ from kube_runtime import (
     readiness,
 )
 from lifecycle_manager.sync_resource.claims import Claimed, taken
-from lifecycle_manager.sync_resource.intent import entries_of, known_objects
+from lifecycle_manager.sync_resource.intent import inventory_of, known_objects
+from lifecycle_manager.sync_resource.inventory import identity_of, synced_object
 from lifecycle_manager.sync_resource.policy import Allowance, Allowances, forbidden
 from lifecycle_manager_api import (
     Condition,
@@ -40,7 +41,6 @@ READY = "Ready"
 
 Said = tuple[str, ConditionStatus, str, str]
 """What a condition says: its type, status, reason and message."""
-
 
 CONFLICT = "Conflict"
 REMEMBERED_TEXT = 64 * 1024
@@ -184,11 +184,6 @@ def _just_changed(resource: SyncResource) -> bool:
     return resource.status.state is State.READY and resource.status.observed_generation != resource.metadata.generation
 
 
-def inventory_of(resource: SyncResource) -> tuple[InventoryEntry, ...]:
-    """Return what the SyncResource says is in the SKR, or may be."""
-    return entries_of(known_objects(resource))
-
-
 def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncResourceStatus:
     """Return the status of a SyncResource that can't be applied. Its objects stay as they are."""
     return _status(
@@ -206,7 +201,7 @@ def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncReso
 
 def _without(synced: Iterable[SyncedObject], lost: Iterable[InventoryEntry]) -> tuple[SyncedObject, ...]:
     gone = {entry.identity for entry in lost}
-    return tuple(each for each in synced if (each.group, each.kind, each.namespace, each.name) not in gone)
+    return tuple(each for each in synced if identity_of(each) not in gone)
 
 
 def unreachable(resource: SyncResource, reason: str, message: str, now: datetime) -> SyncResourceStatus:
@@ -262,7 +257,7 @@ def deleting(resource: SyncResource, result: ApplyResult, now: datetime) -> Sync
         resource,
         now,
         state=State.DELETING,
-        synced=tuple(_synced_entry(entry, State.DELETING, "") for entry in result.inventory),
+        synced=tuple(synced_object(entry, State.DELETING, "") for entry in result.inventory),
         conditions=((READY, "False", "Deleting", message),),
         operation=message,
     )
@@ -270,7 +265,7 @@ def deleting(resource: SyncResource, result: ApplyResult, now: datetime) -> Sync
 
 def _synced(result: ApplyResult, before: Iterable[SyncedObject]) -> tuple[SyncedObject, ...]:
     outcomes = {outcome.entry: outcome for outcome in result.outcomes}
-    known = {(each.group, each.kind, each.namespace, each.name): each for each in before}
+    known = {identity_of(each): each for each in before}
     return tuple(
         _synced_object(entry, outcomes.get(entry), known.get(entry.identity)) for entry in sorted(result.inventory)
     )
@@ -278,27 +273,15 @@ def _synced(result: ApplyResult, before: Iterable[SyncedObject]) -> tuple[Synced
 
 def _synced_object(entry: InventoryEntry, outcome: ObjectOutcome | None, before: SyncedObject | None) -> SyncedObject:
     if outcome is None:
-        return _synced_entry(entry, State.PROCESSING, "left from an earlier revision")
+        return synced_object(entry, State.PROCESSING, "left from an earlier revision")
     if outcome.error is not None:
-        return _synced_entry(entry, State.ERROR, outcome.error)
+        return synced_object(entry, State.ERROR, outcome.error)
     if outcome.live is None:  # not asked for again, so as it was
-        return before or _synced_entry(entry, State.PROCESSING, "")
+        return before or synced_object(entry, State.PROCESSING, "")
     ready = readiness(outcome.live)
     states = {"Current": State.READY, "Failed": State.ERROR}
     state = states.get(ready.state, State.PROCESSING)
-    return _synced_entry(entry, state, "" if state is State.READY else ready.message)
-
-
-def _synced_entry(entry: InventoryEntry, state: State, message: str) -> SyncedObject:
-    return SyncedObject(
-        group=entry.group,
-        version=entry.version,
-        kind=entry.kind,
-        namespace=entry.namespace,
-        name=entry.name,
-        state=state,
-        message=message,
-    )
+    return synced_object(entry, state, "" if state is State.READY else ready.message)
 
 
 def _objects(count: int) -> str:

@@ -1,7 +1,7 @@
 """Ties the rules of a SyncResource to its key: applies, prunes and deletes in the SKR, and reports."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES, SYNC_RESOURCE
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource.claims import Claim, ClaimBook, claim_key, unresolved_entries
-from lifecycle_manager.sync_resource.intent import TooManyObjects, intent_for
+from lifecycle_manager.sync_resource.intent import TooManyObjects, as_annotation, as_status, inventory_of, unknown_in
 from lifecycle_manager.sync_resource.policy import Allowances
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, find, names
@@ -139,7 +139,7 @@ class SyncResourceReconciler:
         place = claim_key(kyma, group, thing.kind, thing.name)
         for other in cache.by_index("claim", place):
             if ObjectKey(other.metadata.namespace, other.metadata.name) != key:
-                for entry in planned.inventory_of(other):
+                for entry in inventory_of(other):
                     if (entry.group, entry.kind, entry.name) == (group, thing.kind, thing.name):
                         yield Claim(entry, *planned.since(other))
         for other_key, entry in self._claims.owners(place):
@@ -167,23 +167,34 @@ class SyncResourceReconciler:
 
         Raises RecordingFailed and TooManyObjects.
         """
-        metadata, text = resource.metadata, intent_for(resource, inventory)
-        held = names.SYNC_RESOURCE_FINALIZER in metadata.finalizers
-        if text is None and held:
-            return resource
-        annotations = {**metadata.annotations, **({names.INTENDED: text} if text is not None else {})}
-        finalizers = metadata.finalizers if held else (*metadata.finalizers, names.SYNC_RESOURCE_FINALIZER)
-        patch: dict[str, Any] = {"annotations": {names.INTENDED: annotations.get(names.INTENDED)}}
-        if not held:
-            patch |= {"finalizers": list(finalizers), "resourceVersion": metadata.resource_version}
+        fresh = unknown_in(resource, inventory)
         try:
-            await self.kcp.merge_patch(
-                SYNC_RESOURCES, metadata.name, {"metadata": patch}, metadata.namespace, field_manager=FIELD_MANAGER
-            )
+            resource, told = await self._hold(resource, fresh)
+            if fresh and not told:
+                status = as_status(resource, fresh)
+                await self._write_status(resource, status)
+                resource = msgspec.structs.replace(resource, status=status)
         except KubeError as error:
             raise RecordingFailed(f"the control plane did not take the inventory: {error}") from error
-        recorded = msgspec.structs.replace(metadata, annotations=annotations, finalizers=finalizers)
-        return msgspec.structs.replace(resource, metadata=recorded)
+        return resource
+
+    async def _hold(self, resource: SyncResource, fresh: tuple[InventoryEntry, ...]) -> tuple[SyncResource, bool]:
+        """Set the finalizer and, where it can be told there, the annotation, if need be both at once.
+
+        Returns the SyncResource as it is then, and whether the annotation tells what is fresh.
+        """
+        metadata, text = resource.metadata, as_annotation(resource, fresh) if fresh else None
+        patch: dict[str, Any] = {}
+        if names.SYNC_RESOURCE_FINALIZER not in metadata.finalizers:
+            finalizers = (*metadata.finalizers, names.SYNC_RESOURCE_FINALIZER)
+            patch = {"finalizers": list(finalizers), "resourceVersion": metadata.resource_version}
+            metadata = msgspec.structs.replace(metadata, finalizers=finalizers)
+        if text is not None:
+            patch["annotations"] = {names.INTENDED: text}
+            metadata = msgspec.structs.replace(metadata, annotations={**metadata.annotations, names.INTENDED: text})
+        if patch:
+            await self._patch_metadata(resource, patch)
+        return msgspec.structs.replace(resource, metadata=metadata), text is not None
 
     async def _after_deleting(self, resource: SyncResource, result: ApplyResult) -> Result:
         if not result.inventory:
@@ -233,20 +244,14 @@ class SyncResourceReconciler:
     async def _let_go(self, resource: SyncResource) -> None:
         left = [name for name in resource.metadata.finalizers if name != names.SYNC_RESOURCE_FINALIZER]
         if len(left) != len(resource.metadata.finalizers):
-            await self._set_finalizers(resource, left)
+            with suppress(NotFound):  # gone already
+                await self._patch_metadata(
+                    resource, {"finalizers": left, "resourceVersion": resource.metadata.resource_version}
+                )
 
-    async def _set_finalizers(self, resource: SyncResource, finalizers: list[str]) -> None:
-        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": resource.metadata.resource_version}}
-        try:
-            await self.kcp.merge_patch(
-                SYNC_RESOURCES,
-                resource.metadata.name,
-                patch,
-                resource.metadata.namespace,
-                field_manager=FIELD_MANAGER,
-            )
-        except NotFound:
-            return  # gone already
+    async def _patch_metadata(self, resource: SyncResource, patch: Mapping[str, Any]) -> None:
+        name, namespace = resource.metadata.name, resource.metadata.namespace
+        await self.kcp.merge_patch(SYNC_RESOURCES, name, {"metadata": patch}, namespace, field_manager=FIELD_MANAGER)
 
     async def _write_status(self, resource: SyncResource, status: SyncResourceStatus) -> None:
         if status == resource.status:

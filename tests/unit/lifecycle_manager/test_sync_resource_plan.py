@@ -7,7 +7,15 @@ import pytest
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome
 from lifecycle_manager.sync_resource import plan as planned
-from lifecycle_manager.sync_resource.intent import TooManyObjects, intended_in, intent_for
+from lifecycle_manager.sync_resource.claims import claim_key
+from lifecycle_manager.sync_resource.intent import (
+    TooManyObjects,
+    as_annotation,
+    as_status,
+    claim_index,
+    inventory_of,
+    unknown_in,
+)
 from lifecycle_manager_api import State, names
 from lifecycle_manager_api.conditions import find
 from tests import builders
@@ -30,22 +38,47 @@ def intent(generation: int, *entries: InventoryEntry) -> dict[str, str]:
 def test_what_is_about_to_be_applied_is_written_down_once() -> None:
     resource = builders.sync_resource(generation=3)
 
-    text = intent_for(resource, (ENTRY,))
+    text = as_annotation(resource, (ENTRY,))
 
     assert text is not None
     written = builders.sync_resource(generation=3, annotations={names.INTENDED: text})
-    assert intended_in(written) == (ENTRY,)
-    assert planned.inventory_of(written) == (ENTRY,)
-    assert intent_for(written, (ENTRY,)) is None
-    assert intent_for(builders.sync_resource(status={"synced": SYNCED}), (ENTRY,)) is None
+    assert inventory_of(written) == (ENTRY,)
+    assert unknown_in(resource, (ENTRY,)) == (ENTRY,)
+    assert unknown_in(written, (ENTRY,)) == ()
+    assert unknown_in(builders.sync_resource(status={"synced": SYNCED}), (ENTRY,)) == ()
+
+
+def test_what_comes_later_in_a_generation_is_added_to_what_came_before() -> None:
+    other = InventoryEntry("", "v1", "ConfigMap", "kyma-system", "two")
+    begun = builders.sync_resource(generation=3, annotations=intent(3, ENTRY))
+
+    text = as_annotation(begun, (other,))
+
+    assert text is not None
+    assert inventory_of(builders.sync_resource(generation=3, annotations={names.INTENDED: text})) == (ENTRY, other)
+
+
+def test_what_comes_after_a_status_has_told_of_its_generation_stands_in_the_status() -> None:
+    told = builders.sync_resource(generation=3, status={"observedGeneration": 3, "state": "Error"})
+
+    assert as_annotation(told, (ENTRY,)) is None
+    status = as_status(told, (ENTRY,))
+    assert inventory_of(msgspec.structs.replace(told, status=status)) == (ENTRY,)
+    assert status.state is State.ERROR
+
+
+def test_what_may_be_there_is_claimed_before_a_status_tells() -> None:
+    begun = builders.sync_resource(generation=3, annotations=intent(3, ENTRY))
+
+    assert list(claim_index(begun)) == [claim_key("demo", "", "ConfigMap", "one")]
 
 
 def test_intent_counts_until_the_status_tells_what_came_of_it() -> None:
     begun = builders.sync_resource(generation=3, annotations=intent(3, ENTRY), status={"observedGeneration": 2})
     done = builders.sync_resource(generation=3, annotations=intent(3, ENTRY), status={"observedGeneration": 3})
 
-    assert planned.inventory_of(begun) == (ENTRY,)
-    assert planned.inventory_of(done) == ()
+    assert inventory_of(begun) == (ENTRY,)
+    assert inventory_of(done) == ()
 
 
 def test_refusal_after_a_round_that_was_cut_off_keeps_what_it_may_have_brought() -> None:
@@ -68,12 +101,12 @@ def test_too_many_new_objects_at_once_are_refused_before_any_is_applied() -> Non
     many = tuple(InventoryEntry("", "v1", "ConfigMap", "shop", f"name-{number:05d}") for number in range(5000))
 
     with pytest.raises(TooManyObjects, match="5000 new objects at once are too many; split them"):
-        intent_for(builders.sync_resource(), many)
+        as_annotation(builders.sync_resource(generation=1), many)
 
 
 def test_annotation_that_is_no_intent_says_nothing() -> None:
     for text in ("", "{", "[]", '{"generation": "x"}'):
-        assert intended_in(builders.sync_resource(annotations={names.INTENDED: text})) == ()
+        assert inventory_of(builders.sync_resource(annotations={names.INTENDED: text})) == ()
 
 
 def test_objects_are_applied_with_the_inventory_to_prune_by() -> None:
