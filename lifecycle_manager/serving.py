@@ -8,9 +8,24 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.requests import Request
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from certs import ReloadingServerContext
+
+
+class BodyTooLarge(Exception):
+    """A request's body is longer than its endpoint takes."""
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """Return the body of a request, of so many bytes at most. Raises BodyTooLarge as soon as there are more."""
+    chunks = bytearray()
+    async for chunk in request.stream():
+        chunks += chunk
+        if len(chunks) > most:
+            raise BodyTooLarge(f"the body is larger than {most} bytes")
+    return bytes(chunks)
 
 
 class PeerCertificateProtocol(HttpToolsProtocol):

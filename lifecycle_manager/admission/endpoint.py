@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lifecycle_manager.admission.review import AdmissionRequest, ReviewMalformed, answer, decode_review
+from lifecycle_manager.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import ApiObject, NotDecodable, decode
 
 T = TypeVar("T", bound=ApiObject)
@@ -20,10 +21,6 @@ Validator = Callable[[bytes], str | None]
 LARGEST_REVIEW = 8 * 1024 * 1024  # two objects of the largest size that etcd takes, escaped
 
 log = structlog.get_logger("admission")
-
-
-class ReviewTooLarge(Exception):
-    """The body is larger than any review can be."""
 
 
 def validator_for(kind: type[T], objection: Objection[T]) -> Validator:
@@ -49,11 +46,11 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
         if validator is None:
             return _said(404, f"there is no validation of {resource}")
         try:
-            review = decode_review(await _body(request))
+            review = decode_review(await read_body(request, LARGEST_REVIEW))
         except ReviewMalformed as error:
             return _said(400, str(error))
-        except ReviewTooLarge:
-            return _said(413, f"the body is larger than {LARGEST_REVIEW} bytes")
+        except BodyTooLarge as error:
+            return _said(413, str(error))
         objection = validator(bytes(review.object))
         if objection is not None:
             _log_refusal(resource, review, objection)
@@ -61,17 +58,6 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
 
     app.add_route("/validate/{resource}", validate, methods=["POST"])
     return app
-
-
-async def _body(request: Request) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > LARGEST_REVIEW:
-            raise ReviewTooLarge
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _said(code: int, text: str) -> Response:

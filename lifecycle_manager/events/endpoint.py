@@ -12,6 +12,7 @@ from starlette.responses import Response
 from lifecycle_manager.events.guards import Nonces, Rates
 from lifecycle_manager.events.identity import Identifier
 from lifecycle_manager.events.problems import Refused
+from lifecycle_manager.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event
 
 CONTRACT = "v2"
@@ -131,12 +132,10 @@ class _Endpoint:
         """Read the body up to its limit. Raises Refused."""
         if request.headers.get("content-type", "") != "application/json":
             raise Refused(415, "Unsupported media type", "send application/json")
-        chunks = bytearray()
-        async for chunk in request.stream():
-            chunks += chunk
-            if len(chunks) > self._options.largest_body:
-                raise Refused(413, "Too large", f"an event may have {self._options.largest_body} bytes")
-        return bytes(chunks)
+        try:
+            return await read_body(request, self._options.largest_body)
+        except BodyTooLarge:
+            raise Refused(413, "Too large", f"an event may have {self._options.largest_body} bytes") from None
 
 
 def _target_uri(request: Request) -> str:
