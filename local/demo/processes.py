@@ -88,8 +88,13 @@ def module_manager(kubeconfig: Path) -> Program:
 
 
 async def start(program: Program, logs: Path) -> ChildProcess:
-    """Start a program with its log in a file of its name; it ends with this process, however that ends."""
-    environment = {**os.environ, **program.environment}
+    """Start a program with its log in a file of its name; it ends with this process, however that ends.
+
+    Its temporary files are beside the logs, so that one that is killed leaves nothing elsewhere.
+    """
+    temporary = logs.with_name("tmp")
+    temporary.mkdir(mode=0o700, exist_ok=True)
+    environment = {**os.environ, "TMPDIR": str(temporary), **program.environment}
     return await start_child(program.name, program.command, logs / f"{program.name}.log", environment)
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
@@ -35,9 +36,19 @@ class Run(NamedTuple):
 
 @contextmanager
 def up(cwd: Path, *options: str) -> Iterator[Run]:
-    """Run `klm local up` until it says that all is ready; end it with the block."""
+    """Run `klm local up` until it says that all is ready; end it with the block, and with it what a killed one left."""
     command = [str(KLM), "local", "up", *options]
-    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with (
+        TemporaryDirectory(prefix="up-") as temporary,  # not the test's own: a socket's path may have 107 bytes
+        subprocess.Popen(
+            command,
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "TMPDIR": temporary},
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
             said = ""
