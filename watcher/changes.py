@@ -1,5 +1,6 @@
 """Whether a change is worth telling: pure functions of one admission request."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ import msgspec
 
 from watcher.admission import AdmissionRequest
 
+HEARTBEAT = "HEARTBEAT"
 OUR_METADATA = "operator.kyma-project.io/"
 
 
@@ -43,6 +45,11 @@ class ObjectChange:
     uid: str
     resource_version: str
     generation: int
+
+    @property
+    def log_level(self) -> int:
+        """How loudly its way is logged: a heartbeat that goes well is no news."""
+        return logging.DEBUG if self.operation == HEARTBEAT else logging.INFO
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:

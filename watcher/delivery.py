@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives import serialization
 
 from certs import ReloadingClientContext, describe
 from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
+from watcher.changes import HEARTBEAT
 from watcher.metrics import Metrics
-from watcher.outbox import HEARTBEAT, Entry, Outbox
+from watcher.outbox import Entry, Outbox
 from watcher.settings import Settings
 
 log = logging.getLogger("watcher.delivery")
@@ -115,7 +116,11 @@ class Delivery:
             self._failures = 0
             self._metrics.delivered()
             self._outbox.done(entry)
-            log.info("event delivered", extra={**_facts(entry), "milliseconds": milliseconds, "status": 200})
+            log.log(
+                entry.change.log_level,
+                "event delivered",
+                extra={**_facts(entry), "milliseconds": milliseconds, "status": 200},
+            )
         elif answer.status_code in FUTILE:
             self._metrics.failed(str(answer.status_code))
             self._outbox.done(entry)

@@ -9,11 +9,11 @@ import time
 import uvloop
 
 from certs import ReloadingServerContext
-from watcher.changes import ObjectChange
+from watcher.changes import HEARTBEAT, ObjectChange
 from watcher.delivery import Delivery, Identity
 from watcher.logs import configure_logs
 from watcher.metrics import Metrics
-from watcher.outbox import HEARTBEAT, RESYNC, Outbox
+from watcher.outbox import RESYNC, Outbox
 from watcher.server import Recorder, admission_app, metrics_app, server_of
 from watcher.settings import SettingInvalid, Settings
 

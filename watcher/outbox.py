@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from watcher.changes import ObjectChange
 
 RESYNC = "RESYNC"
-HEARTBEAT = "HEARTBEAT"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ class Recorder:
         trace_id = secrets.token_hex(16)
         traceparent = f"00-{trace_id}-{secrets.token_hex(8)}-01"
         self._outbox.put(Entry(change, self._sequence, observed_at, trace_id, traceparent))
-        log.info(
+        log.log(
+            change.log_level,
             "change admitted",
             extra={
                 "event_id": trace_id,
