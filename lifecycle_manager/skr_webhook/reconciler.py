@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -89,6 +90,8 @@ class SkrWebhookReconciler:
         if kyma is None:
             self._heard.pop(key, None)
             self._appliers.pop(key, None)
+            with suppress(KeyError):  # nothing was ever said of it
+                self.silent.remove(key.name)
             return Result()
         if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not _introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
