@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, overload
 
+from kube_runtime import NotFound
+
 T = TypeVar("T")
 
 
@@ -29,3 +31,12 @@ async def eventually(condition: Callable[[], Any], *, within: float = 15.0, what
             subject = what or getattr(condition, "__name__", "the condition")
             raise AssertionError(f"{subject} did not come true within {within} s; last value: {value!r}")
         await asyncio.sleep(every)
+
+
+async def is_gone(read: Awaitable[Any]) -> bool:
+    """Tell whether a read finds nothing."""
+    try:
+        await read
+    except NotFound:
+        return True
+    return False

@@ -52,11 +52,6 @@ class Stage:
         return self.directory / "logs"
 
 
-def _routes_beside(kubeconfig: Path) -> Path | None:
-    folder = kubeconfig.absolute().parent
-    return folder / "routes" if (folder / "egress.yaml").exists() else None
-
-
 @asynccontextmanager
 async def open_stage(directory: Path, kcp_kubeconfig: Path | None, skr_kubeconfig: Path | None) -> AsyncIterator[Stage]:
     """Open the stage: clusters of its own, or those whose kubeconfigs are given."""
@@ -150,6 +145,11 @@ def infrastructure(name: str, volumes: dict[str, str], peerings: dict[str, str])
             ],
         },
     }
+
+
+def _routes_beside(kubeconfig: Path) -> Path | None:
+    folder = kubeconfig.absolute().parent
+    return folder / "routes" if (folder / "egress.yaml").exists() else None
 
 
 @asynccontextmanager

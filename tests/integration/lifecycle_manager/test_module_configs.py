@@ -3,28 +3,18 @@
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from kube_runtime import NotFound
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from local.demo.stage import Stage
 from local.demo.story import INFRASTRUCTURES, Story
 from local.demo.witness import CONFIG_MAPS
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 CONFIG = "demo-cloud-resources"
 TEMPLATE = "cloud-resources-0.1.0"
 VOLUME = "default-nfs-media"
-
-
-async def _is_gone(read: Any) -> bool:
-    try:
-        await read
-    except NotFound:
-        return True
-    return False
 
 
 async def nothing_is_left(stage: Stage) -> None:
@@ -34,7 +24,7 @@ async def nothing_is_left(stage: Stage) -> None:
         lambda: stage.kcp.get(SYNC_RESOURCES, CONFIG, KCP),
         lambda: stage.skr.get(CONFIG_MAPS, VOLUME, SKR),
     ):
-        await eventually(lambda read=read: _is_gone(read()), within=60)  # type: ignore[misc]
+        await eventually(lambda read=read: is_gone(read()), within=60)  # type: ignore[misc]
 
 
 async def test_template_that_stops_enabling_it_takes_the_configuration_away(story: Story) -> None:
@@ -89,7 +79,7 @@ async def test_kyma_that_goes_with_its_cluster_leaves_nothing_in_the_control_pla
 
         await stage.kcp.delete(KYMAS, "short-lived", KCP)
 
-        await eventually(lambda: _is_gone(stage.kcp.get(KYMAS, "short-lived", KCP)), within=60)
+        await eventually(lambda: is_gone(stage.kcp.get(KYMAS, "short-lived", KCP)), within=60)
         assert not await _has_config(stage, "short-lived")
         left = [each.metadata.name for each in (await stage.kcp.list(SYNC_RESOURCES, KCP)).items]
         assert not [name for name in left if name.startswith("short-lived")]

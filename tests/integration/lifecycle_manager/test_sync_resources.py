@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Invalid, NotFound, Resource, dump_yaml
+from kube_runtime import Invalid, Resource, dump_yaml
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, find, names
 from local.demo.stage import Stage
 from local.demo.witness import CONFIG_MAPS
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 CLUSTER_ROLES: Resource[dict[str, Any]] = Resource.dynamic(
@@ -75,7 +75,7 @@ async def written(stage: Stage, name: str, text: str, **annotations: str) -> Asy
         yield
     finally:
         await stage.kcp.delete(SYNC_RESOURCES, name, KCP)
-        await eventually(lambda: _is_gone(stage.kcp.get(SYNC_RESOURCES, name, KCP)), what=f"{name} is gone")
+        await eventually(lambda: is_gone(stage.kcp.get(SYNC_RESOURCES, name, KCP)), what=f"{name} is gone")
 
 
 async def becomes(stage: Stage, name: str, wanted: Callable[[SyncResource], bool]) -> SyncResource:
@@ -101,14 +101,6 @@ def says(kind: str, reason: str) -> Callable[[SyncResource], bool]:
     return check
 
 
-async def _is_gone(read: Any) -> bool:
-    try:
-        await read
-    except NotFound:
-        return True
-    return False
-
-
 async def test_objects_follow_the_text_and_go_with_it(stage: Stage) -> None:
     async with written(stage, "follow", text_of(config_map("one", a="1"), config_map("two"))):
         resource = await becomes(stage, "follow", is_ready)
@@ -118,8 +110,8 @@ async def test_objects_follow_the_text_and_go_with_it(stage: Stage) -> None:
         resource = await becomes(stage, "follow", lambda it: is_ready(it) and it.status.objects == "1/1")
 
         assert (await stage.skr.get(CONFIG_MAPS, "one", SKR))["data"] == {"a": "2"}
-        assert await _is_gone(stage.skr.get(CONFIG_MAPS, "two", SKR))
-    assert await _is_gone(stage.skr.get(CONFIG_MAPS, "one", SKR))
+        assert await is_gone(stage.skr.get(CONFIG_MAPS, "two", SKR))
+    assert await is_gone(stage.skr.get(CONFIG_MAPS, "one", SKR))
 
 
 async def test_without_prune_what_left_the_text_stays_until_the_end(stage: Stage) -> None:
@@ -135,7 +127,7 @@ async def test_without_prune_what_left_the_text_stays_until_the_end(stage: Stage
     await becomes(stage, "keep", lambda it: it.metadata.generation == 2)
     assert await stage.skr.get(CONFIG_MAPS, "two", SKR)
     await stage.kcp.delete(SYNC_RESOURCES, "keep", KCP)
-    await eventually(lambda: _is_gone(stage.skr.get(CONFIG_MAPS, "two", SKR)))
+    await eventually(lambda: is_gone(stage.skr.get(CONFIG_MAPS, "two", SKR)))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +191,7 @@ async def test_namespace_is_made_where_asked_for_and_stays(stage: Stage) -> None
         assert [entry.kind for entry in resource.status.synced] == ["ConfigMap"]
 
     assert await stage.skr.get(NAMESPACES, "asked-for")
-    assert await _is_gone(stage.skr.get(CONFIG_MAPS, "a", "asked-for"))
+    assert await is_gone(stage.skr.get(CONFIG_MAPS, "a", "asked-for"))
 
 
 async def test_definition_and_object_of_it_work_in_one_text(stage: Stage) -> None:
@@ -209,7 +201,7 @@ async def test_definition_and_object_of_it_work_in_one_text(stage: Stage) -> Non
             resource = await becomes(stage, "colourful", is_ready)
             assert resource.status.objects == "2/2"
             assert await stage.skr.get(COLOURS, "red", SKR)
-        assert await _is_gone(stage.skr.get(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com"))
+        assert await is_gone(stage.skr.get(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com"))
 
 
 async def test_object_that_is_not_allowed_in_the_cluster_is_told_with_the_servers_words(stage: Stage) -> None:

@@ -3,13 +3,22 @@
 import os
 import shutil
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from module_manager.testing.plugin import control_plane, managed
+from kube_runtime import Client
+from module_manager.testing.plugin import ControlPlane, control_plane, managed
 
 __all__ = ["control_plane", "go_build", "managed"]
+
+
+@pytest.fixture
+async def own(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    """The rights that a manager has, and no others."""
+    async with await Client.from_kubeconfig(control_plane.manager_kubeconfig) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

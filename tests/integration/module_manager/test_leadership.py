@@ -84,22 +84,15 @@ def note(text: str) -> str:
 
 
 @pytest.fixture
-async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    """The rights that a manager has, and no others."""
-    async with await Client.from_kubeconfig(control_plane.manager_kubeconfig) as made:
-        yield made
-
-
-@pytest.fixture
 async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
     """The rights of Lifecycle Manager and of the test."""
     async with await Client.from_kubeconfig(control_plane.admin_kubeconfig) as made:
         yield made
 
 
-async def test_one_works_and_the_next_takes_over_what_came_meanwhile(client: Client, admin: Client) -> None:
+async def test_one_works_and_the_next_takes_over_what_came_meanwhile(own: Client, admin: Client) -> None:
     module = f"notes-{uuid4().hex[:6]}"
-    async with replica(client, module) as second, replica(client, module) as first:
+    async with replica(own, module) as second, replica(own, module) as first:
         pair = (first, second)
         await eventually(lambda: any(each.leads for each in pair))
         leader, standby = sorted(pair, key=lambda each: not each.leads)
@@ -116,9 +109,9 @@ async def test_one_works_and_the_next_takes_over_what_came_meanwhile(client: Cli
             assert "two" not in leader.seen
 
 
-async def test_leader_whose_lease_is_taken_ends(client: Client, admin: Client) -> None:
+async def test_leader_whose_lease_is_taken_ends(own: Client, admin: Client) -> None:
     module = f"notes-{uuid4().hex[:6]}"
-    async with replica(client, module, expect_loss=True) as only:
+    async with replica(own, module, expect_loss=True) as only:
         await eventually(lambda: only.leads)
         leases = await admin.mapper.resource("coordination.k8s.io/v1", "Lease")
 

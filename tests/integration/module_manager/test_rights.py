@@ -10,7 +10,6 @@ from kube_runtime import Client, Forbidden, Resource
 from lifecycle_manager_api import names
 from module_manager import ModuleManager, module_manager
 from module_manager.testing import ManagerHarness
-from module_manager.testing.plugin import ControlPlane
 from module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 
 SECRETS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
@@ -34,12 +33,6 @@ async def harness(
         await harness.write_module_cr({"metadata": {"name": "default"}})
         await harness.sync_resource()
         yield harness
-
-
-@pytest.fixture
-async def own(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with await Client.from_kubeconfig(control_plane.manager_kubeconfig) as client:
-        yield client
 
 
 async def test_module_config_is_read_only(harness: ManagerHarness, own: Client) -> None:
