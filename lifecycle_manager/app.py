@@ -21,11 +21,14 @@ from certs import KeyPair
 from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, RuntimeMetrics
 from kube_runtime.health import LoopMonitor, ProbeServer
 from lifecycle_manager import admission, events
+from lifecycle_manager.catalog import CatalogReconciler
 from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
 from lifecycle_manager.informers import Informers
-from lifecycle_manager.kyma import KymaReconciler
+from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
+from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
+from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.routing import EventRouter
 from lifecycle_manager.serving import serve
@@ -39,12 +42,19 @@ from lifecycle_manager.skr_webhook import (
     WatcherSettings,
 )
 from lifecycle_manager.sync_resource import SyncResourceReconciler, objection_to, parse_allowances
-from lifecycle_manager.telemetry import ChangeLatency, silent_watchers
+from lifecycle_manager.telemetry import (
+    ChangeLatency,
+    FleetCollector,
+    policy_readable,
+    requeue_reasons,
+    silent_watchers,
+)
 from lifecycle_manager_api import SyncResource, names
 
 log = structlog.get_logger("lifecycle_manager")
 
 GRACE_SECONDS = 20.0
+FIRST_PROBE_SECONDS = 0.5
 SERVING_CERTIFICATE_SECONDS = 24 * 3600.0
 
 
@@ -76,12 +86,15 @@ class LifecycleManager:
         self.latency = ChangeLatency(self.registry)
         self.silent_watchers = silent_watchers(self.registry)
         self.informers = Informers.on(kcp)
+        self.offers = Offers(self.informers.templates, self.informers.releases)
+        self.registry.register(FleetCollector(self.informers.kymas, self.informers.manifests, self.offers))
         self.connections = Connections(
             self.informers.secrets,
             ClientOptions(
                 qps=settings.k8s_skr_client_qps,
                 burst=settings.k8s_skr_client_burst,
                 timeout_seconds=settings.skr_request_timeout.total_seconds(),
+                circuit=True,
             ),
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
             warm=settings.max_warm_skrs,
@@ -145,11 +158,40 @@ class LifecycleManager:
                 self.kcp,
                 self.connections,
                 informers.kymas,
-                informers.templates,
-                informers.releases,
+                self.offers,
+                informers.manifests,
                 informers.module_configs,
                 informers.sync_resources,
-                requeue_seconds=settings.kyma_requeue_success_interval.total_seconds(),
+                self._schedule(),
+                self.recorder,
+                Intervals(
+                    settings.kyma_requeue_success_interval.total_seconds(),
+                    settings.kyma_requeue_busy_interval.total_seconds(),
+                ),
+                Patience(
+                    settings.skr_unreachable_grace,
+                    settings.deletion_warning_after,
+                    settings.purge_finalizer_timeout if settings.enable_purge_finalizer else None,
+                ),
+            ),
+            catalog=CatalogReconciler(
+                self.kcp,
+                self.connections,
+                informers.kymas,
+                self.offers,
+                utc_now,
+                interval_seconds=settings.catalog_requeue_success_interval.total_seconds(),
+            ),
+            mandatory=MandatoryInstallation(
+                self.kcp,
+                informers.kymas,
+                self.offers,
+                informers.manifests,
+                self.recorder,
+                interval_seconds=settings.mandatory_module_requeue_success_interval.total_seconds(),
+            ),
+            mandatory_retirement=MandatoryRetirement(
+                self.kcp, informers.templates, informers.releases, self.offers, informers.manifests
             ),
             skr_webhook=SkrWebhookReconciler(
                 self.kcp,
@@ -193,7 +235,20 @@ class LifecycleManager:
                 interval_seconds=settings.sync_resource_requeue_success_interval.total_seconds(),
             ),
         )
-        return Controllers(reconcilers, settings, RuntimeMetrics(self.registry))
+        metrics, requeues = RuntimeMetrics(self.registry), requeue_reasons(self.registry)
+        controllers = Controllers(reconcilers, self.connections, settings, metrics, requeues)
+        self.connections.on_silence = lambda name: controllers.skr_probe.queue.add_after(name, FIRST_PROBE_SECONDS)
+        return controllers
+
+    def _schedule(self) -> Schedule:
+        return Schedule(
+            self.informers.releases,
+            utc_now,
+            self.settings.module_upgrade_rollout_max_delay,
+            self.settings.maintenance_policy,
+            self.settings.min_maintenance_window_size,
+            policy_readable(self.registry),
+        )
 
     def _certificates(self) -> CertificateStore:
         return CertificateStore(

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_runtime import Client, Informer
+from lifecycle_manager.mandatory import mandatory_index
 from lifecycle_manager.module_config import module_index
 from lifecycle_manager.resources import (
+    DATED_RELEASE_METAS,
     KYMAS,
+    MANIFESTS,
     MODULE_CONFIGS,
-    MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
     SECRETS,
     SYNC_RESOURCES,
     WATCHERS,
+    DatedReleaseMeta,
     Secret,
 )
 from lifecycle_manager.skr import access_index
@@ -22,8 +25,8 @@ from lifecycle_manager.skr.identity import runtime_id_of
 from lifecycle_manager.sync_resource import claim_index
 from lifecycle_manager_api import (
     Kyma,
+    Manifest,
     ModuleConfig,
-    ModuleReleaseMeta,
     ModuleTemplate,
     SyncResource,
     Watcher,
@@ -39,9 +42,10 @@ class Informers:
 
     kymas: Informer[Kyma]
     templates: Informer[ModuleTemplate]
-    releases: Informer[ModuleReleaseMeta]
+    releases: Informer[DatedReleaseMeta]
     watchers: Informer[Watcher]
     secrets: Informer[Secret]
+    manifests: Informer[Manifest]
     module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
 
@@ -50,9 +54,19 @@ class Informers:
         """Make the informers of the control plane; nothing is read before they run."""
         namespace = names.KCP_NAMESPACE
         return cls(
-            kymas=Informer(kcp, KYMAS, namespace=namespace, indexes={"runtime": lambda it: [runtime_id_of(it)]}),
+            kymas=Informer(
+                kcp,
+                KYMAS,
+                namespace=namespace,
+                indexes={
+                    "runtime": lambda it: [runtime_id_of(it)],
+                    "module": modules_in_use,
+                    "channel": channels_in_use,
+                    "template": templates_in_use,
+                },
+            ),
             templates=Informer(kcp, MODULE_TEMPLATES, namespace=namespace),
-            releases=Informer(kcp, MODULE_RELEASE_METAS, namespace=namespace),
+            releases=Informer(kcp, DATED_RELEASE_METAS, namespace=namespace),
             watchers=Informer(kcp, WATCHERS, namespace=namespace),
             secrets=Informer(
                 kcp,
@@ -60,6 +74,12 @@ class Informers:
                 namespace=namespace,
                 label_selector=OUR_SECRETS,
                 indexes={"access": access_index},
+            ),
+            manifests=Informer(
+                kcp,
+                MANIFESTS,
+                namespace=namespace,
+                indexes={"kyma": _kyma_of_manifest, "mandatory": mandatory_index},
             ),
             module_configs=Informer(
                 kcp,
@@ -96,9 +116,30 @@ class Informers:
             self.releases,
             self.watchers,
             self.secrets,
+            self.manifests,
             self.module_configs,
             self.sync_resources,
         )
+
+
+def modules_in_use(kyma: Kyma) -> Iterable[str]:
+    """Index a Kyma by the modules that its status names."""
+    return (module.name for module in kyma.status.modules)
+
+
+def channels_in_use(kyma: Kyma) -> Iterable[str]:
+    """Index a Kyma by `module/channel`."""
+    return (f"{module.name}/{module.channel}" for module in kyma.status.modules)
+
+
+def templates_in_use(kyma: Kyma) -> Iterable[str]:
+    """Index a Kyma by the ModuleTemplates that its modules resolved to."""
+    return (module.template.metadata.name for module in kyma.status.modules if module.template is not None)
+
+
+def _kyma_of_manifest(manifest: Manifest) -> Iterable[str]:
+    if kyma := manifest.metadata.labels.get(names.KYMA_NAME):
+        yield kyma
 
 
 def _kyma_of_sync_resource(resource: SyncResource) -> Iterable[str]:

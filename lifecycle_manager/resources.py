@@ -1,6 +1,7 @@
 """The Kubernetes resources that the Lifecycle Manager speaks, bound to the types that it reads them as."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from kube_runtime import Resource
 from lifecycle_manager_api import (
     Kyma,
+    Manifest,
     ModuleConfig,
     ModuleReleaseMeta,
     ModuleTemplate,
@@ -37,9 +39,34 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
         return f"Secret({self.metadata.namespace}/{self.metadata.name}, keys={sorted(self.data)})"
 
 
+class FieldsEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One line of the record of who wrote what; of it only when."""
+
+    time: datetime | None = None
+
+
+class DatedMeta(ObjectMeta, frozen=True, kw_only=True):
+    """Metadata that say when somebody last wrote the object."""
+
+    managed_fields: tuple[FieldsEntry, ...] = ()
+
+    @property
+    def written_at(self) -> datetime | None:
+        """When the object was last written; None where nobody says."""
+        return max((entry.time for entry in self.managed_fields if entry.time is not None), default=None)
+
+
+class DatedReleaseMeta(ModuleReleaseMeta, frozen=True, kw_only=True):
+    """A ModuleReleaseMeta that says since when it is as it is."""
+
+    metadata: DatedMeta = DatedMeta()
+
+
 KYMAS = Resource.of(Kyma)
+MANIFESTS = Resource.of(Manifest)
 MODULE_TEMPLATES = Resource.of(ModuleTemplate)
 MODULE_RELEASE_METAS = Resource.of(ModuleReleaseMeta)
+DATED_RELEASE_METAS = Resource.of(DatedReleaseMeta)
 MODULE_CONFIGS = Resource.of(ModuleConfig)
 SYNC_RESOURCES = Resource.of(SyncResource)
 WATCHERS = Resource.of(Watcher)

@@ -15,10 +15,11 @@ from lifecycle_manager.kyma import SKR_KYMA
 from lifecycle_manager.module_config import keys_of
 from lifecycle_manager.skr import ObjectReference, Trace
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import Kyma, WatchEvent, names
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, WatchEvent, names
 
 log = structlog.get_logger("events")
 
+CATALOG_KINDS = frozenset({ModuleTemplate.KIND, ModuleReleaseMeta.KIND})
 RESYNC = "RESYNC"
 HEARTBEAT = "HEARTBEAT"
 
@@ -62,6 +63,9 @@ class EventRouter:
             return
         if event.operation == RESYNC:
             self._resync(kyma, key)
+        elif event.watched_gvk.group == names.GROUP and event.watched_gvk.kind in CATALOG_KINDS:
+            self.controllers.reconcilers.catalog.wake(key, event.watched_gvk.kind)
+            self.controllers.catalog.queue.add(key, Priority.EVENT)
         elif (event.watched_gvk.group, event.watched_gvk.kind) == (names.GROUP, Kyma.KIND):
             if (event.watched.namespace, event.watched.name) == (SKR_KYMA.namespace, SKR_KYMA.name):
                 self._announce_kyma(key, event)

@@ -62,12 +62,29 @@ class Settings(BaseSettings):
     skr_webhook_memory_limits: str = Field("200Mi", description="memory limit of the Watcher")
     skr_webhook_cpu_limits: str = Field("0.1", description="CPU limit of the Watcher")
 
-    max_concurrent_kyma_reconciles: int = Field(20, ge=1, description="Kymas handled at once")
+    max_concurrent_kyma_reconciles: int = Field(50, ge=1, description="Kymas handled at once")
+    max_concurrent_catalog_reconciles: int = Field(20, ge=1, description="clusters' module catalogs handled at once")
+    max_concurrent_mandatory_modules_reconciles: int = Field(
+        20, ge=1, description="Kymas given mandatory modules at once"
+    )
+    max_concurrent_mandatory_modules_deletion_reconciles: int = Field(
+        2, ge=1, description="releases of mandatory modules held or let go at once"
+    )
+    max_concurrent_skr_probes: int = Field(50, ge=1, description="silent clusters asked for a sign of life at once")
     max_concurrent_module_config_reconciles: int = Field(50, ge=1, description="module configurations at once")
     max_concurrent_sync_resource_reconciles: int = Field(50, ge=1, description="SyncResources at once")
     max_concurrent_watcher_reconciles: int = Field(20, ge=1, description="clusters' Watchers set up at once")
     kyma_requeue_success_interval: Duration = Field(
         timedelta(seconds=30), description="how often a Kyma is looked at without an event"
+    )
+    kyma_requeue_busy_interval: Duration = Field(
+        timedelta(seconds=5), description="how often a Kyma is looked at that is being deleted"
+    )
+    catalog_requeue_success_interval: Duration = Field(
+        timedelta(minutes=10), description="how often a cluster's module catalog is looked at without an event"
+    )
+    mandatory_module_requeue_success_interval: Duration = Field(
+        timedelta(minutes=5), description="how often a Kyma's mandatory modules are looked at without a change"
     )
     module_config_requeue_success_interval: Duration = Field(
         timedelta(seconds=30), description="how often Module CRs are read without an event"
@@ -80,6 +97,27 @@ class Settings(BaseSettings):
     )
     watcher_silence: Duration = Field(
         timedelta(seconds=35), description="after how long without a heartbeat a cluster's Watcher counts as silent"
+    )
+    skr_unreachable_grace: Duration = Field(
+        timedelta(seconds=30), description="how long a cluster may give no answer before its Kyma is an Error"
+    )
+    deletion_warning_after: Duration = Field(
+        timedelta(minutes=10), description="after how long a Kyma that can't be deleted is a Warning"
+    )
+    enable_purge_finalizer: bool = Field(
+        False, description="take finalizers off what modules left behind in a cluster whose Kyma is being deleted"
+    )
+    purge_finalizer_timeout: Duration = Field(
+        timedelta(minutes=5), description="how long a deletion may take before finalizers are taken off"
+    )
+    module_upgrade_rollout_max_delay: Duration = Field(
+        timedelta(minutes=5), description="over how long a new version in a channel is spread over the fleet"
+    )
+    maintenance_policy: Path | None = Field(
+        None, description="file with the maintenance windows; without, no upgrade waits for one"
+    )
+    min_maintenance_window_size: Duration = Field(
+        timedelta(minutes=20), description="how long a maintenance window has to be open still for an upgrade to begin"
     )
     failure_base_delay: Duration = Field(timedelta(milliseconds=100), description="first wait after a failure")
     failure_max_delay: Duration = Field(timedelta(seconds=5), description="longest wait after failures")

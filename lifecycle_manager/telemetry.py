@@ -1,8 +1,15 @@
 """What the Lifecycle Manager measures of itself, beyond what every controller does."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kube_runtime import Informer
+from lifecycle_manager.modules import Offers, is_mandatory_manifest, module_of_manifest
+from lifecycle_manager_api import Kyma, Manifest, names
 
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -15,6 +22,83 @@ def silent_watchers(registry: CollectorRegistry) -> Gauge:
         ["kyma_name"],
         registry=registry,
     )
+
+
+def policy_readable(registry: CollectorRegistry) -> Gauge:
+    """Return the gauge that is 1 where the maintenance policy could be read."""
+    return Gauge(
+        "lifecycle_mgr_maintenance_window_config_read_success",
+        "Whether the maintenance policy was read successfully.",
+        registry=registry,
+    )
+
+
+def requeue_reasons(registry: CollectorRegistry) -> Counter:
+    """Return the counter of keys that come again, by the reason and by whether that was intended."""
+    return Counter(
+        "lifecycle_mgr_requeue_reason",
+        "Keys that were put into a queue again.",
+        ["requeue_reason", "requeue_type"],
+        registry=registry,
+    )
+
+
+class FleetCollector(Collector):
+    """The states of Kymas and modules as the caches have them when somebody asks.
+
+    Read at that moment and kept nowhere, so that what is gone from the fleet is gone from the metrics. Only the state
+    that is in force has a sample, with the value 1: a fleet has tens of thousands of modules.
+    """
+
+    def __init__(self, kymas: Informer[Kyma], manifests: Informer[Manifest], offers: Offers) -> None:
+        self._kymas = kymas
+        self._manifests = manifests
+        self._offers = offers
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the metrics. Called in the thread of the metrics server."""
+        yield from self._of_kymas()
+        yield from self._of_mandatory_modules()
+
+    def describe(self) -> Iterator[Metric]:
+        """Give no samples: what there is is known only when it is asked for."""
+        yield from ()
+
+    def _of_kymas(self) -> Iterator[Metric]:
+        whole = GaugeMetricFamily(
+            "lifecycle_mgr_kyma_state", "State of a Kyma.", labels=["kyma_name", "state", "shoot", "instance_id"]
+        )
+        parts = GaugeMetricFamily(
+            "lifecycle_mgr_module_state",
+            "State of a module in a Kyma.",
+            labels=["module_name", "kyma_name", "state", "shoot", "instance_id"],
+        )
+        for kyma in self._kymas.cache.list():
+            metadata = kyma.metadata
+            whose = [
+                metadata.annotations.get(names.SKR_DOMAIN, "").removeprefix("*.").partition(".")[0],
+                metadata.labels.get(names.INSTANCE_ID, ""),
+            ]
+            whole.add_metric([metadata.name, str(kyma.status.state), *whose], 1)
+            for module in kyma.status.modules:
+                parts.add_metric([module.name, metadata.name, str(module.state), *whose], 1)
+        yield whole
+        yield parts
+
+    def _of_mandatory_modules(self) -> Iterator[Metric]:
+        count = GaugeMetricFamily("lifecycle_mgr_mandatory_modules", "Number of mandatory modules.")
+        count.add_metric([], len(self._offers.current().mandatory))
+        states = GaugeMetricFamily(
+            "lifecycle_mgr_mandatory_module_state",
+            "State of a mandatory module in a Kyma.",
+            labels=["module_name", "kyma_name", "state"],
+        )
+        for manifest in self._manifests.cache.list():
+            if is_mandatory_manifest(manifest):
+                kyma = manifest.metadata.labels.get(names.KYMA_NAME, "")
+                states.add_metric([module_of_manifest(manifest), kyma, str(manifest.status.state)], 1)
+        yield count
+        yield states
 
 
 class ChangeLatency:

@@ -7,6 +7,7 @@ import msgspec
 
 from lifecycle_manager_api import (
     Kyma,
+    Manifest,
     ModuleConfig,
     ModuleReleaseMeta,
     ModuleTemplate,
@@ -51,14 +52,20 @@ def template(
     enable_module_config: bool = True,
     data: dict[str, Any] | None = INFRASTRUCTURE_DATA,
     mandatory: bool = False,
+    installs: bool = False,
+    requires_downtime: bool = False,
     **metadata: Any,
 ) -> ModuleTemplate:
-    """Return a ModuleTemplate, named by module and version unless it has a channel."""
+    """Return a ModuleTemplate, named by module and version unless it has a channel.
+
+    One that `installs` names a layer with objects in its descriptor; else there is nothing to install.
+    """
     spec: dict[str, Any] = {
         "moduleName": module,
         "enableModuleConfig": enable_module_config,
         "mandatory": mandatory,
-        "descriptor": {"component": {"name": f"kyma-project.io/module/{module}", "version": version}},
+        "requiresDowntime": requires_downtime,
+        "descriptor": descriptor(module, version, installs=installs),
     }
     spec |= {"channel": channel} if channel else {"version": version}
     spec |= {"data": data} if data is not None else {}
@@ -66,13 +73,57 @@ def template(
     return msgspec.json.decode(msgspec.json.encode(document), type=ModuleTemplate)
 
 
-def release(module: str = "cloud-resources", **channels: str) -> ModuleReleaseMeta:
-    """Return a ModuleReleaseMeta with a version for each channel."""
+def descriptor(module: str, version: str, *, installs: bool = True) -> dict[str, Any]:
+    """Return the component descriptor of a version, of schema v2."""
+    layer = {"name": "raw-manifest", "access": {"type": "localOciBlob", "localReference": f"sha256:{version}"}}
+    return {
+        "meta": {"schemaVersion": "v2"},
+        "component": {
+            "name": f"kyma-project.io/module/{module}",
+            "version": version,
+            "repositoryContexts": [{"baseUrl": "registry.example.com/modules", "type": "ociRegistry"}],
+            "resources": [layer] if installs else [],
+        },
+    }
+
+
+def release(
+    module: str = "cloud-resources",
+    *,
+    mandatory: str = "",
+    spec: dict[str, Any] | None = None,
+    metadata: dict[str, Any] | None = None,
+    **channels: str,
+) -> ModuleReleaseMeta:
+    """Return a ModuleReleaseMeta with a version for each channel, or a mandatory one."""
     entries = [{"channel": channel, "version": version} for channel, version in channels.items()]
+    content: dict[str, Any] = {"mandatory": {"version": mandatory}} if mandatory else {"channels": entries}
     return msgspec.convert(
-        {"metadata": _metadata(module, {}), "spec": {"moduleName": module, "channels": entries}},
+        {"metadata": _metadata(module, metadata or {}), "spec": {"moduleName": module, **content, **(spec or {})}},
         ModuleReleaseMeta,
     )
+
+
+def manifest(
+    module: str = "cloud-resources",
+    version: str = "0.1.0",
+    *,
+    kyma: str = "demo",
+    channel: str = "regular",
+    mandatory: bool = False,
+    status: dict[str, Any] | None = None,
+    labels: dict[str, str] | None = None,
+    **metadata: Any,
+) -> Manifest:
+    """Return the Manifest of a module in a Kyma's cluster."""
+    marks = {names.KYMA_NAME: kyma, names.MODULE_NAME: module, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+    marks |= {names.MANDATORY_MODULE: "true"} if mandatory else {names.CHANNEL: channel}
+    document = {
+        "metadata": _metadata(f"{kyma}-{module}", {"labels": marks | (labels or {})} | metadata),
+        "spec": {"install": {"name": "raw-manifest", "source": {}}, "remote": True, "version": version},
+        "status": status or {"state": ""},
+    }
+    return msgspec.json.decode(msgspec.json.encode(document), type=Manifest)
 
 
 def module_config(

@@ -2,12 +2,16 @@
 
 The Kyma CR in KCP names the cluster and its default modules; the one called `default` in the SKR belongs to the
 users, who choose modules and channels there. This folder brings the latter into being, reads it, resolves each
-module to a ModuleTemplate, and writes the state of it all to both sides. What the modules then need is the
-business of other folders, which read the outcome in the Kyma's status.
+module to a version and writes its Manifest, and shows the state of it all on both sides. What the modules then need is
+the business of other folders, which read the outcome in the Manifests and the Kyma's status.
 
-Read `resolution` and `plan` for the rules, `observe` and `act` for how they meet the clusters.
+Read `resolution` for which version a module has, `wanted` and `plan` for what follows from that, `status` for what
+users see, and `observe` and `act` for how the rules meet the clusters.
 """
 
-from lifecycle_manager.kyma.reconciler import SKR_KYMA, KymaReconciler
+from lifecycle_manager.kyma.observe import Patience
+from lifecycle_manager.kyma.plan import CRD_HASH
+from lifecycle_manager.kyma.reconciler import SKR_KYMA, Intervals, KymaReconciler
+from lifecycle_manager.kyma.schedule import Schedule
 
-__all__ = ["SKR_KYMA", "KymaReconciler"]
+__all__ = ["CRD_HASH", "SKR_KYMA", "Intervals", "KymaReconciler", "Patience", "Schedule"]

@@ -1,93 +1,208 @@
 """Carries out what was planned for a Kyma: idempotent, by server-side apply where there is more than one writer."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 import msgspec
 
-from kube_runtime import AlreadyExists, Applier, Client, NotFound, parse_objects
+from kube_runtime import AlreadyExists, Applier, Client, EventRecorder, NotFound, parse_objects
 from lifecycle_manager.kyma import plan as planned
-from lifecycle_manager.kyma.status import OWN_CONDITIONS, for_skr
-from lifecycle_manager.resources import FIELD_MANAGER, KYMAS
+from lifecycle_manager.kyma.purge import purge_finalizers
+from lifecycle_manager.kyma.status import OWN_CONDITIONS
+from lifecycle_manager.kyma.story import Happening
+from lifecycle_manager.modules.writing import apply_manifest, delete_manifest
+from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    FIELD_MANAGER,
+    KYMAS,
+    MANIFESTS,
+    SYNC_RESOURCES,
+)
 from lifecycle_manager_api import Kyma, KymaStatus, names
 
 
-async def act_in_skr(
-    skr: Client, skr_kyma: Kyma | None, actions: Iterable[planned.SkrAction], kyma_crd_text: str
-) -> None:
-    """Carry out the actions in the user cluster, in their order. Raises KubeError at the first that fails."""
-    for action in actions:
+@dataclass(frozen=True, eq=False)
+class SkrActions:
+    """Acts in one user cluster. `kyma` is the users' CR as it was read, None where there is none."""
+
+    skr: Client
+    kyma: Kyma | None
+    kyma_crd_text: str
+    events: EventRecorder
+
+    async def carry_out(self, actions: Iterable[planned.SkrAction]) -> None:
+        """Carry out the actions in their order. Raises KubeError at the first that fails."""
+        for action in actions:
+            await self._carry_out(action)
+
+    async def _carry_out(self, action: planned.SkrAction) -> None:
         match action:
             case planned.InstallKymaCrd():
-                await _install_crd(skr, kyma_crd_text)
+                await self._install_crd()
             case planned.CreateSkrKyma():
-                await _create_skr_kyma(skr, action)
+                await self._create_kyma(action)
             case planned.SyncSkrMetadata(labels, annotations):
-                metadata = {"labels": dict(labels), "annotations": dict(annotations)}
-                await _apply_skr_kyma(skr, {"metadata": metadata}, subresource=None)
+                await self._apply({"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
             case planned.WriteSkrStatus(status):
-                assert skr_kyma is not None  # noqa: S101 - only planned for a Kyma CR that was read
-                shown = msgspec.to_builtins(for_skr(status, skr_kyma))
-                await _apply_skr_kyma(skr, {"status": shown}, subresource="status")
+                await self._apply({"status": msgspec.to_builtins(status)}, subresource="status")
+            case planned.TellUsers(happenings):
+                await self._tell(happenings)
             case planned.DeleteSkrKyma():
-                await _delete_skr_kyma(skr)
+                await self._delete_kyma()
+            case planned.ReleaseSkrKyma():
+                await self._release()
+            case planned.RemoveKymaCrd():
+                await self._remove_crd()
+            case planned.PurgeFinalizers(manifests):
+                await purge_finalizers(self.skr, manifests)
             case _:
                 assert_never(action)
 
+    async def _install_crd(self) -> None:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SKR_NAMESPACE}}
+        objects = parse_objects(f"{self.kyma_crd_text}\n---\n{msgspec.json.encode(namespace).decode()}")
+        applied = await Applier(self.skr, field_manager=FIELD_MANAGER).apply(objects, (), prune=False)
+        applied.raise_first_failure()
 
-async def act_in_kcp(kcp: Client, kyma: Kyma, actions: Iterable[planned.KcpAction]) -> None:
-    """Carry out the actions in the control plane, in their order. Raises KubeError at the first that fails."""
-    for action in actions:
+    async def _create_kyma(self, action: planned.CreateSkrKyma) -> None:
+        document = _skr_kyma(
+            {
+                "metadata": {"labels": dict(action.labels), "annotations": dict(action.annotations)},
+                "spec": msgspec.to_builtins(action.spec),
+            }
+        )
+        try:
+            await self.skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
+        except AlreadyExists:
+            return  # a user was faster, and the spec is theirs
+
+    async def _apply(self, content: dict[str, Any], *, subresource: str | None = None) -> None:
+        await self.skr.apply(
+            KYMAS,
+            names.DEFAULT_KYMA_NAME,
+            _skr_kyma(content),
+            names.SKR_NAMESPACE,
+            field_manager=FIELD_MANAGER,
+            subresource=subresource,
+        )
+
+    async def _tell(self, happenings: Iterable[Happening]) -> None:
+        """Write Events at once: the recorder of the control plane can't follow into thousands of clusters."""
+        if self.kyma is None:
+            return
+        for kind, reason, note in happenings:
+            await self.events.write_to(self.skr, KYMAS, self.kyma, reason, note, type=kind)
+
+    async def _delete_kyma(self) -> None:
+        await self._release()
+        try:
+            await self.skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+        except NotFound:
+            return  # a user was faster
+
+    async def _release(self) -> None:
+        """Take our finalizer off the users' Kyma CR; other versions of the Lifecycle Manager put one there."""
+        if self.kyma is None or names.KYMA_FINALIZER not in self.kyma.metadata.finalizers:
+            return
+        left = [name for name in self.kyma.metadata.finalizers if name != names.KYMA_FINALIZER]
+        patch = {"metadata": {"finalizers": left, "resourceVersion": self.kyma.metadata.resource_version}}
+        try:
+            await self.skr.merge_patch(
+                KYMAS, names.DEFAULT_KYMA_NAME, patch, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER
+            )
+        except NotFound:
+            return  # it went by itself
+
+    async def _remove_crd(self) -> None:
+        try:
+            if (await self.skr.list(KYMAS)).items:
+                return  # somebody's own
+            await self.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{KYMAS.plural}.{KYMAS.group}")
+        except NotFound:
+            return  # it went before, or never came
+
+
+@dataclass(frozen=True, eq=False)
+class KcpActions:
+    """Acts on one Kyma in the control plane."""
+
+    kcp: Client
+    kyma: Kyma
+    events: EventRecorder
+
+    async def carry_out(self, actions: Iterable[planned.KcpAction]) -> None:
+        """Carry out the actions in their order. Raises KubeError at the first that fails."""
+        for action in actions:
+            await self._carry_out(action)
+
+    async def _carry_out(self, action: planned.KcpAction) -> None:
+        finalizers = self.kyma.metadata.finalizers
         match action:
             case planned.AddFinalizer():
-                await _set_finalizers(kcp, kyma, [*kyma.metadata.finalizers, names.KYMA_FINALIZER])
+                await self._set_finalizers([*finalizers, names.KYMA_FINALIZER])
             case planned.RemoveFinalizer():
-                left = [name for name in kyma.metadata.finalizers if name != names.KYMA_FINALIZER]
-                await _set_finalizers(kcp, kyma, left)
+                await self._set_finalizers([name for name in finalizers if name != names.KYMA_FINALIZER])
             case planned.RecordCrdHash(crd_hash):
-                await _patch(kcp, kyma, {"annotations": {planned.CRD_HASH: crd_hash}})
+                await self._patch({"annotations": {planned.CRD_HASH: crd_hash}})
             case planned.WriteStatus(status):
-                await _write_status(kcp, kyma, status)
+                await self._write_status(status)
+            case planned.Tell(happenings):
+                for kind, reason, note in happenings:
+                    self.events.record(KYMAS, self.kyma, reason, note, type=kind)
+            case _:
+                await self._change_module(action)
+
+    async def _change_module(self, action: planned.ModuleAction) -> None:
+        match action:
+            case planned.ApplyManifest(manifest, managed_again):
+                if managed_again:
+                    await self._annotate(manifest.metadata.name, {names.IS_UNMANAGED: None})
+                await apply_manifest(self.kcp, manifest)
+            case planned.LeaveAlone(name):
+                await self._annotate(name, {names.IS_UNMANAGED: "true"})
+            case planned.DeleteManifest(name):
+                await delete_manifest(self.kcp, name, self.kyma.metadata.namespace)
+            case planned.DeleteSyncResource(name):
+                await self._delete_sync_resource(name)
             case _:
                 assert_never(action)
 
+    async def _set_finalizers(self, finalizers: list[str]) -> None:
+        """Replace the finalizers, only if nobody else has written the Kyma since it was read."""
+        await self._patch({"finalizers": finalizers, "resourceVersion": self.kyma.metadata.resource_version})
 
-async def _install_crd(skr: Client, kyma_crd_text: str) -> None:
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SKR_NAMESPACE}}
-    objects = parse_objects(f"{kyma_crd_text}\n---\n{msgspec.json.encode(namespace).decode()}")
-    applied = await Applier(skr, field_manager=FIELD_MANAGER).apply(objects, (), prune=False)
-    applied.raise_first_failure()
+    async def _patch(self, metadata: dict[str, Any]) -> None:
+        name, namespace = self.kyma.metadata.name, self.kyma.metadata.namespace
+        await self.kcp.merge_patch(KYMAS, name, {"metadata": metadata}, namespace, field_manager=FIELD_MANAGER)
 
+    async def _annotate(self, manifest: str, annotations: dict[str, str | None]) -> None:
+        patch = {"metadata": {"annotations": annotations}}
+        namespace = self.kyma.metadata.namespace
+        await self.kcp.merge_patch(MANIFESTS, manifest, patch, namespace, field_manager=FIELD_MANAGER)
 
-async def _create_skr_kyma(skr: Client, action: planned.CreateSkrKyma) -> None:
-    document = _skr_kyma(
-        {
-            "metadata": {"labels": dict(action.labels), "annotations": dict(action.annotations)},
-            "spec": msgspec.to_builtins(action.spec),
+    async def _delete_sync_resource(self, name: str) -> None:
+        try:
+            await self.kcp.delete(SYNC_RESOURCES, name, self.kyma.metadata.namespace)
+        except NotFound:
+            return  # the cache was behind
+
+    async def _write_status(self, status: KymaStatus) -> None:
+        own = tuple(condition for condition in status.conditions if condition.type in OWN_CONDITIONS)
+        document = {
+            "apiVersion": KYMAS.api_version,
+            "kind": KYMAS.kind,
+            "metadata": {"name": self.kyma.metadata.name, "namespace": self.kyma.metadata.namespace},
+            "status": msgspec.to_builtins(msgspec.structs.replace(status, conditions=own)),
         }
-    )
-    try:
-        await skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
-    except AlreadyExists:
-        return  # a user was faster, and the spec is theirs
-
-
-async def _apply_skr_kyma(skr: Client, content: dict[str, Any], *, subresource: str | None) -> None:
-    await skr.apply(
-        KYMAS,
-        names.DEFAULT_KYMA_NAME,
-        _skr_kyma(content),
-        names.SKR_NAMESPACE,
-        field_manager=FIELD_MANAGER,
-        subresource=subresource,
-    )
-
-
-async def _delete_skr_kyma(skr: Client) -> None:
-    try:
-        await skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
-    except NotFound:
-        return  # a user was faster
+        await self.kcp.apply(
+            KYMAS,
+            self.kyma.metadata.name,
+            document,
+            self.kyma.metadata.namespace,
+            field_manager=FIELD_MANAGER,
+            subresource="status",
+        )
 
 
 def _skr_kyma(content: dict[str, Any]) -> dict[str, Any]:
@@ -98,31 +213,3 @@ def _skr_kyma(content: dict[str, Any]) -> dict[str, Any]:
         **content,
         "metadata": {**content.get("metadata", {}), **identity},
     }
-
-
-async def _set_finalizers(kcp: Client, kyma: Kyma, finalizers: list[str]) -> None:
-    """Replace the finalizers, only if nobody else has written the Kyma since it was read."""
-    await _patch(kcp, kyma, {"finalizers": finalizers, "resourceVersion": kyma.metadata.resource_version})
-
-
-async def _patch(kcp: Client, kyma: Kyma, metadata: dict[str, Any]) -> None:
-    patch = {"metadata": metadata}
-    await kcp.merge_patch(KYMAS, kyma.metadata.name, patch, kyma.metadata.namespace, field_manager=FIELD_MANAGER)
-
-
-async def _write_status(kcp: Client, kyma: Kyma, status: KymaStatus) -> None:
-    own = tuple(condition for condition in status.conditions if condition.type in OWN_CONDITIONS)
-    document = {
-        "apiVersion": KYMAS.api_version,
-        "kind": KYMAS.kind,
-        "metadata": {"name": kyma.metadata.name, "namespace": kyma.metadata.namespace},
-        "status": msgspec.to_builtins(msgspec.structs.replace(status, conditions=own)),
-    }
-    await kcp.apply(
-        KYMAS,
-        kyma.metadata.name,
-        document,
-        kyma.metadata.namespace,
-        field_manager=FIELD_MANAGER,
-        subresource="status",
-    )

@@ -1,13 +1,14 @@
 """Gathers what the rules of a Kyma decide on: one snapshot from the caches and one read from its cluster."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from kube_runtime import Client, NotFound
-from lifecycle_manager.kyma.resolution import Catalog
+from lifecycle_manager.kyma.resolution import Timing
+from lifecycle_manager.modules import Offer
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import Kyma, ModuleConfig, SyncResource, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +19,32 @@ class SkrView:
 
 
 @dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait before a state tells of it.
+
+    - `unreachable`: until a cluster that gives no answer makes its Kyma an Error
+    - `deletion`: until a deletion that gets nowhere is a Warning
+    - `purge`: until finalizers that hold a deletion back are taken off; None for never
+    """
+
+    unreachable: timedelta = timedelta(0)
+    deletion: timedelta = timedelta(minutes=10)
+    purge: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything that `plan` looks at. `skr` is a failure where the cluster could not be read or written."""
 
-    now: datetime
+    timing: Timing
     kyma: Kyma
-    catalog: Catalog
+    offer: Offer
     skr: SkrView | SkrFailure
     crd_hash: str
+    manifests: tuple[Manifest, ...] = ()
     module_configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
+    patience: Patience = field(default_factory=Patience)
 
 
 async def observe_skr(skr: Client) -> SkrView:

@@ -1,23 +1,24 @@
 """The rules of a Kyma: from one snapshot to what has to be done in the SKR and in KCP, and nothing else.
 
 A Kyma that is not being deleted gets the Kyma CRD and a Kyma CR in its SKR, once; from then on that CR's `spec` is
-the users' and only read. One that is being deleted waits until what its modules have left in the SKR is gone, then
-removes what it brought there, then lets go of itself.
+the users' and only read. What it asks for becomes Manifests. One that is being deleted waits until what its modules
+have left in the SKR is gone, then removes what it brought there, then lets go of itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from lifecycle_manager.kyma.observe import SkrView, Snapshot
-from lifecycle_manager.kyma.resolution import resolve
-from lifecycle_manager.kyma.status import deleting_status, for_skr, status_of
+from lifecycle_manager.kyma.status import deleting_status, failed_status, for_skr, grace_left, status_of
+from lifecycle_manager.kyma.story import Happening, happenings
+from lifecycle_manager.kyma.wanted import Wanted, names_of, wanted_of
 from lifecycle_manager.skr import AccessSecretMissing, SkrFailure
-from lifecycle_manager.skr.event_path import CONDITION as WEBHOOK_CONDITION
-from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, names
+from lifecycle_manager.skr.leaving import parts_still_there
+from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, names
 
 CRD_HASH = f"{names.GROUP}/skr-kyma-crd-hash"
-WEBHOOK_REMOVED = "Removed"
 
 # What the users of a cluster may see of the Kyma in the control plane; anything else stays there.
 VISIBLE_LABELS = frozenset(
@@ -66,7 +67,31 @@ class WriteSkrStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSkrKyma:
-    """Remove the users' Kyma CR."""
+    """Remove the users' Kyma CR, and let it go if it is held in our name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSkrKyma:
+    """Let a Kyma CR go that a user deletes and that is held in our name; another one takes its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveKymaCrd:
+    """Remove the definition that was brought to the SKR, unless somebody has Kymas of their own there."""
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeFinalizers:
+    """Take the finalizers off what these Manifests brought to the SKR and waits there to be deleted."""
+
+    manifests: tuple[Manifest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TellUsers:
+    """Record what happened as Kubernetes Events on the users' Kyma CR."""
+
+    happenings: tuple[Happening, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,41 +118,84 @@ class WriteStatus:
     status: KymaStatus
 
 
-SkrAction = InstallKymaCrd | CreateSkrKyma | SyncSkrMetadata | WriteSkrStatus | DeleteSkrKyma
-KcpAction = RecordCrdHash | AddFinalizer | RemoveFinalizer | WriteStatus
+@dataclass(frozen=True, slots=True)
+class ApplyManifest:
+    """Have a module installed as this Manifest says. `managed_again` where it was left alone before."""
+
+    manifest: Manifest
+    managed_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAlone:
+    """Have a module stay installed as it is, whatever becomes of it."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteManifest:
+    """Have a module removed, in the foreground: what it consists of goes first."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSyncResource:
+    """Have what a Module Manager wanted in the SKR removed."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Record what happened as Kubernetes Events on the Kyma."""
+
+    happenings: tuple[Happening, ...]
+
+
+SkrAction = (
+    InstallKymaCrd
+    | CreateSkrKyma
+    | SyncSkrMetadata
+    | WriteSkrStatus
+    | TellUsers
+    | DeleteSkrKyma
+    | ReleaseSkrKyma
+    | RemoveKymaCrd
+    | PurgeFinalizers
+)
+ModuleAction = ApplyManifest | LeaveAlone | DeleteManifest | DeleteSyncResource
+KcpAction = RecordCrdHash | AddFinalizer | RemoveFinalizer | ModuleAction | WriteStatus | Tell
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do in the user cluster first, and in the control plane after that."""
+    """What to do in the user cluster first, and in the control plane after that.
+
+    `again` is when something changes by the clock alone, `soon` says that the outcome has to be looked at at once.
+    """
 
     in_skr: tuple[SkrAction, ...] = ()
     in_kcp: tuple[KcpAction, ...] = ()
+    again: datetime | None = None
+    soon: bool = False
 
 
 def plan(snapshot: Snapshot) -> Plan:
     """Decide what a Kyma needs next."""
     kyma = snapshot.kyma
-    if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" and not _deleting(kyma):
-        return Plan()
     if _deleting(kyma):
         return _plan_deletion(snapshot)
+    if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true":
+        return Plan()
     if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
         return Plan(in_kcp=(AddFinalizer(),))
     match snapshot.skr:
-        case SkrFailure():
-            return Plan(in_kcp=_status_if_changed(kyma, status_of(snapshot, ())))
+        case SkrFailure() as failure:
+            return _plan_failure(snapshot, failure)
         case SkrView(skr_kyma):
             return _plan_introduction(snapshot) if skr_kyma is None else _plan_upkeep(snapshot, skr_kyma)
-
-
-def spec_in_force(snapshot: Snapshot) -> KymaSpec:
-    """Return the users' spec where there is one, else the defaults that their Kyma CR will start with."""
-    match snapshot.skr:
-        case SkrView(kyma) if kyma is not None:
-            return kyma.spec
-        case _:
-            return snapshot.kyma.spec
 
 
 def visible_metadata(kyma: Kyma) -> tuple[dict[str, str], dict[str, str]]:
@@ -141,55 +209,139 @@ def _deleting(kyma: Kyma) -> bool:
     return kyma.metadata.deletion_timestamp is not None
 
 
+def _plan_failure(snapshot: Snapshot, failure: SkrFailure) -> Plan:
+    left = grace_left(snapshot, failure)
+    return Plan(
+        in_kcp=_report(snapshot.kyma, failed_status(snapshot, failure)),
+        again=snapshot.timing.now + left if left else None,
+    )
+
+
 def _plan_introduction(snapshot: Snapshot) -> Plan:
     labels, annotations = visible_metadata(snapshot.kyma)
     return Plan(
         in_skr=(InstallKymaCrd(), CreateSkrKyma(snapshot.kyma.spec, labels, annotations)),
         in_kcp=_record_crd_hash(snapshot),
+        soon=True,
     )
 
 
 def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
     kyma = snapshot.kyma
-    in_skr: list[SkrAction] = []
+    wanted = wanted_of(snapshot, skr_kyma.spec)
+    status = status_of(snapshot, wanted)
+    return Plan(
+        in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, status)),
+        in_kcp=(*_record_crd_hash(snapshot), *_manifest_actions(wanted), *_report(kyma, status)),
+        again=min((each.resolution.again for each in wanted.modules if each.resolution.again), default=None),
+        soon=_deleting(skr_kyma) and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
+    )
+
+
+def _upkeep_in_skr(snapshot: Snapshot, skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
+    kyma = snapshot.kyma
     if kyma.metadata.annotations.get(CRD_HASH) != snapshot.crd_hash:
-        in_skr.append(InstallKymaCrd())
+        yield InstallKymaCrd()
+    if _deleting(skr_kyma):
+        if names.KYMA_FINALIZER in skr_kyma.metadata.finalizers:
+            yield ReleaseSkrKyma()
+        return
     labels, annotations = visible_metadata(kyma)
-    if not _holds(skr_kyma.metadata.labels, labels) or not _holds(skr_kyma.metadata.annotations, annotations):
-        in_skr.append(SyncSkrMetadata(labels, annotations))
-    status = status_of(snapshot, resolve(spec_in_force(snapshot), snapshot.catalog))
-    if skr_kyma.status != for_skr(status, skr_kyma):
-        in_skr.append(WriteSkrStatus(status))
-    return Plan(in_skr=tuple(in_skr), in_kcp=_record_crd_hash(snapshot) + _status_if_changed(kyma, status))
+    gone = VISIBLE_LABELS & skr_kyma.metadata.labels.keys() - labels.keys()
+    if gone or not _holds(skr_kyma.metadata.labels, labels) or not _holds(skr_kyma.metadata.annotations, annotations):
+        yield SyncSkrMetadata(labels, annotations)
+    shown = for_skr(status, skr_kyma)
+    if skr_kyma.status != shown:
+        yield WriteSkrStatus(shown)
+        if told := happenings(skr_kyma.status, shown):
+            yield TellUsers(told)
+
+
+def _manifest_actions(wanted: Wanted) -> Iterator[KcpAction]:
+    for module in wanted.modules:
+        held = module.manifest.metadata if module.manifest is not None else None
+        if held is not None and not module.resolution.module.managed:
+            if names.IS_UNMANAGED not in held.annotations:
+                yield LeaveAlone(held.name)
+        elif module.wanted is not None and module.to_be_written:
+            yield ApplyManifest(module.wanted, held is not None and names.IS_UNMANAGED in held.annotations)
+    yield from _deletions(wanted.leaving)
+
+
+def _deletions(manifests: tuple[Manifest, ...]) -> Iterator[KcpAction]:
+    for manifest in manifests:
+        if manifest.metadata.deletion_timestamp is None:
+            yield DeleteManifest(manifest.metadata.name)
 
 
 def _plan_deletion(snapshot: Snapshot) -> Plan:
+    """Go one step further: Manifests, then what Module Managers made, then the Watcher and the catalog, then the CR.
+
+    The folders that look after the Watcher and the catalog see from the Kyma's conditions that it is their turn.
+    """
     kyma = snapshot.kyma
     if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
         return Plan()
-    if waits := _left_behind(snapshot):
-        return Plan(in_kcp=_status_if_changed(kyma, deleting_status(snapshot, waits)))
+    if snapshot.manifests:
+        return _wait_for_manifests(snapshot)
+    if waits := _names_of_configuration(snapshot):
+        return _wait(snapshot, waits, tuple(_stray_sync_resources(snapshot)))
     match snapshot.skr:
-        case SkrFailure(reason, message) if reason != AccessSecretMissing.reason:
-            return Plan(in_kcp=_status_if_changed(kyma, deleting_status(snapshot, (message,))))
-        case SkrView(skr_kyma) if skr_kyma is not None:
-            return Plan(in_skr=(DeleteSkrKyma(),), in_kcp=(RemoveFinalizer(),))
-        case _:
+        case SkrFailure(AccessSecretMissing.reason):
             return Plan(in_kcp=(RemoveFinalizer(),))
+        case SkrFailure() as failure:
+            return _wait(snapshot, (failure.message,), modules_gone=True)
+        case SkrView(skr_kyma):
+            return _leave_the_cluster(snapshot, skr_kyma)
 
 
-def _left_behind(snapshot: Snapshot) -> tuple[str, ...]:
-    """Name what has to go before the Kyma may, in the order in which it goes."""
-    modules = [f"ModuleConfig {config.metadata.name}" for config in snapshot.module_configs]
-    synced = [f"SyncResource {resource.metadata.name}" for resource in snapshot.sync_resources]
-    webhook = next((c for c in snapshot.kyma.status.conditions if c.type == WEBHOOK_CONDITION), None)
-    access_lost = isinstance(snapshot.skr, SkrFailure) and snapshot.skr.reason == AccessSecretMissing.reason
-    watcher = (
-        ["the Watcher in the cluster"]
-        if webhook is not None and webhook.reason != WEBHOOK_REMOVED and not access_lost
-        else []
+def _leave_the_cluster(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
+    if waits := parts_still_there(snapshot.kyma):
+        return _wait(snapshot, waits, modules_gone=True)
+    if skr_kyma is None:
+        return Plan(in_skr=(RemoveKymaCrd(),), in_kcp=(RemoveFinalizer(),))
+    waiting = _wait(
+        snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_gone=True
     )
-    return (*modules, *synced, *watcher)
+    first = not _deleting(skr_kyma) or names.KYMA_FINALIZER in skr_kyma.metadata.finalizers
+    return Plan(in_skr=(DeleteSkrKyma(),) if first else (), in_kcp=waiting.in_kcp, again=waiting.again, soon=first)
+
+
+def _wait_for_manifests(snapshot: Snapshot) -> Plan:
+    waiting = _wait(snapshot, names_of(snapshot.manifests), tuple(_deletions(snapshot.manifests)))
+    since, purge = snapshot.kyma.metadata.deletion_timestamp, snapshot.patience.purge
+    if purge is None or since is None or isinstance(snapshot.skr, SkrFailure):
+        return waiting
+    due = since + purge
+    if snapshot.timing.now >= due:
+        return Plan(in_skr=(PurgeFinalizers(snapshot.manifests),), in_kcp=waiting.in_kcp, again=waiting.again)
+    return Plan(in_kcp=waiting.in_kcp, again=min(due, waiting.again or due))
+
+
+def _wait(
+    snapshot: Snapshot, waits: tuple[str, ...], actions: tuple[KcpAction, ...] = (), *, modules_gone: bool = False
+) -> Plan:
+    status = deleting_status(snapshot, waits, modules_gone=modules_gone)
+    since = snapshot.kyma.metadata.deletion_timestamp
+    stuck_at = since + snapshot.patience.deletion if since is not None else None
+    return Plan(
+        in_kcp=(*actions, *_report(snapshot.kyma, status)),
+        again=stuck_at if stuck_at is not None and stuck_at > snapshot.timing.now else None,
+    )
+
+
+def _names_of_configuration(snapshot: Snapshot) -> tuple[str, ...]:
+    configs = (f"ModuleConfig {config.metadata.name}" for config in snapshot.module_configs)
+    synced = (f"SyncResource {resource.metadata.name}" for resource in snapshot.sync_resources)
+    return (*configs, *synced)
+
+
+def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
+    """Delete the SyncResources that no ModuleConfig takes with it."""
+    if not snapshot.module_configs:
+        for resource in snapshot.sync_resources:
+            if resource.metadata.deletion_timestamp is None:
+                yield DeleteSyncResource(resource.metadata.name)
 
 
 def _record_crd_hash(snapshot: Snapshot) -> tuple[KcpAction, ...]:
@@ -198,8 +350,12 @@ def _record_crd_hash(snapshot: Snapshot) -> tuple[KcpAction, ...]:
     return (RecordCrdHash(snapshot.crd_hash),)
 
 
-def _status_if_changed(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:
-    return () if kyma.status == status else (WriteStatus(status),)
+def _report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:
+    """Write a status that is not the one there, and tell of what changed with it."""
+    if kyma.status == status:
+        return ()
+    told = happenings(kyma.status, status)
+    return (WriteStatus(status), *((Tell(told),) if told else ()))
 
 
 def _holds(actual: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

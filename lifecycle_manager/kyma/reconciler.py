@@ -1,15 +1,15 @@
 """Ties observe, plan and act to the key of one Kyma."""
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
-from kube_runtime import Client, Informer, KubeError, ObjectKey, Result, dump_yaml
-from lifecycle_manager.kyma.act import act_in_kcp, act_in_skr
-from lifecycle_manager.kyma.observe import SkrView, Snapshot, observe_skr
-from lifecycle_manager.kyma.plan import CreateSkrKyma, Plan, plan
-from lifecycle_manager.kyma.resolution import Catalog
+from kube_runtime import Client, EventRecorder, Informer, KubeError, ObjectKey, Result, dump_yaml
+from lifecycle_manager.kyma.act import KcpActions, SkrActions
+from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot, observe_skr
+from lifecycle_manager.kyma.plan import Plan, plan
+from lifecycle_manager.kyma.schedule import Schedule
+from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import (
     Announcements,
@@ -21,37 +21,37 @@ from lifecycle_manager.skr import (
 )
 from lifecycle_manager.skr.announcement import Seen
 from lifecycle_manager.skr.event_path import interval_for
-from lifecycle_manager_api import (
-    Kyma,
-    ModuleConfig,
-    ModuleReleaseMeta,
-    ModuleTemplate,
-    SyncResource,
-    crds,
-    names,
-)
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, crds, names
 
 SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
 
 
-def now_in_seconds() -> datetime:
-    """Return the time as Kubernetes writes it: UTC, whole seconds."""
-    return datetime.now(UTC).replace(microsecond=0)
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """How often, in seconds, a Kyma is looked at that nothing tells of: one that is quiet, and one that is leaving."""
+
+    quiet: float = 30.0
+    leaving: float = 5.0
 
 
 @dataclass(eq=False)
 class KymaReconciler:
-    """Brings one Kyma to where its cluster's users want it. The key is that of the Kyma in KCP."""
+    """Brings one Kyma to where its cluster's users want it. The key is that of the Kyma in KCP.
+
+    `manifests`, `module_configs` and `sync_resources` need the index `kyma`.
+    """
 
     kcp: Client
     connections: Connections
     kymas: Informer[Kyma]
-    templates: Informer[ModuleTemplate]
-    releases: Informer[ModuleReleaseMeta]
+    offers: Offers
+    manifests: Informer[Manifest]
     module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
-    requeue_seconds: float = 30.0
-    clock: Callable[[], datetime] = now_in_seconds
+    schedule: Schedule
+    events: EventRecorder
+    intervals: Intervals = field(default_factory=Intervals)
+    patience: Patience = field(default_factory=Patience)
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
     kyma_crd_text: str = field(default_factory=lambda: dump_yaml(crds.crd_for(Kyma)))
     crd_hash: str = field(init=False)
@@ -60,42 +60,63 @@ class KymaReconciler:
         self.crd_hash = hashlib.sha256(self.kyma_crd_text.encode()).hexdigest()[:16]
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Do what this Kyma needs next. Raises KubeError or SkrAccessError after its status says so."""
+        """Do what this Kyma needs next. Raises KubeError after its status says so.
+
+        What is wrong with the access to its cluster is no error here: whoever mends it wakes the key.
+        """
         kyma = self.kymas.cache.get(key)
         if kyma is None:
             self.announcements.forget(key)
             return Result()
+        if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" and kyma.metadata.deletion_timestamp is None:
+            return Result()  # hands off, its cluster too
         try:
-            decided, again = await self._reconcile_in_skr(key, kyma)
+            decided, unseen = await self._reconcile_in_skr(key, kyma)
         except (KubeError, SkrAccessError) as error:
-            decided = plan(self._snapshot(kyma, failure_of(error)))
-            await act_in_kcp(self.kcp, kyma, decided.in_kcp)
-            raise
-        await act_in_kcp(self.kcp, kyma, decided.in_kcp)
-        if any(isinstance(action, CreateSkrKyma) for action in decided.in_skr):
-            again = 0.0
-        return Result(requeue_after=interval_for(kyma, self.requeue_seconds) if again is None else again)
+            snapshot = self._snapshot(kyma, failure_of(error))
+            decided = plan(snapshot)
+            await KcpActions(self.kcp, kyma, self.events).carry_out(decided.in_kcp)
+            if isinstance(error, KubeError):
+                raise
+            return Result(_seconds_until(decided.again, snapshot.timing.now))
+        await KcpActions(self.kcp, kyma, self.events).carry_out(decided.in_kcp)
+        return self._again(kyma, decided, unseen)
 
     async def _reconcile_in_skr(self, key: ObjectKey, kyma: Kyma) -> tuple[Plan, float | None]:
+        """Act in the cluster; return the plan, and when to read again for a change that was announced and not seen."""
         async with self.connections.to(kyma.metadata.name) as skr:
             pending = self.announcements.of(key)
             view = await observe_skr(skr)
-            again = self.announcements.settle(key, dict.fromkeys(pending, _seen(view)))
+            unseen = self.announcements.settle(key, dict.fromkeys(pending, _seen(view)))
             decided = plan(self._snapshot(kyma, view))
-            await act_in_skr(skr, view.kyma, decided.in_skr, self.kyma_crd_text)
-            return decided, again
+            await SkrActions(skr, view.kyma, self.kyma_crd_text, self.events).carry_out(decided.in_skr)
+            return decided, unseen
+
+    def _again(self, kyma: Kyma, decided: Plan, unseen: float | None) -> Result:
+        if decided.soon:
+            return Result(requeue_after=0.0)
+        leaving = kyma.metadata.deletion_timestamp is not None
+        seconds = self.intervals.leaving if leaving else interval_for(kyma, self.intervals.quiet)
+        by_clock = _seconds_until(decided.again, self.schedule.clock())
+        return Result(requeue_after=min(each for each in (seconds, by_clock, unseen) if each is not None))
 
     def _snapshot(self, kyma: Kyma, skr: SkrView | SkrFailure) -> Snapshot:
         name = kyma.metadata.name
         return Snapshot(
-            now=self.clock(),
+            timing=self.schedule.timing(),
             kyma=kyma,
-            catalog=Catalog.of(self.templates.cache.list(), self.releases.cache.list()),
+            offer=self.offers.current(),
             skr=skr,
             crd_hash=self.crd_hash,
-            module_configs=tuple(self.module_configs.cache.by_index("kyma", name)),
-            sync_resources=tuple(self.sync_resources.cache.by_index("kyma", name)),
+            manifests=self.manifests.cache.by_index("kyma", name),
+            module_configs=self.module_configs.cache.by_index("kyma", name),
+            sync_resources=self.sync_resources.cache.by_index("kyma", name),
+            patience=self.patience,
         )
+
+
+def _seconds_until(when: datetime | None, now: datetime) -> float | None:
+    return max((when - now).total_seconds(), 0.0) if when is not None else None
 
 
 def _seen(view: SkrView) -> Seen:

@@ -1,15 +1,20 @@
-"""The status of a Kyma, from one snapshot: its conditions, the state of each module, and what they add up to."""
+"""The status of a Kyma, from one snapshot: its conditions, and what the states of all parts add up to."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
+from lifecycle_manager.kyma.module_status import leaving_module, module_status
 from lifecycle_manager.kyma.observe import Snapshot
-from lifecycle_manager.kyma.resolution import Resolution
+from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
+from lifecycle_manager.modules import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
+from lifecycle_manager.skr.catalog_path import CONDITION as CATALOG_CONDITION
+from lifecycle_manager.skr.catalog_path import FAILED as CATALOG_FAILED
 from lifecycle_manager.skr.event_path import CONDITION as WEBHOOK_CONDITION
 from lifecycle_manager.skr.event_path import SILENT
+from lifecycle_manager.skr.leaving import MODULES, MODULES_REMOVED
 from lifecycle_manager_api import (
     Condition,
     ConditionStatus,
@@ -17,43 +22,29 @@ from lifecycle_manager_api import (
     KymaModuleStatus,
     KymaStatus,
     LastOperation,
-    ModuleTemplate,
-    PartialMeta,
     State,
-    TrackingObject,
     aggregate,
 )
 from lifecycle_manager_api.conditions import find, set_condition
 
 READY = "Ready"
-MODULES = "Modules"
 REACHABLE = "SKRReachable"
+_FOR_EVER = timedelta(days=36_500)
 OWN_CONDITIONS = frozenset({READY, MODULES, REACHABLE})
 
 
-def status_of(snapshot: Snapshot, resolutions: Sequence[Resolution]) -> KymaStatus:
-    """Return the status that a Kyma should show. Conditions of other controllers are kept as they are.
-
-    Where the cluster can't be reached, the last known states of its modules are kept.
-    """
+def status_of(snapshot: Snapshot, wanted: Wanted) -> KymaStatus:
+    """Return the status of a Kyma whose cluster was read. Conditions of other controllers are kept as they are."""
     kyma = snapshot.kyma
-    if isinstance(snapshot.skr, SkrFailure):
-        return _finish(
-            snapshot,
-            state=State.ERROR,
-            modules=kyma.status.modules,
-            active_channel=kyma.status.active_channel,
-            conditions=(
-                _condition(snapshot, REACHABLE, "False", snapshot.skr.reason, snapshot.skr.message),
-                _condition(snapshot, READY, "False", snapshot.skr.reason, snapshot.skr.message),
-            ),
-            operation=snapshot.skr.message,
-        )
-    modules = tuple(_module_status(snapshot, resolution) for resolution in resolutions)
-    webhook = find(kyma.status.conditions, WEBHOOK_CONDITION)
-    state = aggregate([*(module.state for module in modules), *_webhook_states(webhook)])
-    modules_ready, modules_message = _summary(modules)
-    ready_message = modules_message if not modules_ready or webhook is None else webhook.message
+    modules = (
+        *(module_status(snapshot, module) for module in wanted.modules),
+        *(leaving_module(snapshot, manifest) for manifest in wanted.leaving),
+    )
+    others = tuple(_states_of_others(kyma.status.conditions))
+    state = aggregate([*(module.state for module in modules), *others])
+    modules_ready, message = _summary(modules)
+    if modules_ready and (waiting := _what_others_say(kyma.status.conditions)):
+        message = waiting
     reason = READY if state is State.READY else f"State{state.value}"
     return _finish(
         snapshot,
@@ -67,23 +58,55 @@ def status_of(snapshot: Snapshot, resolutions: Sequence[Resolution]) -> KymaStat
                 MODULES,
                 "True" if modules_ready else "False",
                 "ModulesReady" if modules_ready else "ModulesNotReady",
-                modules_message,
+                _summary(modules)[1],
             ),
-            _condition(snapshot, READY, "True" if state is State.READY else "False", reason, ready_message),
+            _condition(snapshot, READY, "True" if state is State.READY else "False", reason, message),
         ),
-        operation=f"kyma is {state.value.lower()}: {ready_message}",
+        operation=f"kyma is {state.value.lower()}: {message}",
     )
 
 
-def deleting_status(snapshot: Snapshot, waits: Sequence[str]) -> KymaStatus:
-    """Return the status of a Kyma that is being deleted, naming what it waits for."""
-    message = "waits for " + ", ".join(waits)
+def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
+    """Return the status of a Kyma whose cluster could not be read: the last known states of its modules are kept.
+
+    One that only gives no answer is given some time before that makes the Kyma an Error.
+    """
+    kyma = snapshot.kyma
+    state = State.ERROR if _failing_for(snapshot, failure) >= snapshot.patience.unreachable else kyma.status.state
     return _finish(
         snapshot,
-        state=State.DELETING,
-        modules=snapshot.kyma.status.modules,
-        active_channel=snapshot.kyma.status.active_channel,
-        conditions=(_condition(snapshot, READY, "False", "Deleting", message),),
+        state=state or State.PROCESSING,
+        modules=kyma.status.modules,
+        active_channel=kyma.status.active_channel,
+        conditions=(
+            _condition(snapshot, REACHABLE, "False", failure.reason, failure.message),
+            _condition(snapshot, READY, "False", failure.reason, failure.message),
+        ),
+        operation=failure.message,
+    )
+
+
+def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_gone: bool) -> KymaStatus:
+    """Return the status of a Kyma that is being deleted, naming what it waits for.
+
+    Modules are listed as long as their Manifests are there: what else there is of them goes when they have gone.
+    """
+    kyma = snapshot.kyma
+    message = "waits for " + ", ".join(waits)
+    since = kyma.metadata.deletion_timestamp
+    stuck = since is not None and snapshot.timing.now - since >= snapshot.patience.deletion
+    gone = _condition(snapshot, MODULES, "False", MODULES_REMOVED, "nothing of the modules is left")
+    going = _condition(snapshot, MODULES, "False", "Removing", message)
+    known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
+    return _finish(
+        snapshot,
+        state=State.WARNING if stuck else State.DELETING,
+        modules=tuple(leaving_module(snapshot, manifest) for _, manifest in sorted(known.items())),
+        active_channel=kyma.status.active_channel,
+        conditions=(
+            gone if modules_gone else going,
+            _condition(snapshot, READY, "False", "DeletionStuck" if stuck else "Deleting", message),
+        ),
         operation=message,
     )
 
@@ -100,70 +123,58 @@ def for_skr(status: KymaStatus, skr_kyma: Kyma) -> KymaStatus:
     )
 
 
+def grace_left(snapshot: Snapshot, failure: SkrFailure) -> timedelta:
+    """Return how long a cluster that can't be reached still has before its Kyma is an Error."""
+    return max(snapshot.patience.unreachable - _failing_for(snapshot, failure), timedelta(0))
+
+
+def _failing_for(snapshot: Snapshot, failure: SkrFailure) -> timedelta:
+    """Return for how long a failure lasts; one that does not mend by itself counts as if it did for ever."""
+    if not failure.may_pass:
+        return _FOR_EVER
+    known = find(snapshot.kyma.status.conditions, REACHABLE)
+    if known is None or known.status == "True" or known.last_transition_time is None:
+        return timedelta(0)
+    return snapshot.timing.now - known.last_transition_time
+
+
 def _active_channel(snapshot: Snapshot) -> str:
     skr_kyma = None if isinstance(snapshot.skr, SkrFailure) else snapshot.skr.kyma
     return (skr_kyma or snapshot.kyma).spec.channel
 
 
-def _module_status(snapshot: Snapshot, resolution: Resolution) -> KymaModuleStatus:
-    name = resolution.module.name
-    if resolution.template is None:
-        return KymaModuleStatus(
-            name=name,
-            channel=resolution.channel,
-            version=resolution.version,
-            state=State.ERROR,
-            message=resolution.message,
-        )
-    state, message = _module_state(snapshot, name, resolution.template)
-    return KymaModuleStatus(
-        name=name,
-        channel=resolution.channel,
-        version=resolution.version,
-        state=state,
-        message=message,
-        template=_reference_to(resolution.template),
-    )
-
-
-def _module_state(snapshot: Snapshot, module: str, template: ModuleTemplate) -> tuple[State, str]:
-    """Add up the states of a module's configurations and of what its Module Manager wants in the SKR."""
-    if not template.spec.enable_module_config:
-        return State.WARNING, f"ModuleTemplate {template.metadata.name} does not enable ModuleConfig"
-    configs = [each for each in snapshot.module_configs if each.spec.module == module]
-    synced = [each for each in snapshot.sync_resources if each.spec.module == module]
-    parts = [(f"ModuleConfig {each.metadata.name}", each.status.state) for each in configs]
-    parts += [(f"SyncResource {each.metadata.name}", each.status.state) for each in synced]
-    state = aggregate(part for _, part in parts)
-    waiting = [f"{what} is {part.value or 'new'}" for what, part in parts if part is not State.READY]
-    return (state, "; ".join(waiting))
-
-
-def _webhook_states(webhook: Condition | None) -> Iterable[State]:
+def _states_of_others(conditions: Sequence[Condition]) -> Iterable[State]:
+    """Return what the folders beside this one add to the state: the way of events, and the module catalog."""
+    webhook = find(conditions, WEBHOOK_CONDITION)
     if webhook is not None and webhook.reason == SILENT:
         yield State.WARNING
     elif webhook is None or webhook.status != "True":
         yield State.PROCESSING
+    catalog = find(conditions, CATALOG_CONDITION)
+    if catalog is not None and catalog.reason == CATALOG_FAILED:
+        yield State.WARNING
+    elif catalog is None or catalog.status != "True":
+        yield State.PROCESSING
+
+
+def _what_others_say(conditions: Sequence[Condition]) -> str:
+    """Return why the Kyma is not ready although its modules are."""
+    waiting = []
+    for kind, unknown in ((WEBHOOK_CONDITION, "the Watcher"), (CATALOG_CONDITION, "the module catalog")):
+        condition = find(conditions, kind)
+        if condition is None:
+            waiting.append(f"waits for {unknown}")
+        elif condition.status != "True":
+            waiting.append(condition.message)
+    return "; ".join(waiting)
 
 
 def _summary(modules: Sequence[KymaModuleStatus]) -> tuple[bool, str]:
-    waiting = [module for module in modules if module.state is not State.READY]
+    waiting = [module for module in modules if module.state not in {State.READY, State.UNMANAGED}]
     if not waiting:
         return True, f"{len(modules)} of {len(modules)} modules are ready"
     details = "; ".join(f"{module.name} is {module.state.value}: {module.message}" for module in waiting)
     return False, f"{len(modules) - len(waiting)} of {len(modules)} modules are ready; {details}"
-
-
-def _reference_to(template: ModuleTemplate) -> TrackingObject:
-    return TrackingObject(
-        api_version=template.api_version,
-        kind=template.kind,
-        metadata=PartialMeta(
-            name=template.metadata.name,
-            namespace=template.metadata.namespace,
-            generation=template.metadata.generation,
-        ),
-    )
 
 
 def _condition(snapshot: Snapshot, kind: str, status: ConditionStatus, reason: str, message: str) -> Condition:
@@ -188,14 +199,14 @@ def _finish(
     before = snapshot.kyma.status
     merged = before.conditions
     for condition in conditions:
-        merged = set_condition(merged, condition, snapshot.now)
+        merged = set_condition(merged, condition, snapshot.timing.now)
     return KymaStatus(
         state=state,
         modules=modules,
         active_channel=active_channel,
         conditions=merged,
         observed_generation=snapshot.kyma.metadata.generation,
-        last_operation=_last_operation(before.last_operation, operation, snapshot.now),
+        last_operation=_last_operation(before.last_operation, operation, snapshot.timing.now),
     )
 
 

@@ -52,11 +52,12 @@ class Wanted:
 def decide(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Wanted | Undecided | None:
     """Return whether a module is to have a configuration: None where it is to have none.
 
-    It has one while the Kyma stays and asks for the module, and the template enables it. A Kyma without a state (just
+    It has one while the Kyma's status names the module, as it does until what was installed of it has gone, and the
+    template enables it. A Kyma without a state (just
     created, or restored without its status) and a module whose template can't be found decide nothing: a configuration
     is only ever deleted on positive knowledge.
     """
-    if kyma is None or kyma.metadata.deletion_timestamp is not None:
+    if kyma is None:
         return None
     if kyma.status.state is State.EMPTY:
         return Undecided()

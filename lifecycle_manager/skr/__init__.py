@@ -2,7 +2,9 @@
 
 `access` finds the kubeconfig of a Kyma's cluster in its Secret, `connections` keeps one pooled client for each
 warm cluster and follows rotation, `announcement` says when a read is fresh enough to show what an event spoke of,
-and `failure` turns whatever goes wrong on the way there into a reason and a message for a condition.
+`probing` finds out when a cluster that gave no answer is back, and `failure` turns whatever goes wrong on the way
+there into a reason and a message for a condition. `event_path`, `catalog_path` and `leaving` are what the folders that
+look after parts of a cluster read of each other in the conditions of its Kyma.
 """
 
 from lifecycle_manager.skr.access import (
@@ -10,11 +12,13 @@ from lifecycle_manager.skr.access import (
     AccessSecretMissing,
     AccessSecretUnusable,
     SkrAccessError,
+    SkrUnreachable,
     access_index,
 )
 from lifecycle_manager.skr.announcement import Announcement, Announcements, ObjectReference, Trace
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.failure import REACH_ERRORS, SkrFailure, failure_of
+from lifecycle_manager.skr.probing import ClusterProbe
 
 __all__ = [
     "REACH_ERRORS",
@@ -23,10 +27,12 @@ __all__ = [
     "AccessSecretUnusable",
     "Announcement",
     "Announcements",
+    "ClusterProbe",
     "Connections",
     "ObjectReference",
     "SkrAccessError",
     "SkrFailure",
+    "SkrUnreachable",
     "Trace",
     "access_index",
     "failure_of",

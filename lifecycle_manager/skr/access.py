@@ -3,13 +3,15 @@
 SkrAccessError
 ├── AccessSecretMissing      no Secret carries the Kyma's name
 ├── AccessSecretIncomplete   it has no kubeconfig under the key `config`
-└── AccessSecretUnusable     its kubeconfig is no kubeconfig, or one that may not be used
+├── AccessSecretUnusable     its kubeconfig is no kubeconfig, or one that may not be used
+└── SkrUnreachable           it gave no answer lately, and is not asked until it answers a probe
 """
 
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
 
+from kube_runtime import ClusterUnreachable
 from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import names
 
@@ -54,6 +56,20 @@ class AccessSecretUnusable(SkrAccessError):
 
     def __init__(self, secret: Secret, why: str) -> None:
         super().__init__(f"Secret {secret.metadata.namespace}/{secret.metadata.name}: {why}")
+
+
+class SkrUnreachable(SkrAccessError):
+    """The cluster gave no answer lately. It is not asked before it answers a probe, and then all goes on."""
+
+    reason = "SKRUnreachable"
+
+    def __init__(self, error: ClusterUnreachable) -> None:
+        super().__init__(self.message_of(error))
+
+    @staticmethod
+    def message_of(error: ClusterUnreachable) -> str:
+        """Return the same words for the request that failed and for all that were not sent because of it."""
+        return f"the cluster can't be reached: {error}"
 
 
 def access_index(secret: Secret) -> Iterable[str]:

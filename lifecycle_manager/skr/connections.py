@@ -3,11 +3,14 @@
 A client is made from the access Secret when its cluster is first needed, kept while the Secret stays as it is,
 and replaced when the Secret changes, so that a rotated kubeconfig is followed without a restart. Only so many stay
 warm: the one that was not used for longest goes first. A client is closed when its last user has let go of it.
+
+A cluster that gives no answer is not asked again by those who come after, who would each wait for nothing; it is probed
+(see `probe`) until it answers.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
@@ -21,7 +24,12 @@ from kube_runtime import (
     KubeconfigRefused,
 )
 from lifecycle_manager.resources import Secret
-from lifecycle_manager.skr.access import AccessSecretUnusable, choose_access_secret, kubeconfig_in
+from lifecycle_manager.skr.access import (
+    AccessSecretUnusable,
+    SkrUnreachable,
+    choose_access_secret,
+    kubeconfig_in,
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -36,13 +44,15 @@ class _Connection:
 class Connections:
     """Gives out clients to user clusters, by the name of their Kyma.
 
-    `secrets` must have the index `access` (see `access_index`). At most `warm` idle clients are kept.
+    `secrets` must have the index `access` (see `access_index`). At most `warm` idle clients are kept. `on_silence` is
+    told the name of a Kyma whose cluster gave no answer, so that it is probed.
     """
 
     secrets: Informer[Secret]
     options: ClientOptions
     policy: KubeconfigPolicy
     warm: int = 1000
+    on_silence: Callable[[str], None] = lambda _: None
     _connections: OrderedDict[str, _Connection] = field(default_factory=OrderedDict, init=False)
     _opening: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
@@ -50,9 +60,26 @@ class Connections:
     async def to(self, kyma_name: str) -> AsyncIterator[Client]:
         """Lend the client of a Kyma's cluster.
 
-        Raises SkrAccessError where the credentials are missing or unusable. Nothing is sent to the cluster by
-        asking for its client.
+        Raises SkrAccessError where the credentials are missing or unusable, or the cluster gave no answer lately.
+        Nothing is sent to the cluster by asking for its client.
         """
+        async with self._borrowed(kyma_name) as client:
+            if client.failure is not None:
+                self.on_silence(kyma_name)
+                raise SkrUnreachable(client.failure)
+            try:
+                yield client
+            finally:
+                if client.failure is not None:
+                    self.on_silence(kyma_name)
+
+    async def probe(self, kyma_name: str) -> None:
+        """Ask a cluster for a sign of life. Raises SkrAccessError where it can't be asked, ClusterUnreachable."""
+        async with self._borrowed(kyma_name) as client:
+            await client.probe()
+
+    @asynccontextmanager
+    async def _borrowed(self, kyma_name: str) -> AsyncIterator[Client]:
         connection = await self._acquire(kyma_name)
         try:
             yield connection.client

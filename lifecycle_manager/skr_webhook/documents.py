@@ -8,7 +8,7 @@ from typing import Any
 from certs import KeyPair
 from kube_runtime import InventoryEntry
 from lifecycle_manager.skr_webhook.tls_secret import tls_secret_document
-from lifecycle_manager_api import Watcher, names
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, Watcher, names
 
 NAME = "skr-webhook"
 TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
@@ -63,7 +63,7 @@ def workload_documents(settings: WatcherSettings, certificate: KeyPair, trust: b
 
 
 def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleRule], trust: bytes) -> Document:
-    """Return the ValidatingWebhookConfiguration: one webhook a Watcher CR, and one for all Module CRs.
+    """Return the ValidatingWebhookConfiguration: one webhook a Watcher CR, one for the catalog, one for all Module CRs.
 
     Without any Watcher CR the default one is in force: changes of the Kyma CR are heard of.
     """
@@ -74,7 +74,7 @@ def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleR
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": NAME, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}},
-        "webhooks": [*(from_watchers or [_default_webhook(trust)]), *modules],
+        "webhooks": [*(from_watchers or [_default_webhook(trust)]), _catalog_webhook(trust), *modules],
     }
 
 
@@ -92,6 +92,13 @@ def _webhook_of(watcher: Watcher, trust: bytes) -> Document:
     name = f"{watcher.metadata.namespace}.{watcher.metadata.name}.{names.GROUP}"
     rule = _rule(watched.group, watched.version, plural)
     return _webhook(name, manager, [rule], watcher.spec.labels_to_watch, trust)
+
+
+def _catalog_webhook(trust: bytes) -> Document:
+    """Hear of edits of what we put into the catalog, so that they are put right at once; others' objects are theirs."""
+    rules = [_rule(names.GROUP, "*", kind.PLURAL) for kind in (ModuleTemplate, ModuleReleaseMeta)]
+    name = f"{names.KCP_NAMESPACE}.module-catalog.{names.GROUP}"
+    return _webhook(name, names.LIFECYCLE_MANAGER, rules, {names.WATCHED_BY: "kyma"}, trust)
 
 
 def _module_webhook(rules: Iterable[ModuleRule], trust: bytes) -> Document:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-import msgspec
 import structlog
 from prometheus_client import Gauge
 
@@ -26,7 +25,9 @@ from kube_runtime import (
 from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
+from lifecycle_manager.skr.condition_writing import write_condition
 from lifecycle_manager.skr.event_path import CONDITION, SILENT, is_silent
+from lifecycle_manager.skr.leaving import REMOVED, modules_left
 from lifecycle_manager.skr_webhook.certificates import CertificateStore
 from lifecycle_manager.skr_webhook.documents import (
     INVENTORY,
@@ -36,8 +37,8 @@ from lifecycle_manager.skr_webhook.documents import (
     webhook_document,
     workload_documents,
 )
-from lifecycle_manager_api import Condition, ConditionStatus, Kyma, ModuleTemplate, Watcher, names
-from lifecycle_manager_api.conditions import find, set_condition
+from lifecycle_manager_api import ConditionStatus, Kyma, ModuleTemplate, Watcher, names
+from lifecycle_manager_api.conditions import find
 
 FIELD_MANAGER = "lifecycle-manager-skr-webhook"
 log = structlog.get_logger("skr_webhook")
@@ -95,6 +96,8 @@ class SkrWebhookReconciler:
             return Result()
         if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not _introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
+        if _deleting(kyma) and not modules_left(kyma):
+            return Result()  # events are wanted until the last module has gone; its change wakes this key
         try:
             async with self.connections.to(kyma.metadata.name) as skr:
                 applier = self._applier(key, skr)
@@ -138,7 +141,7 @@ class SkrWebhookReconciler:
         if result.inventory:
             waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
             return Outcome("False", "Removing", f"waits for {waits}", REMOVAL_SECONDS)
-        return Outcome("False", "Removed", "the Watcher is gone from the cluster")
+        return Outcome("False", REMOVED, "the Watcher is gone from the cluster")
 
     async def _module_rules(self, kyma: Kyma, skr: Client) -> tuple[list[ModuleRule], list[str]]:
         """Return the rules for the Module CRs of the Kyma's modules, and the kinds the cluster does not know yet."""
@@ -178,35 +181,20 @@ class SkrWebhookReconciler:
         return applier
 
     async def _report(self, kyma: Kyma, outcome: Outcome) -> None:
-        wanted = Condition(
-            type=CONDITION,
-            status=outcome.status,
-            reason=outcome.reason,
-            message=outcome.message,
-            observed_generation=kyma.metadata.generation,
-        )
-        merged = set_condition(kyma.status.conditions, wanted, self.clock())
         self.silent.labels(kyma.metadata.name).set(outcome.reason == SILENT)
-        condition = find(merged, CONDITION)
-        if merged == kyma.status.conditions or (outcome.reason == SILENT and is_silent(kyma)):
+        if outcome.reason == SILENT and is_silent(kyma):
             return  # how long it has been silent is no news
-        if outcome.reason == SILENT or is_silent(kyma):
+        news = await write_condition(
+            self.kcp,
+            kyma,
+            CONDITION,
+            (outcome.status, outcome.reason, outcome.message),
+            now=self.clock(),
+            field_manager=FIELD_MANAGER,
+        )
+        if news and (outcome.reason == SILENT or is_silent(kyma)):
             kind: Literal["Normal", "Warning"] = "Warning" if outcome.reason == SILENT else "Normal"
             self.events.record(KYMAS, kyma, outcome.reason, outcome.message, type=kind, action="Watch")
-        document = {
-            "apiVersion": KYMAS.api_version,
-            "kind": KYMAS.kind,
-            "metadata": {"name": kyma.metadata.name, "namespace": kyma.metadata.namespace},
-            "status": {"conditions": [msgspec.to_builtins(condition)]},
-        }
-        await self.kcp.apply(
-            KYMAS,
-            kyma.metadata.name,
-            document,
-            kyma.metadata.namespace,
-            field_manager=FIELD_MANAGER,
-            subresource="status",
-        )
 
 
 def _introduced(kyma: Kyma) -> bool:

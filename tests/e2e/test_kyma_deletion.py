@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kube_runtime import Client, Resource
-from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from local.demo.cast import Cast
 from local.demo.report import Silence
@@ -44,7 +44,8 @@ async def test_deleted_kyma_leaves_nothing_behind(tmp_path: Path) -> None:
             assert not (await stage.kcp.list(MODULE_CONFIGS, KCP)).items
             assert not (await stage.kcp.list(SYNC_RESOURCES, KCP)).items
             assert await _ours_in(stage.skr) == []
-            assert not (await stage.skr.list(KYMAS, SKR)).items
+            definitions = await stage.skr.list(CUSTOM_RESOURCE_DEFINITIONS)
+            assert not [each for each in definitions.items if each["spec"]["group"] == names.GROUP]
             users = await stage.skr.get(INFRASTRUCTURES, "default", SKR)
             assert users["spec"]["nfsVolumes"][0]["capacity"] == "100Gi"  # what the user wrote is the user's
             watching.cancel()

@@ -19,7 +19,7 @@ from kube_runtime.apply import (
     readiness,
 )
 from kube_runtime.backoff import Backoff
-from kube_runtime.client import Client, ClientOptions, KubeconfigPolicy, RestMapper, WatchEvent
+from kube_runtime.client import Client, ClientOptions, KubeconfigPolicy, RestMapper, Revision, WatchEvent
 from kube_runtime.controller import Controller, Failure, Priority, QueueShutDown, Result, RetryPolicy, WorkQueue
 from kube_runtime.event_recorder import EventRecorder
 from kube_runtime.exceptions import (
@@ -100,6 +100,7 @@ __all__ = [
     "RestMapper",
     "Result",
     "RetryPolicy",
+    "Revision",
     "RuntimeMetrics",
     "ServerUnavailable",
     "TerminalError",

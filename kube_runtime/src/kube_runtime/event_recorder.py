@@ -96,6 +96,28 @@ class EventRecorder:
         if known.count == 2 or now - known.sent_at >= self._series_seconds:
             self._send_soon(key, known)
 
+    async def write_to(
+        self,
+        client: Client,
+        resource: Resource[T],
+        item: T,
+        reason: str,
+        note: str,
+        *,
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - as the field is called
+        action: str = "Reconcile",
+    ) -> None:
+        """Write an event to another cluster, at once and as it is: whoever calls knows that it is news.
+
+        Raises nothing: an event that can't be written is dropped.
+        """
+        document = self._document(resource, item, reason, note, type, action)
+        try:
+            await client.create(EVENTS, document, document["metadata"]["namespace"], field_manager=self._controller)
+        except KubeError as error:
+            self.dropped += 1
+            log.warning("an event could not be written to %s: %s", client.server, error)
+
     async def run(self) -> None:
         """Send what is recorded, until cancelled; what waits then is sent first, as far as a few seconds allow."""
         try:

@@ -1,38 +1,51 @@
 """What a Kyma needs next, and what its status says, for what is seen in both clusters."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from lifecycle_manager.kyma import plan as planned
-from lifecycle_manager.kyma.observe import SkrView, Snapshot
-from lifecycle_manager.kyma.resolution import Catalog, resolve
+from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot
+from lifecycle_manager.kyma.resolution import Timing
 from lifecycle_manager.kyma.status import for_skr
+from lifecycle_manager.modules import Offer
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import Kyma, State, names
-from lifecycle_manager_api.conditions import find
+from lifecycle_manager_api import Kyma, State, find, names
 from tests import builders
 
-WEBHOOK_READY = {
-    "type": "SKRWebhook",
-    "status": "True",
-    "reason": "WatcherReady",
-    "message": "watched",
-    "lastTransitionTime": "2026-11-01T12:00:00Z",
-}
-CATALOG = Catalog.of([builders.template()], [builders.release(regular="0.1.0")])
+
+def condition(kind: str, status: str, reason: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": f"{kind} says {reason}",
+        "lastTransitionTime": "2026-11-01T12:00:00Z",
+    }
+
+
+WEBHOOK_READY = condition("SKRWebhook", "True", "WatcherReady")
+CATALOG_READY = condition("ModuleCatalog", "True", "Synced")
+OTHERS_READY = {"conditions": [WEBHOOK_READY, CATALOG_READY]}
+OFFER = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
+INSTALLING = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0")])
 ASKED = [{"name": "cloud-resources", "managed": True}]
+DELETED = "2026-11-01T12:00:00Z"
 
 
-def snapshot(kyma: Kyma, skr: SkrView | SkrFailure, **more: Any) -> Snapshot:
-    return Snapshot(builders.NOW, kyma, CATALOG, skr, "hash", **more)
+def snapshot(kyma: Kyma, skr: SkrView | SkrFailure, *, offer: Offer = OFFER, **more: Any) -> Snapshot:
+    return Snapshot(Timing(builders.NOW), kyma, offer, skr, "hash", **more)
 
 
 def skr_kyma(of: Kyma, **given: Any) -> Kyma:
     """Return the Kyma CR in the SKR as it looks once everything has been brought there."""
     labels, annotations = planned.visible_metadata(of)
-    return builders.kyma("default", labels=labels, annotations=annotations, namespace="kyma-system", **given)
+    return builders.kyma(
+        "default",
+        **{"labels": labels, "annotations": annotations, "namespace": "kyma-system", "finalizers": []} | given,
+    )
 
 
 def settled(kyma: Kyma, skr: Kyma, **more: Any) -> tuple[Kyma, Kyma]:
@@ -47,6 +60,11 @@ def settled(kyma: Kyma, skr: Kyma, **more: Any) -> tuple[Kyma, Kyma]:
 
 def introduced(**given: Any) -> Kyma:
     return builders.kyma(annotations={planned.CRD_HASH: "hash"}, **given)
+
+
+def written_in(decided: planned.Plan) -> planned.WriteStatus:
+    (written,) = [action for action in decided.in_kcp if isinstance(action, planned.WriteStatus)]
+    return written
 
 
 def test_finalizer_comes_before_anything_reaches_the_cluster() -> None:
@@ -70,13 +88,13 @@ def test_users_spec_is_only_read() -> None:
     kyma = introduced(modules=ASKED)
     decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, channel="fast"))))
     assert not any(isinstance(action, planned.CreateSkrKyma) for action in decided.in_skr)
-    (written,) = [action for action in decided.in_kcp if isinstance(action, planned.WriteStatus)]
+    written = written_in(decided)
     assert written.status.active_channel == "fast"
     assert written.status.modules == ()
 
 
 def test_quiet_kyma_is_left_alone() -> None:
-    kyma = introduced(status={"conditions": [WEBHOOK_READY]})
+    kyma = introduced(status=OTHERS_READY)
     kyma, in_skr = settled(kyma, skr_kyma(kyma, modules=ASKED))
     assert planned.plan(snapshot(kyma, SkrView(in_skr))) == planned.Plan()
 
@@ -93,34 +111,51 @@ def test_label_that_a_user_removed_is_put_back() -> None:
     assert any(isinstance(action, planned.SyncSkrMetadata) for action in actions)
 
 
-def test_ready_needs_every_module_and_the_webhook() -> None:
-    kyma = introduced(status={"conditions": [WEBHOOK_READY]})
+def test_label_that_the_control_plane_removed_goes_from_the_cluster() -> None:
+    before = introduced(labels={names.BETA: "true"})
+    actions = planned.plan(snapshot(introduced(), SkrView(skr_kyma(before)))).in_skr
+    (sync,) = [action for action in actions if isinstance(action, planned.SyncSkrMetadata)]
+    assert names.BETA not in sync.labels
+
+
+def test_ready_needs_every_module_the_webhook_and_the_catalog() -> None:
     config = builders.module_config(status={"state": "Ready"})
-    ready, _ = settled(kyma, skr_kyma(kyma, modules=ASKED), module_configs=(config,))
-    assert ready.status.state is State.READY
-    assert find(ready.status.conditions, "Ready").status == "True"  # type: ignore[union-attr]
-    without_webhook, _ = settled(introduced(), skr_kyma(kyma, modules=ASKED), module_configs=(config,))
-    assert without_webhook.status.state is State.PROCESSING
+    for conditions, state in (
+        ([WEBHOOK_READY, CATALOG_READY], State.READY),
+        ([CATALOG_READY], State.PROCESSING),
+        ([WEBHOOK_READY], State.PROCESSING),
+        ([WEBHOOK_READY, condition("ModuleCatalog", "False", "CatalogSyncFailed")], State.WARNING),
+        ([condition("SKRWebhook", "False", "WatcherSilent"), CATALOG_READY], State.WARNING),
+    ):
+        kyma = introduced(status={"conditions": conditions})
+        after, _ = settled(kyma, skr_kyma(kyma, modules=ASKED), module_configs=(config,))
+        assert after.status.state is state
+        ready = find(after.status.conditions, "Ready")
+        assert ready is not None
+        assert (ready.status == "True") is (state is State.READY)
 
 
 def test_module_that_is_unknown_is_named_and_the_others_go_on() -> None:
-    kyma = introduced(status={"conditions": [WEBHOOK_READY]})
+    kyma = introduced(status=OTHERS_READY)
     asked = [*ASKED, {"name": "tpyo", "managed": True}]
-    after, _ = settled(kyma, skr_kyma(kyma, modules=asked))
-    states = {module.name: module.state for module in after.status.modules}
+    in_skr = skr_kyma(kyma, modules=asked)
+    decided = planned.plan(snapshot(kyma, SkrView(in_skr)))
+    written = written_in(decided)
+    states = {module.name: module.state for module in written.status.modules}
     assert states == {"cloud-resources": State.READY, "tpyo": State.ERROR}
-    condition = find(after.status.conditions, "Modules")
-    assert condition is not None
-    assert condition.status == "False"
-    assert "tpyo" in condition.message
+    modules = find(written.status.conditions, "Modules")
+    assert modules is not None
+    assert modules.status == "False"
+    assert "tpyo" in modules.message
+    (told,) = [action for action in decided.in_skr if isinstance(action, planned.TellUsers)]
+    assert [each.reason for each in told.happenings if "tpyo" in each.note] == ["ModuleError", "StateError"]
 
 
 def test_unreachable_cluster_keeps_the_last_module_states() -> None:
-    kyma = introduced(status={"conditions": [WEBHOOK_READY]})
+    kyma = introduced(status=OTHERS_READY)
     kyma, _ = settled(kyma, skr_kyma(kyma, modules=ASKED))
     decided = planned.plan(snapshot(kyma, SkrFailure("SKRUnreachable", "no answer")))
-    (written,) = decided.in_kcp
-    assert isinstance(written, planned.WriteStatus)
+    written = written_in(decided)
     assert written.status.state is State.ERROR
     assert written.status.modules == kyma.status.modules
     reachable = find(written.status.conditions, "SKRReachable")
@@ -129,67 +164,216 @@ def test_unreachable_cluster_keeps_the_last_module_states() -> None:
     assert decided.in_skr == ()
 
 
+def test_cluster_that_gives_no_answer_is_an_error_only_after_its_grace() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    kyma, _ = settled(kyma, skr_kyma(kyma))
+    patience = Patience(unreachable=timedelta(seconds=30))
+    away = snapshot(kyma, SkrFailure("SKRUnreachable", "no answer", may_pass=True), patience=patience)
+    first = planned.plan(away)
+    assert written_in(first).status.state is State.READY
+    assert first.again == builders.NOW + timedelta(seconds=30)
+    later = replace(
+        away,
+        kyma=msgspec.structs.replace(kyma, status=written_in(first).status),
+        timing=Timing(builders.NOW + timedelta(seconds=31)),
+    )
+    assert written_in(planned.plan(later)).status.state is State.ERROR
+
+
 def test_skipped_kyma_is_left_alone_unless_it_is_being_deleted() -> None:
     skipped = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"})
     assert planned.plan(snapshot(skipped, SkrView(None))) == planned.Plan()
-    deleting = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"}, deletionTimestamp="2026-11-01T12:00:00Z")
-    assert planned.plan(snapshot(deleting, SkrView(None))) == planned.Plan(in_kcp=(planned.RemoveFinalizer(),))
+    deleting = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"}, deletionTimestamp=DELETED)
+    assert planned.RemoveFinalizer() in planned.plan(snapshot(deleting, SkrView(None))).in_kcp
 
 
-def test_deletion_waits_for_what_modules_left_and_names_it() -> None:
-    kyma = introduced(deletionTimestamp="2026-11-01T12:00:00Z")
-    waiting = snapshot(kyma, SkrView(skr_kyma(kyma)), sync_resources=(builders.sync_resource("left"),))
-    (written,) = planned.plan(waiting).in_kcp
-    assert isinstance(written, planned.WriteStatus)
-    assert written.status.state is State.DELETING
-    assert "SyncResource left" in written.status.last_operation.operation  # type: ignore[union-attr]
-    done = planned.plan(replace(waiting, sync_resources=()))
-    assert done == planned.Plan(in_skr=(planned.DeleteSkrKyma(),), in_kcp=(planned.RemoveFinalizer(),))
+def test_module_that_installs_something_gets_a_manifest() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, modules=ASKED)), offer=INSTALLING))
+    (applied,) = [action for action in decided.in_kcp if isinstance(action, planned.ApplyManifest)]
+    manifest = applied.manifest
+    assert manifest.metadata.labels[names.KYMA_NAME] == "demo"
+    assert manifest.metadata.labels[names.CHANNEL] == "regular"
+    assert manifest.spec.version == "0.1.0"
+    assert msgspec.json.decode(manifest.spec.install.source) == {
+        "name": "kyma-project.io/module/cloud-resources",
+        "ref": "sha256:0.1.0",
+        "repo": "registry.example.com/modules/component-descriptors",
+        "type": "oci-ref",
+    }
+    (module,) = written_in(decided).status.modules
+    assert module.state is State.PROCESSING
+    assert module.manifest is not None
+    assert module.resource is not None
+    assert module.resource.kind == "Infrastructure"
 
 
-def test_deletion_waits_for_the_watcher_to_leave() -> None:
-    kyma = introduced(status={"conditions": [WEBHOOK_READY]}, deletionTimestamp="2026-11-01T12:00:00Z")
-    (written,) = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)))).in_kcp
-    assert isinstance(written, planned.WriteStatus)
+def test_manifest_that_is_as_it_should_be_is_not_written_again() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    in_skr = SkrView(skr_kyma(kyma, modules=ASKED))
+    first = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING))
+    (applied,) = [action for action in first.in_kcp if isinstance(action, planned.ApplyManifest)]
+    second = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(applied.manifest,)))
+    assert not any(isinstance(action, planned.ApplyManifest) for action in second.in_kcp)
+
+
+def test_module_is_as_its_manifest_says() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    in_skr = SkrView(skr_kyma(kyma, modules=ASKED))
+    (applied,) = [
+        action
+        for action in planned.plan(snapshot(kyma, in_skr, offer=INSTALLING)).in_kcp
+        if isinstance(action, planned.ApplyManifest)
+    ]
+    for said, state in (("Ready", State.READY), ("Error", State.ERROR), ("Warning", State.WARNING)):
+        status = msgspec.convert({"state": said, "lastOperation": {"operation": "why"}}, type(applied.manifest.status))
+        manifest = msgspec.structs.replace(applied.manifest, status=status)
+        decided = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(manifest,)))
+        (module,) = written_in(decided).status.modules
+        assert module.state is state
+        assert ("why" in module.message) is (state is not State.READY)
+
+
+def test_module_that_is_not_asked_for_any_more_goes_with_its_manifest() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    in_skr = SkrView(skr_kyma(kyma))
+    there = builders.manifest()
+    decided = planned.plan(snapshot(kyma, in_skr, manifests=(there,)))
+    assert planned.DeleteManifest("demo-cloud-resources") in decided.in_kcp
+    (module,) = written_in(decided).status.modules
+    assert module.state is State.DELETING
+    going = builders.manifest(deletionTimestamp=DELETED, status={"state": "Warning"})
+    later = planned.plan(snapshot(kyma, in_skr, manifests=(going,)))
+    assert not any(isinstance(action, planned.DeleteManifest) for action in later.in_kcp)
+    assert written_in(later).status.modules[0].state is State.WARNING
+    assert written_in(planned.plan(snapshot(kyma, in_skr))).status.modules == ()
+
+
+def test_mandatory_module_never_shows_and_is_not_removed() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    mandatory = builders.manifest("warden", mandatory=True, status={"state": "Error"})
+    decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)), manifests=(mandatory,)))
+    assert written_in(decided).status.modules == ()
+    assert written_in(decided).status.state is State.READY
+    assert not any(isinstance(action, planned.DeleteManifest) for action in decided.in_kcp)
+
+
+def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    unmanaged = SkrView(skr_kyma(kyma, modules=[{"name": "cloud-resources", "managed": False}]))
+    there = builders.manifest(version="0.0.9", status={"state": "Ready"})
+    decided = planned.plan(snapshot(kyma, unmanaged, offer=INSTALLING, manifests=(there,)))
+    assert [action for action in decided.in_kcp if isinstance(action, planned.ModuleAction)] == [
+        planned.LeaveAlone("demo-cloud-resources")
+    ]
+    (module,) = written_in(decided).status.modules
+    assert (module.state, module.version) == (State.UNMANAGED, "0.0.9")
+    left = builders.manifest(version="0.0.9", annotations={names.IS_UNMANAGED: "true"})
+    again = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, modules=ASKED)), offer=INSTALLING, manifests=(left,)))
+    (applied,) = [action for action in again.in_kcp if isinstance(action, planned.ModuleAction)]
+    assert isinstance(applied, planned.ApplyManifest)
+    assert applied.managed_again
+    assert applied.manifest.spec.version == "0.1.0"
+
+
+def test_custom_resource_policy_reaches_the_manifest() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    asked = [{"name": "cloud-resources", "managed": True, "customResourcePolicy": "Ignore"}]
+    decided = planned.plan(
+        snapshot(kyma, SkrView(skr_kyma(kyma, modules=asked)), offer=INSTALLING, manifests=(builders.manifest(),))
+    )
+    (applied,) = [action for action in decided.in_kcp if isinstance(action, planned.ApplyManifest)]
+    assert applied.manifest.spec.custom_resource_policy == "Ignore"
+    assert msgspec.json.decode(applied.manifest.spec.resource) is None
+
+
+def test_descriptor_that_is_none_is_told_and_the_manifest_stays() -> None:
+    broken = builders.template(installs=True)
+    spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
+    offer = Offer.of([msgspec.structs.replace(broken, spec=spec)], [builders.release(regular="0.1.0")])
+    kyma = introduced(status=OTHERS_READY)
+    decided = planned.plan(
+        snapshot(
+            kyma, SkrView(skr_kyma(kyma, modules=ASKED)), offer=offer, manifests=(builders.manifest(version="0.0.9"),)
+        )
+    )
+    (module,) = written_in(decided).status.modules
+    assert module.state is State.ERROR
+    assert "spec.descriptor.component.name is missing" in module.message
+    assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
+
+
+def test_deletion_goes_in_the_order_that_leaves_nothing_behind() -> None:
+    """Manifests, configurations, the Watcher, the catalog, the users' CR: each step waits for the one before."""
+    kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
+    there = snapshot(
+        kyma,
+        SkrView(skr_kyma(kyma)),
+        manifests=(builders.manifest(), builders.manifest("warden", mandatory=True)),
+        module_configs=(builders.module_config(),),
+        sync_resources=(builders.sync_resource("left"),),
+    )
+    first = planned.plan(there)
+    assert {action.manifest for action in first.in_kcp if isinstance(action, planned.DeleteManifest)} == {
+        "demo-cloud-resources",
+        "demo-warden",
+    }
+    assert [module.name for module in written_in(first).status.modules] == ["cloud-resources"]
+    assert "Manifest demo-cloud-resources" in operation(first)
+
+    second = planned.plan(replace(there, manifests=()))
+    assert written_in(second).status.modules == ()
+    assert "ModuleConfig demo-cloud-resources, SyncResource left" in operation(second)
+    assert not any(isinstance(action, planned.DeleteSyncResource) for action in second.in_kcp)
+
+    third = planned.plan(replace(there, manifests=(), module_configs=()))
+    assert planned.DeleteSyncResource("left") in third.in_kcp
+
+    modules_gone = replace(there, manifests=(), module_configs=(), sync_resources=())
+    fourth = planned.plan(modules_gone)
+    modules = find(written_in(fourth).status.conditions, "Modules")
+    assert modules is not None
+    assert modules.reason == "ModulesRemoved"
+    assert fourth.in_skr == ()
+
+    gone = {"conditions": [condition(kind, "False", "Removed") for kind in ("SKRWebhook", "ModuleCatalog")]}
+    left = introduced(status=gone, deletionTimestamp=DELETED)
+    fifth = planned.plan(replace(modules_gone, kyma=left))
+    assert fifth.in_skr == (planned.DeleteSkrKyma(),)
+    assert planned.RemoveFinalizer() not in fifth.in_kcp
+
+    last = planned.plan(replace(modules_gone, kyma=left, skr=SkrView(None)))
+    assert last == planned.Plan(in_skr=(planned.RemoveKymaCrd(),), in_kcp=(planned.RemoveFinalizer(),))
+
+
+def operation(decided: planned.Plan) -> str:
+    last = written_in(decided).status.last_operation
+    assert last is not None
+    return last.operation
+
+
+def test_deletion_that_gets_nowhere_is_a_warning_that_names_what_it_waits_for() -> None:
+    kyma = introduced(deletionTimestamp="2026-11-01T11:49:00Z")
+    stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), manifests=(builders.manifest(deletionTimestamp=DELETED),))
+    decided = planned.plan(stuck)
+    assert written_in(decided).status.state is State.WARNING
+    assert "Manifest demo-cloud-resources" in operation(decided)
+    assert not any(isinstance(action, planned.PurgeFinalizers) for action in decided.in_skr)
+    purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
+    assert purging.in_skr == (planned.PurgeFinalizers(stuck.manifests),)
 
 
 def test_deletion_goes_on_when_the_cluster_is_gone_for_good_only() -> None:
-    kyma = introduced(status={"conditions": [WEBHOOK_READY]}, deletionTimestamp="2026-11-01T12:00:00Z")
+    kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
     gone = planned.plan(snapshot(kyma, SkrFailure("AccessSecretMissing", "no Secret")))
     assert gone.in_kcp == (planned.RemoveFinalizer(),)
-    away = planned.plan(
-        snapshot(introduced(deletionTimestamp="2026-11-01T12:00:00Z"), SkrFailure("SKRUnreachable", ""))
-    )
+    away = planned.plan(snapshot(introduced(deletionTimestamp=DELETED), SkrFailure("SKRUnreachable", "")))
     assert planned.RemoveFinalizer() not in away.in_kcp
 
 
-def test_module_channel_goes_before_the_kymas_channel() -> None:
-    templates = [builders.template(version="1.0.0"), builders.template(version="2.0.0")]
-    catalog = Catalog.of(templates, [builders.release(regular="1.0.0", fast="2.0.0")])
-    kyma = builders.kyma(modules=[{"name": "cloud-resources", "channel": "fast", "managed": True}])
-    (resolution,) = resolve(kyma.spec, catalog)
-    assert resolution.version == "2.0.0"
-
-
-def test_channel_on_the_template_decides_without_a_release_meta() -> None:
-    catalog = Catalog.of([builders.template(channel="regular")], [])
-    (resolution,) = resolve(builders.kyma(modules=ASKED).spec, catalog)
-    assert resolution.template is not None
-    assert resolution.template.metadata.name == "cloud-resources-regular"
-
-
-def test_unresolved_module_says_what_is_missing() -> None:
-    release = builders.release(fast="9.9.9")
-    (no_channel,) = resolve(builders.kyma(modules=ASKED).spec, Catalog.of([], [release]))
-    assert (no_channel.reason, "fast" in no_channel.message) == ("ChannelNotFound", True)
-    fast = builders.kyma(channel="fast", modules=ASKED)
-    (no_template,) = resolve(fast.spec, Catalog.of([], [release]))
-    assert (no_template.reason, "cloud-resources-9.9.9" in no_template.message) == ("ModuleTemplateNotFound", True)
-    (no_module,) = resolve(fast.spec, Catalog.of([], []))
-    assert no_module.reason == "ModuleNotFound"
-
-
-def test_mandatory_module_cannot_be_chosen() -> None:
-    catalog = Catalog.of([builders.template(mandatory=True)], [builders.release(regular="0.1.0")])
-    (resolution,) = resolve(builders.kyma(modules=ASKED).spec, catalog)
-    assert (resolution.template, resolution.reason) == (None, "ModuleMandatory")
+def test_kyma_cr_that_a_user_deletes_and_we_hold_is_let_go() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    going = skr_kyma(kyma, finalizers=[names.KYMA_FINALIZER], deletionTimestamp=DELETED)
+    decided = planned.plan(snapshot(kyma, SkrView(going)))
+    assert decided.in_skr == (planned.ReleaseSkrKyma(),)
+    assert decided.soon

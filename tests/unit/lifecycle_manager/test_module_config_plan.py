@@ -189,5 +189,7 @@ def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
     assert decide(enabled, "other", builders.template()) is None
     assert decide(enabled, "cloud-resources", builders.template(enable_module_config=False)) is None
     deleting = builders.kyma(status=status, deletionTimestamp="2026-11-01T12:00:00Z")
-    assert decide(deleting, "cloud-resources", builders.template()) is None
+    assert decide(deleting, "cloud-resources", builders.template()) == Wanted(builders.template())
+    left = builders.kyma(status={"state": "Deleting"}, deletionTimestamp="2026-11-01T12:00:00Z")
+    assert decide(left, "cloud-resources", builders.template()) is None
     assert decide(None, "cloud-resources", builders.template()) is None

@@ -5,7 +5,7 @@ typed objects), `discovery` (kinds to resources), `kubeconfig` (where the server
 `credentials`, `plugins` and `tls` (who we are).
 """
 
-from kube_runtime.client.client import Applied, Client
+from kube_runtime.client.client import Applied, Client, Revision
 from kube_runtime.client.decoding import WatchEvent
 from kube_runtime.client.discovery import RestMapper
 from kube_runtime.client.kubeconfig import Connection, KubeconfigPolicy
@@ -19,6 +19,7 @@ __all__ = [
     "Connection",
     "KubeconfigPolicy",
     "RestMapper",
+    "Revision",
     "TokenBucket",
     "WatchEvent",
 ]

@@ -3,7 +3,7 @@
 import copy
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -25,16 +25,17 @@ from kube_runtime.client.kubeconfig import (
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.transport import Answer, Transport
 from kube_runtime.client.watching import watch_lines
-from kube_runtime.exceptions import ObjectUnreadable, ResponseInvalid
+from kube_runtime.exceptions import ApiError, ClusterUnreachable, ObjectUnreadable, ResponseInvalid
 from kube_runtime.resource import JsonObject, ObjectList, Resource
 
-__all__ = ["Applied", "Client"]
+__all__ = ["Applied", "Client", "Revision"]
 
 T = TypeVar("T")
 Document = Mapping[str, Any] | msgspec.Struct
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML, and much faster to read
 _JSON = "application/json"
 _MERGE = "application/merge-patch+json"
@@ -45,6 +46,21 @@ class Applied(msgspec.Struct, frozen=True):
 
     body: bytes
     created: bool
+
+
+class RevisionMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """What tells one revision of an object from every other."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """One object in one revision, without its content."""
+
+    metadata: RevisionMetadata
 
 
 class Client:
@@ -114,6 +130,16 @@ class Client:
         answer = await self._transport.request("GET", "/version")
         return str(_document(answer).get("gitVersion", ""))
 
+    @property
+    def failure(self) -> ClusterUnreachable | None:
+        """Why nothing is asked of the server at present; None while it is, or where there is no circuit."""
+        return self._transport.circuit.failure
+
+    async def probe(self) -> None:
+        """Ask the server for a sign of life, which closes the circuit; a refusal will do. Raises ClusterUnreachable."""
+        with suppress(ApiError):
+            await self._transport.request("GET", "/version", probe=True)
+
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         """Read one object."""
         answer = await self._transport.request("GET", resource.path(namespace, name))
@@ -138,6 +164,23 @@ class Client:
             items.extend(page.items)
             version = page.resource_version
         return ObjectList(tuple(items), version)
+
+    async def list_revisions(
+        self, resource: Resource[Any], namespace: str | None = None, *, label_selector: str | None = None
+    ) -> tuple[Revision, ...]:
+        """Say which objects there are and in which revision, without their content (PartialObjectMetadata)."""
+        found: list[Revision] = []
+        token: str | None = None
+        while True:
+            query = {"labelSelector": label_selector, "limit": 1000, "continue": token}
+            answer = await self._transport.request(
+                "GET", _target(resource.path(namespace), query), accept=_METADATA_ONLY
+            )
+            page = decoding_for(Revision).list(answer.body)
+            found.extend(page.items)
+            if not page.continue_token:
+                return tuple(found)
+            token = page.continue_token
 
     async def pages(
         self,

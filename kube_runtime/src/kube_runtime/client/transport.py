@@ -19,6 +19,7 @@ from yarl import URL
 
 from kube_runtime.client.answers import error_from_answer
 from kube_runtime.client.bodies import Fence, RequestBody
+from kube_runtime.client.circuit import Circuit
 from kube_runtime.client.kubeconfig import Connection
 from kube_runtime.client.limits import RequestLimits
 from kube_runtime.client.options import ClientOptions
@@ -54,6 +55,7 @@ class Transport:
 
     def __init__(self, connection: Connection, options: ClientOptions) -> None:
         self.options = options
+        self.circuit = Circuit(options.circuit)
         self._connection = connection
         self._server = connection.server
         self._host = URL(connection.server).authority
@@ -97,19 +99,24 @@ class Transport:
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
         fence: Fence | None = None,
+        probe: bool = False,
+        accept: str | None = None,
     ) -> Answer:
         """Send a request and return its answer.
 
-        `target` is path and query, already quoted. The fence is asked before each attempt and at its last moment.
+        `target` is path and query, already quoted. The fence is asked before each attempt and at its last moment. A
+        probe is sent while the circuit is open, too. `accept` asks for another form of the answer.
         Raises ApiError, ClusterUnreachable and ResponseInvalid, and whatever the fence raises.
         """
         timeout = self._timeout
         if timeout_seconds is not None:
             timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=self._timeout.sock_connect)
         refused_before = False
+        if not probe:
+            self.circuit.check()
         for attempt in range(1, self.options.attempts + 1):
             try:
-                return await self._attempt(method, target, body, content_type, timeout, fence)
+                return await self._attempt(method, target, body, content_type, timeout, fence, accept)
             except Unauthorized:
                 if refused_before or attempt == self.options.attempts or not self._connection.credentials.refused():
                     raise
@@ -174,9 +181,12 @@ class Transport:
         content_type: str,
         limit: aiohttp.ClientTimeout,
         fence: Fence | None,
+        accept: str | None,
     ) -> Answer:
         async with self._limits:
             headers = {**self._fixed, **await self._connection.credentials.headers()}
+            if accept is not None:
+                headers["Accept"] = accept
             if fence is not None:
                 fence()
             try:
@@ -194,7 +204,10 @@ class Transport:
                 if fence is not None:
                     fence()  # where it was what stopped the request, say so
                 self._count("<error>", method)
-                raise _unreachable(self._host, error) from error
+                unreachable = _unreachable(self._host, error)
+                self.circuit.failed(unreachable)
+                raise unreachable from error
+        self.circuit.answered()
         self._count(str(response.status), method)
         if response.status >= 300:
             raise self._refusal(response, content)

@@ -16,9 +16,13 @@ Index = Callable[[T], Iterable[str]]
 
 
 class Cache(Generic[T]):
-    """The objects that an informer holds. Only the informer writes."""
+    """The objects that an informer holds. Only the informer writes.
+
+    `changes` counts what was put and removed, so that what is made from all objects need not be made anew each time.
+    """
 
     def __init__(self, indexes: Mapping[str, Index[T]]) -> None:
+        self.changes = 0
         self._objects: dict[ObjectKey, T] = {}
         self._indexes = dict(indexes)
         self._found: dict[str, dict[str, dict[ObjectKey, T]]] = {name: {} for name in indexes}
@@ -47,6 +51,7 @@ class Cache(Generic[T]):
 
     def put(self, key: ObjectKey, new: T) -> T | None:
         """Store an object and return the one that it replaces."""
+        self.changes += 1
         old = self._objects.get(key)
         self._objects[key] = new
         if self._indexes:
@@ -55,6 +60,7 @@ class Cache(Generic[T]):
 
     def remove(self, key: ObjectKey) -> T | None:
         """Drop an object and return it."""
+        self.changes += 1
         old = self._objects.pop(key, None)
         if old is not None and self._indexes:
             self._reindex(key, old, None)

@@ -1,0 +1,297 @@
+"""Brings the catalog to the SKR of one Kyma, keeps it there as it should be, and takes it away with the Kyma."""
+
+import asyncio
+import hashlib
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from kube_runtime import (
+    Applier,
+    Client,
+    ClusterUnreachable,
+    Informer,
+    KubeError,
+    NotFound,
+    ObjectKey,
+    Resource,
+    Result,
+    Revision,
+    dump_yaml,
+    parse_objects,
+)
+from lifecycle_manager.catalog.differences import Key, differences, is_as_wanted
+from lifecycle_manager.catalog.record import ANNOTATION, Record, fingerprint
+from lifecycle_manager.catalog.wanted import Catalogs, Item, WantedCatalog, WantedItem
+from lifecycle_manager.modules import Offers
+from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KYMAS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+)
+from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
+from lifecycle_manager.skr.catalog_path import CONDITION, FAILED, SYNCED
+from lifecycle_manager.skr.condition_writing import write_condition
+from lifecycle_manager.skr.event_path import is_silent
+from lifecycle_manager.skr.leaving import REMOVED, watcher_left
+from lifecycle_manager_api import (
+    ConditionStatus,
+    Kyma,
+    ModuleReleaseMeta,
+    ModuleTemplate,
+    crds,
+    find,
+    names,
+)
+
+FIELD_MANAGER = "lifecycle-manager-catalog"
+OURS = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
+RESOURCES: dict[str, Resource[Any]] = {
+    ModuleTemplate.KIND: MODULE_TEMPLATES,
+    ModuleReleaseMeta.KIND: MODULE_RELEASE_METAS,
+}
+AT_ONCE = 16
+LEAVING_SECONDS = 5.0
+SILENT_SECONDS = 30.0
+log = structlog.get_logger("catalog")
+
+
+class ItemRefused(KubeError):
+    """The cluster refused an object of the catalog; the others were brought all the same."""
+
+
+@dataclass(eq=False)
+class CatalogReconciler:
+    """Keeps one cluster's catalog. The key is that of the Kyma in KCP.
+
+    Once in `interval_seconds` the revisions of one kind are asked for, in turns; an event about a catalog object has
+    that done at once (`wake`).
+    """
+
+    kcp: Client
+    connections: Connections
+    kymas: Informer[Kyma]
+    offers: Offers
+    clock: Callable[[], datetime]
+    interval_seconds: float = 600.0
+    catalogs: Catalogs = field(default_factory=Catalogs)
+    definitions: str = field(init=False)
+    definitions_digest: str = field(init=False)
+    _due: dict[ObjectKey, float] = field(default_factory=dict, init=False)
+    _suspected: dict[ObjectKey, set[str]] = field(default_factory=dict, init=False)
+    _next_kind: dict[ObjectKey, int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.definitions = "---\n".join(dump_yaml(crds.crd_for(kind)) for kind in (ModuleTemplate, ModuleReleaseMeta))
+        self.definitions_digest = hashlib.blake2b(self.definitions.encode(), digest_size=8).hexdigest()
+
+    def wake(self, key: ObjectKey, kind: str) -> None:
+        """Have the next reconcile look at one kind, since somebody changed an object of it."""
+        self._suspected.setdefault(key, set()).add(kind)
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Do what this cluster's catalog needs next. Raises KubeError or SkrAccessError after the condition says so."""
+        kyma = self.kymas.cache.get(key)
+        if kyma is None:
+            for memory in (self._due, self._suspected, self._next_kind):
+                memory.pop(key, None)
+            return Result()
+        if kyma.metadata.deletion_timestamp is not None:
+            return await self._leave(kyma)
+        if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" or not _introduced(kyma):
+            return Result()  # the Kyma comes first; its change wakes this key
+        wanted = self.catalogs.for_labels(self.offers.current(), kyma.metadata.labels)
+        suspected = self._suspected.pop(key, set())
+        if self._is_settled(kyma, wanted) and not suspected and not self._is_due(key):
+            return Result(requeue_after=max(self._due[key] - time.monotonic(), 0.0))
+        try:
+            async with self.connections.to(kyma.metadata.name) as skr:
+                record = await self._bring_in_order(key, skr, Record.of(kyma), wanted, suspected)
+        except (KubeError, SkrAccessError) as error:
+            self._suspected.setdefault(key, set()).update(suspected)
+            failure = failure_of(error)
+            reason = FAILED if isinstance(error, ItemRefused) else failure.reason
+            await self._say(kyma, "False", reason, str(error) if isinstance(error, ItemRefused) else failure.message)
+            raise
+        await self._keep(kyma, record)
+        await self._say(kyma, "True", SYNCED, f"{len(wanted.items)} objects of the catalog are in the cluster")
+        self._due[key] = time.monotonic() + self._interval(kyma)
+        return Result(requeue_after=self._interval(kyma))
+
+    def _is_settled(self, kyma: Kyma, wanted: WantedCatalog) -> bool:
+        record, condition = Record.of(kyma), find(kyma.status.conditions, CONDITION)
+        said = condition is not None and condition.status == "True"
+        return said and (record.definitions, record.catalog) == (self.definitions_digest, wanted.digest)
+
+    def _is_due(self, key: ObjectKey) -> bool:
+        """Tell whether it is time to ask for revisions; a new process spreads the first time over the interval."""
+        if key not in self._due:
+            self._due[key] = time.monotonic() + self.interval_seconds * random.random()  # noqa: S311 - no secret
+        return time.monotonic() >= self._due[key]
+
+    def _interval(self, kyma: Kyma) -> float:
+        return min(self.interval_seconds, SILENT_SECONDS) if is_silent(kyma) else self.interval_seconds
+
+    async def _bring_in_order(
+        self, key: ObjectKey, skr: Client, record: Record, wanted: WantedCatalog, suspected: Iterable[str]
+    ) -> Record:
+        if record.definitions != self.definitions_digest:
+            await self._define(skr)
+            record = replace(record, definitions=self.definitions_digest)
+        if record.catalog == wanted.digest:
+            kinds = tuple(sorted(suspected)) or (self._whose_turn(key),)
+            changed = [kind for kind in kinds if await self._was_changed(skr, kind, record)]
+        else:
+            changed = list(RESOURCES)
+        if changed:
+            prints = await self._sync(skr, wanted, changed)
+            record = replace(record, catalog=wanted.digest).with_prints(prints)
+        return record
+
+    def _whose_turn(self, key: ObjectKey) -> str:
+        turn = self._next_kind.get(key, 0)
+        self._next_kind[key] = turn + 1
+        return tuple(RESOURCES)[turn % len(RESOURCES)]
+
+    async def _was_changed(self, skr: Client, kind: str, record: Record) -> bool:
+        try:
+            revisions = await skr.list_revisions(RESOURCES[kind], names.SKR_NAMESPACE, label_selector=OURS)
+        except NotFound:
+            await self._define(skr)
+            return True
+        return fingerprint(revisions) != record.print_of(kind)
+
+    async def _define(self, skr: Client) -> None:
+        applied = await Applier(skr, field_manager=FIELD_MANAGER).apply(parse_objects(self.definitions), prune=False)
+        applied.raise_first_failure()
+
+    async def _sync(self, skr: Client, wanted: WantedCatalog, kinds: Iterable[str]) -> dict[str, str]:
+        """Send the differences, and return the fingerprints of what is there then. Raises ItemRefused at the end."""
+        live = {(kind, item.metadata.name): item for kind in kinds for item in await _read(skr, kind)}
+        found = differences(wanted, live, kinds)
+        places = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as tasks:
+            applying = [tasks.create_task(_apply(skr, each, places)) for each in found.apply]
+            deleting = [tasks.create_task(_delete(skr, key, places)) for key in found.delete]
+        if found.apply or found.delete:
+            log.info("catalog brought in order", server=skr.server, applied=len(applying), deleted=len(deleting))
+        _raise_failures(failure for task in (*applying, *deleting) if (failure := task.result()) is not None)
+        return {kind: await self._print_of(skr, kind) for kind in kinds}
+
+    async def _print_of(self, skr: Client, kind: str) -> str:
+        revisions: tuple[Revision, ...] = await skr.list_revisions(
+            RESOURCES[kind], names.SKR_NAMESPACE, label_selector=OURS
+        )
+        return fingerprint(revisions)
+
+    async def _leave(self, kyma: Kyma) -> Result:
+        """Take the catalog away once it is its turn."""
+        condition = find(kyma.status.conditions, CONDITION)
+        if condition is None or condition.reason == REMOVED or not watcher_left(kyma):
+            return Result()
+        try:
+            async with self.connections.to(kyma.metadata.name) as skr:
+                left = [await _remove(skr, kind) for kind in RESOURCES]
+        except AccessSecretMissing:
+            return Result()
+        except (KubeError, SkrAccessError) as error:
+            failure = failure_of(error)
+            await self._say(kyma, "False", failure.reason, failure.message)
+            raise
+        if any(left):
+            await self._say(kyma, "False", "Removing", f"waits for {sum(left)} objects of the catalog")
+            return Result(requeue_after=LEAVING_SECONDS)
+        await self._say(kyma, "False", REMOVED, "the catalog is gone from the cluster")
+        return Result()
+
+    async def _keep(self, kyma: Kyma, record: Record) -> None:
+        if Record.of(kyma) != record:
+            patch = {"metadata": {"annotations": {ANNOTATION: str(record)}}}
+            name, namespace = kyma.metadata.name, kyma.metadata.namespace
+            await self.kcp.merge_patch(KYMAS, name, patch, namespace, field_manager=FIELD_MANAGER)
+
+    async def _say(self, kyma: Kyma, status: ConditionStatus, reason: str, message: str) -> None:
+        said = (status, reason, message)
+        await write_condition(self.kcp, kyma, CONDITION, said, now=self.clock(), field_manager=FIELD_MANAGER)
+
+
+async def _read(skr: Client, kind: str) -> tuple[Item, ...]:
+    listed = await skr.list(RESOURCES[kind], names.SKR_NAMESPACE, label_selector=OURS)
+    return listed.items
+
+
+async def _apply(skr: Client, wanted: WantedItem, places: asyncio.Semaphore) -> KubeError | None:
+    """Bring one object; return what came in between."""
+    item = wanted.item
+    resource, name = RESOURCES[item.KIND], item.metadata.name
+    async with places:
+        try:
+            applied = await skr.apply(resource, name, wanted.document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
+            if not is_as_wanted(applied, item):
+                await _replace(skr, resource, wanted, applied)
+        except ClusterUnreachable as error:
+            return error
+        except KubeError as error:
+            return ItemRefused(f"{item.KIND} {name}: {error}")
+    return None
+
+
+async def _replace(skr: Client, resource: Resource[Any], wanted: WantedItem, live: Item) -> None:
+    """Write an object whole: an apply leaves fields that somebody else has added."""
+    metadata = {**wanted.document["metadata"], "resourceVersion": live.metadata.resource_version}
+    document = {**wanted.document, "metadata": metadata}
+    await skr.replace(resource, live.metadata.name, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
+
+
+async def _delete(skr: Client, key: Key, places: asyncio.Semaphore) -> KubeError | None:
+    """Delete one object; return what came in between."""
+    kind, name = key
+    async with places:
+        try:
+            await skr.delete(RESOURCES[kind], name, names.SKR_NAMESPACE)
+        except NotFound:
+            return None  # a user was faster
+        except ClusterUnreachable as error:
+            return error
+        except KubeError as error:
+            return ItemRefused(f"{kind} {name}: {error}")
+    return None
+
+
+def _raise_failures(failures: Iterable[KubeError]) -> None:
+    """Raise what kept the cluster from being asked, or else all that it refused at once."""
+    found = tuple(failures)
+    for each in found:
+        if not isinstance(each, ItemRefused):
+            raise each
+    if found:
+        raise ItemRefused("; ".join(str(each) for each in found))
+
+
+async def _remove(skr: Client, kind: str) -> int:
+    """Delete our objects of a kind, and its definition where nobody else has any; return how many are still there."""
+    resource = RESOURCES[kind]
+    places = asyncio.Semaphore(AT_ONCE)
+    try:
+        ours = await skr.list_revisions(resource, names.SKR_NAMESPACE, label_selector=OURS)
+        async with asyncio.TaskGroup() as tasks:
+            deleting = [tasks.create_task(_delete(skr, (kind, each.metadata.name), places)) for each in ours]
+        _raise_failures(failure for task in deleting if (failure := task.result()) is not None)
+        left = await skr.list_revisions(resource)
+        still_ours = {each.metadata.uid for each in ours} & {each.metadata.uid for each in left}
+        if not left:
+            await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{resource.plural}.{resource.group}")
+    except NotFound:
+        return 0  # the definition is gone, and its objects with it
+    return len(still_ours)
+
+
+def _introduced(kyma: Kyma) -> bool:
+    """Tell whether the Kyma's cluster has been prepared: its namespace and CR are there."""
+    return find(kyma.status.conditions, "SKRReachable") is not None

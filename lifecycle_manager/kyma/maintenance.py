@@ -1,0 +1,140 @@
+"""When a cluster may be interrupted: the maintenance policy, a file of rules that an operator of the fleet writes.
+
+Each rule matches Kymas by regular expressions on their labels and names weekly windows; a default window serves the
+rest. A window is given in days of its own time zone, and one whose end is not after its begin ends on the next day. One
+that would end too soon is not begun any more.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, time, timedelta
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from lifecycle_manager_api import names
+
+Day = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+_DAYS: tuple[Day, ...] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAYS_AHEAD = 9
+
+
+class PolicyUnreadable(Exception):
+    """The maintenance policy can't be read, or is none."""
+
+
+class Span(NamedTuple):
+    """One occurrence of a window."""
+
+    begin: datetime
+    end: datetime
+
+    def holds(self, now: datetime) -> bool:
+        """Tell whether a time is in it."""
+        return self.begin <= now < self.end
+
+
+class Window(msgspec.Struct, frozen=True):
+    """Some days of each week, from a time to a time, both with their zone."""
+
+    days: tuple[Day, ...]
+    begin: str
+    end: str
+
+    def next(self, now: datetime, least: timedelta) -> Span | None:
+        """Return the occurrence under way, or else the next, that leaves at least so much time; None for no days."""
+        begin, end = _time_of(self.begin), _time_of(self.end)
+        first_day = now.astimezone(begin.tzinfo).date() - timedelta(days=1)
+        for ahead in range(_DAYS_AHEAD):
+            day = first_day + timedelta(days=ahead)
+            if _DAYS[day.weekday()] not in self.days:
+                continue
+            opens, closes = datetime.combine(day, begin), datetime.combine(day, end)
+            while closes <= opens:  # more than once where the two zones differ
+                closes += timedelta(days=1)
+            if closes - max(now, opens) >= least or (now < opens and closes - now >= least):
+                return Span(opens, closes)
+        return None
+
+
+class Match(
+    msgspec.Struct, frozen=True, rename={"global_account_id": "globalAccountID", "platform_region": "platformRegion"}
+):
+    """Regular expressions on the labels of a Kyma; it is enough that one of them is found."""
+
+    global_account_id: str = ""
+    plan: str = ""
+    region: str = ""
+    platform_region: str = ""
+
+    def found_in(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether any expression is found in its label."""
+        return any(
+            expression and re.search(expression, labels.get(label, "")) for expression, label in self.expressions()
+        )
+
+    def expressions(self) -> Sequence[tuple[str, str]]:
+        """Return each expression with the label that it is tried against."""
+        return (
+            (self.global_account_id, names.GLOBAL_ACCOUNT_ID),
+            (self.plan, names.BROKER_PLAN_NAME),
+            (self.region, names.REGION),
+            (self.platform_region, names.PLATFORM_REGION),
+        )
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Windows for the Kymas that match."""
+
+    match: Match
+    windows: tuple[Window, ...]
+
+
+class MaintenancePolicy(msgspec.Struct, frozen=True):
+    """The rules in their order, and the window of all that no rule has one for."""
+
+    default: Window
+    rules: tuple[Rule, ...] = ()
+
+    def next_window(self, labels: Mapping[str, str], now: datetime, least: timedelta) -> Span | None:
+        """Return the occurrence that a Kyma may be interrupted in: the one under way, or else the next."""
+        for rule in self.rules:
+            if not rule.match.found_in(labels):
+                continue
+            spans = [span for window in rule.windows if (span := window.next(now, least)) is not None]
+            if spans:
+                return min(spans)
+        return self.default.next(now, least)
+
+
+def read_policy(path: Path) -> MaintenancePolicy:
+    """Read a maintenance policy. Raises PolicyUnreadable with what is wrong."""
+    try:
+        policy = msgspec.json.decode(path.read_bytes(), type=MaintenancePolicy)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise PolicyUnreadable(f"maintenance policy {path}: {error}") from None
+    for window in (policy.default, *(window for rule in policy.rules for window in rule.windows)):
+        for text in (window.begin, window.end):
+            _time_of(text)
+    for rule in policy.rules:
+        for expression, _ in rule.match.expressions():
+            _check_expression(expression)
+    return policy
+
+
+def _check_expression(expression: str) -> None:
+    try:
+        re.compile(expression)
+    except re.error as error:
+        raise PolicyUnreadable(f"maintenance policy: {expression!r} is no regular expression: {error}") from None
+
+
+def _time_of(text: str) -> time:
+    try:
+        parsed = time.fromisoformat(text)
+    except ValueError:
+        parsed = time()
+    if parsed.tzinfo is None:
+        raise PolicyUnreadable(f"maintenance policy: {text!r} is no time; write it like 22:00:00+00:00")
+    return parsed

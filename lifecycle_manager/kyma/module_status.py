@@ -1,0 +1,115 @@
+"""The state of one module in one cluster, added up from all that looks after a part of it."""
+
+from collections.abc import Iterator
+
+from lifecycle_manager.kyma.observe import Snapshot
+from lifecycle_manager.kyma.wanted import WantedModule
+from lifecycle_manager.modules import module_of_manifest
+from lifecycle_manager_api import (
+    KymaModuleStatus,
+    Manifest,
+    ModuleTemplate,
+    PartialMeta,
+    State,
+    TrackingObject,
+    aggregate,
+    names,
+)
+
+
+def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
+    """Return the status of a module that is asked for."""
+    resolution = module.resolution
+    state, message = _state_of(snapshot, module)
+    return KymaModuleStatus(
+        name=module.name,
+        channel=resolution.channel,
+        version=resolution.version,
+        state=state,
+        message=message,
+        fqdn=module.component,
+        ocm_component_name=module.component,
+        maintenance=resolution.maintenance,
+        template=_reference_to(resolution.template) if resolution.template is not None else None,
+        manifest=_reference_to(module.manifest or module.wanted) if module.manifest or module.wanted else None,
+        resource=module.resource,
+    )
+
+
+def leaving_module(snapshot: Snapshot, manifest: Manifest) -> KymaModuleStatus:
+    """Return the status of a module that is not asked for any more, as long as its Manifest is there."""
+    name = module_of_manifest(manifest)
+    known = next((each for each in snapshot.kyma.status.modules if each.name == name), None)
+    why = manifest.status.last_operation.operation if manifest.status.last_operation is not None else ""
+    return KymaModuleStatus(
+        name=name,
+        channel=manifest.metadata.labels.get(names.CHANNEL, ""),
+        version=manifest.spec.version,
+        state=State.WARNING if manifest.status.state is State.WARNING else State.DELETING,
+        message=f"is being removed{': ' if why else ''}{why}",
+        fqdn=known.fqdn if known is not None else "",
+        ocm_component_name=known.ocm_component_name if known is not None else "",
+        template=known.template if known is not None else None,
+        manifest=_reference_to(manifest),
+        resource=known.resource if known is not None else None,
+    )
+
+
+def _state_of(snapshot: Snapshot, module: WantedModule) -> tuple[State, str]:
+    resolution = module.resolution
+    if resolution.state in {State.ERROR, State.UNMANAGED}:
+        return resolution.state, resolution.message
+    template = resolution.template
+    if module.installs_nothing and template is not None and not template.spec.enable_module_config:
+        return State.WARNING, (
+            f"ModuleTemplate {template.metadata.name} names nothing to install and does not enable ModuleConfig"
+        )
+    parts = tuple(_parts_of(snapshot, module))
+    state = aggregate([resolution.state, *(state for _, state, _ in parts)])
+    waiting = [
+        f"{what} is {state.value or 'new'}{': ' if why else ''}{why}"
+        for what, state, why in parts
+        if state is not State.READY
+    ]
+    return state, "; ".join([*([resolution.message] if resolution.message else []), *waiting])
+
+
+def _parts_of(snapshot: Snapshot, module: WantedModule) -> Iterator[tuple[str, State, str]]:
+    """Give each part of a module with its state and, for the Manifest, the reason for it."""
+    if module.manifest is not None:
+        state, why = _state_of_manifest(module.manifest, module)
+        yield f"Manifest {module.manifest.metadata.name}", state, why
+    elif module.wanted is not None:
+        yield f"Manifest {module.wanted.metadata.name}", State.EMPTY, ""
+    for config in snapshot.module_configs:
+        if config.spec.module == module.name:
+            yield f"ModuleConfig {config.metadata.name}", config.status.state, ""
+    for resource in snapshot.sync_resources:
+        if resource.spec.module == module.name:
+            yield f"SyncResource {resource.metadata.name}", resource.status.state, ""
+
+
+def _state_of_manifest(manifest: Manifest, module: WantedModule) -> tuple[State, str]:
+    """Return what a Manifest says of itself, unless that is about an older one than is wanted now."""
+    if manifest.metadata.deletion_timestamp is not None:
+        return State.DELETING, ""
+    observed = manifest.status.observed_generation
+    outdated = observed is not None and observed < manifest.metadata.generation
+    if outdated or (module.to_be_written and manifest.status.state is State.READY):
+        return State.PROCESSING, "is being brought to its newest version"
+    operation = manifest.status.last_operation
+    return manifest.status.state, operation.operation if operation is not None else ""
+
+
+def _reference_to(thing: ModuleTemplate | Manifest | None) -> TrackingObject | None:
+    if thing is None:
+        return None
+    return TrackingObject(
+        api_version=thing.api_version,
+        kind=thing.kind,
+        metadata=PartialMeta(
+            name=thing.metadata.name,
+            namespace=thing.metadata.namespace,
+            generation=thing.metadata.generation,
+        ),
+    )

@@ -1,0 +1,30 @@
+"""What the control plane offers: its modules, who may have them, and how one is to be installed.
+
+`offer` indexes the catalog, `audience` says which clusters a module is for, `descriptor` reads where the objects of a
+version are found, and `manifests` writes down what that makes of a module in one cluster. Pure functions all of them;
+the folders that look after Kymas, their catalog and the mandatory modules decide by these.
+"""
+
+from lifecycle_manager.modules.audience import Exclusion, excluded
+from lifecycle_manager.modules.descriptor import DescriptorUnreadable
+from lifecycle_manager.modules.manifests import (
+    differs,
+    is_mandatory_manifest,
+    module_of_manifest,
+    wanted_manifest,
+)
+from lifecycle_manager.modules.offer import Offer, Offers, is_mandatory, module_of
+
+__all__ = [
+    "DescriptorUnreadable",
+    "Exclusion",
+    "Offer",
+    "Offers",
+    "differs",
+    "excluded",
+    "is_mandatory",
+    "is_mandatory_manifest",
+    "module_of",
+    "module_of_manifest",
+    "wanted_manifest",
+]

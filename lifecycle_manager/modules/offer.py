@@ -1,0 +1,130 @@
+"""All modules that the control plane offers, by what they are asked for.
+
+A ModuleReleaseMeta says which version each channel of a module has; the ModuleTemplate of a version is named
+`<module>-<version>`. A module without a ModuleReleaseMeta is offered by the deprecated channel on its templates.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kube_runtime import Informer
+from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager_api import (
+    InvalidVersion,
+    ModuleReleaseMeta,
+    ModuleTemplate,
+    Version,
+    names,
+    split_template_name,
+    template_name,
+)
+
+_NO_VERSION = Version(0, 0, 0)
+
+
+def module_of(template: ModuleTemplate) -> str:
+    """Return the name of the module that a template belongs to; older ones have it in a label only."""
+    return template.spec.module_name or template.metadata.labels.get(names.MODULE_NAME, "")
+
+
+def version_of(template: ModuleTemplate) -> str:
+    """Return the version that a template holds, empty where it names none; older ones have it in their name only."""
+    if template.spec.version:
+        return template.spec.version
+    named = split_template_name(template.metadata.name)
+    return str(named[1]) if named is not None else ""
+
+
+def is_mandatory(template: ModuleTemplate) -> bool:
+    """Tell whether a template by itself says that every cluster gets it."""
+    return template.spec.mandatory or template.metadata.labels.get(names.MANDATORY_MODULE) == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One state of the catalog. What is being deleted is no longer offered."""
+
+    templates: Mapping[str, ModuleTemplate]
+    by_channel: Mapping[tuple[str, str], ModuleTemplate]
+    releases: Mapping[str, ModuleReleaseMeta]
+    mandatory: Mapping[str, ModuleTemplate]
+
+    @classmethod
+    def of(cls, templates: Iterable[ModuleTemplate], releases: Iterable[ModuleReleaseMeta]) -> "Offer":
+        """Index a catalog. Where several templates claim a module's channel, the first by name counts."""
+        offered = sorted(
+            (each for each in templates if each.metadata.deletion_timestamp is None),
+            key=lambda template: template.metadata.name,
+            reverse=True,
+        )
+        by_name = {template.metadata.name: template for template in offered}
+        released = {
+            release.spec.module_name: release for release in releases if release.metadata.deletion_timestamp is None
+        }
+        return cls(
+            templates=by_name,
+            by_channel={
+                (module_of(template), template.spec.channel): template
+                for template in offered
+                if module_of(template) and template.spec.channel
+            },
+            releases=released,
+            mandatory=_mandatory(by_name, released),
+        )
+
+    def template(self, module: str, version: str) -> ModuleTemplate | None:
+        """Return the template of a module's version."""
+        named = self.templates.get(template_name(module, version))
+        if named is not None:
+            return named
+        by_channel = (template for (name, _), template in self.by_channel.items() if name == module)
+        return next((template for template in by_channel if version_of(template) == version), None)
+
+    def is_mandatory(self, template: ModuleTemplate) -> bool:
+        """Tell whether a template belongs to a module that every cluster gets, and none can choose."""
+        release = self.releases.get(module_of(template))
+        return is_mandatory(template) if release is None else release.spec.mandatory is not None
+
+
+@dataclass(eq=False)
+class Offers:
+    """The offer as the caches have it now, indexed once for each of their states."""
+
+    templates: Informer[ModuleTemplate]
+    releases: Informer[DatedReleaseMeta]
+    _known: tuple[tuple[int, int], Offer] | None = field(default=None, init=False)
+
+    def current(self) -> Offer:
+        """Return the offer."""
+        state = (self.templates.cache.changes, self.releases.cache.changes)
+        if self._known is None or self._known[0] != state:
+            self._known = (state, Offer.of(self.templates.cache.list(), self.releases.cache.list()))
+        return self._known[1]
+
+
+def _mandatory(
+    templates: Mapping[str, ModuleTemplate], releases: Mapping[str, ModuleReleaseMeta]
+) -> dict[str, ModuleTemplate]:
+    """Return the template of each mandatory module: what its ModuleReleaseMeta says, else the highest version."""
+    chosen: dict[str, ModuleTemplate] = {}
+    for template in templates.values():
+        module = module_of(template)
+        if not module or module in releases or not is_mandatory(template):
+            continue
+        if module not in chosen or _precedence(template) > _precedence(chosen[module]):
+            chosen[module] = template
+    for module, release in releases.items():
+        if release.spec.mandatory is not None:
+            named = templates.get(template_name(module, release.spec.mandatory.version))
+            if named is not None:
+                chosen[module] = named
+    return chosen
+
+
+def _precedence(template: ModuleTemplate) -> tuple[Version, str]:
+    """Return what templates of a module are ordered by; the name decides between equal versions."""
+    try:
+        version = Version.parse(version_of(template))
+    except InvalidVersion:
+        version = _NO_VERSION
+    return version, template.metadata.name

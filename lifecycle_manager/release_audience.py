@@ -1,0 +1,45 @@
+"""Whom a change of the catalog concerns: found by the indexes of the Kymas, so that nobody else is woken."""
+
+from collections.abc import Iterable
+
+from kube_runtime import Change
+from lifecycle_manager.informers import Informers
+from lifecycle_manager.modules import module_of
+from lifecycle_manager.modules.offer import version_of
+from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager_api import Kyma, ModuleTemplate
+
+
+def who_has_template(informers: Informers, template: ModuleTemplate) -> Iterable[Kyma]:
+    """Return the Kymas whose module resolved to a template, and those that take a channel which stands for it."""
+    module, cache = module_of(template), informers.kymas.cache
+    channels = {template.spec.channel} if template.spec.channel else set()
+    for release in informers.releases.cache.list():
+        if release.spec.module_name == module:
+            channels |= {each.channel for each in release.spec.channels if each.version == version_of(template)}
+    found = {kyma.metadata.name: kyma for kyma in cache.by_index("template", template.metadata.name)}
+    for channel in channels:
+        found |= {kyma.metadata.name: kyma for kyma in cache.by_index("channel", f"{module}/{channel}")}
+    return found.values()
+
+
+def who_has_release(informers: Informers, change: Change[DatedReleaseMeta]) -> Iterable[Kyma]:
+    """Return the Kymas of the channels that have another version; where more has changed, all that have the module."""
+    old, new, cache = change.old, change.new, informers.kymas.cache
+    if old is None or new is None or _differs_beyond_channels(old, new):
+        module = (new or old).spec.module_name if new or old else ""  # type: ignore[union-attr]  # one of them is there
+        return cache.by_index("module", module)
+    before = {each.channel: each.version for each in old.spec.channels}
+    after = {each.channel: each.version for each in new.spec.channels}
+    moved = [channel for channel in before.keys() | after.keys() if before.get(channel) != after.get(channel)]
+    found = [cache.by_index("channel", f"{new.spec.module_name}/{channel}") for channel in moved]
+    return {kyma.metadata.name: kyma for kymas in found for kyma in kymas}.values()
+
+
+def _differs_beyond_channels(old: DatedReleaseMeta, new: DatedReleaseMeta) -> bool:
+    return (
+        (old.spec.module_name, old.spec.beta, old.spec.internal, old.spec.kyma_selector, old.spec.mandatory)
+        != (new.spec.module_name, new.spec.beta, new.spec.internal, new.spec.kyma_selector, new.spec.mandatory)
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+    )

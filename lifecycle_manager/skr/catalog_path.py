@@ -1,0 +1,5 @@
+"""Whether the module catalog is in a cluster, as its Kyma's `ModuleCatalog` condition says it."""
+
+CONDITION = "ModuleCatalog"
+SYNCED = "Synced"
+FAILED = "CatalogSyncFailed"

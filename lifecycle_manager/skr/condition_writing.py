@@ -1,0 +1,47 @@
+"""Writes one condition into the status of a Kyma, for what looks after a part of its cluster.
+
+Each part is a field manager of its own, so that the conditions of a Kyma can be written side by side.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from kube_runtime import Client
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager_api import Condition, ConditionStatus, Kyma
+from lifecycle_manager_api.conditions import find, set_condition
+
+
+async def write_condition(
+    kcp: Client,
+    kyma: Kyma,
+    kind: str,
+    said: tuple[ConditionStatus, str, str],
+    *,
+    now: datetime,
+    field_manager: str,
+) -> bool:
+    """Have a Kyma's condition say a status, a reason and a message. Returns whether that is news. Raises KubeError."""
+    status, reason, message = said
+    wanted = Condition(
+        type=kind, status=status, reason=reason, message=message, observed_generation=kyma.metadata.generation
+    )
+    merged = set_condition(kyma.status.conditions, wanted, now)
+    if merged == kyma.status.conditions:
+        return False
+    document = {
+        "apiVersion": KYMAS.api_version,
+        "kind": KYMAS.kind,
+        "metadata": {"name": kyma.metadata.name, "namespace": kyma.metadata.namespace},
+        "status": {"conditions": [msgspec.to_builtins(find(merged, kind))]},
+    }
+    await kcp.apply(
+        KYMAS,
+        kyma.metadata.name,
+        document,
+        kyma.metadata.namespace,
+        field_manager=field_manager,
+        subresource="status",
+    )
+    return True

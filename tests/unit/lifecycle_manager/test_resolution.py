@@ -1,0 +1,372 @@
+"""Which version of a module a Kyma gets: the rules one by one, and the laws that hold for every fleet."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lifecycle_manager.kyma.maintenance import MaintenancePolicy
+from lifecycle_manager.kyma.resolution import Installed, Resolution, Subject, Timing, resolve
+from lifecycle_manager.mandatory.installation import Apply
+from lifecycle_manager.mandatory.installation import plan as plan_mandatory
+from lifecycle_manager.modules import Offer, module_of_manifest
+from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, State, Version, names
+from tests import builders
+
+NAME = "cloud-resources"
+NOTHING: Mapping[str, Installed] = {}
+NOW = Timing(builders.NOW)
+SUNDAY_NIGHT = {"days": ["Sun"], "begin": "22:00:00+00:00", "end": "02:00:00+00:00"}
+POLICY = msgspec.convert({"default": SUNDAY_NIGHT}, MaintenancePolicy)
+
+
+def spec(*modules: str, channel: str = "regular", **more: Any) -> KymaSpec:
+    asked = [{"name": name, "managed": True} for name in modules or (NAME,)]
+    return msgspec.convert({"channel": channel, "modules": asked, **more}, KymaSpec)
+
+
+def only(
+    of: KymaSpec,
+    offer: Offer,
+    installed: Mapping[str, Installed] = NOTHING,
+    timing: Timing = NOW,
+    labels: Mapping[str, str] | None = None,
+) -> Resolution:
+    (resolution,) = resolve(of, Subject("demo", "uid", labels or {}), offer, installed, timing)
+    return resolution
+
+
+def offer_of(*versions: str, templates: Mapping[str, Any] | None = None, **channels: Any) -> Offer:
+    return Offer.of(
+        [builders.template(version=version, **(templates or {})) for version in versions],
+        [builders.release(**channels)],
+    )
+
+
+def test_module_channel_goes_before_the_kymas_channel() -> None:
+    asked = msgspec.convert(
+        {"channel": "regular", "modules": [{"name": NAME, "channel": "fast", "managed": True}]}, KymaSpec
+    )
+    assert only(asked, offer_of("1.0.0", "2.0.0", regular="1.0.0", fast="2.0.0")).version == "2.0.0"
+
+
+def test_channel_on_the_template_decides_without_a_release_meta() -> None:
+    resolution = only(spec(), Offer.of([builders.template(channel="regular")], []))
+    assert resolution.template is not None
+    assert resolution.template.metadata.name == "cloud-resources-regular"
+
+
+def test_older_template_names_its_module_in_a_label() -> None:
+    template = builders.template(channel="regular", labels={names.MODULE_NAME: NAME})
+    bare = msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, module_name=""))
+    assert only(spec(), Offer.of([bare], [])).template == bare
+
+
+def test_unresolved_module_says_what_is_missing() -> None:
+    release = builders.release(fast="9.9.9")
+    no_channel = only(spec(), Offer.of([], [release]))
+    assert (no_channel.reason, "fast" in no_channel.message) == ("ChannelNotFound", True)
+    no_template = only(spec(channel="fast"), Offer.of([], [release]))
+    assert (no_template.reason, "cloud-resources-9.9.9" in no_template.message) == ("ModuleTemplateNotFound", True)
+    assert only(spec(channel="fast"), Offer.of([], [])).reason == "ModuleNotFound"
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [
+        Offer.of([builders.template(channel="regular", mandatory=True)], []),
+        Offer.of([builders.template()], [builders.release(mandatory="0.1.0")]),
+        Offer.of([builders.template(mandatory=True)], [builders.release(regular="0.1.0")]),
+        Offer.of([builders.template(labels={names.MANDATORY_MODULE: "true"})], [builders.release(regular="0.1.0")]),
+    ],
+)
+def test_mandatory_module_cannot_be_chosen(offer: Offer) -> None:
+    resolution = only(spec(), offer)
+    assert (resolution.template, resolution.reason) == (None, "ModuleMandatory")
+
+
+@pytest.mark.parametrize(
+    ("template", "release", "labels", "reason"),
+    [
+        ({"labels": {names.BETA: "true"}}, {}, {names.BETA: "true"}, "ModuleBeta"),
+        ({"labels": {names.INTERNAL: "true"}}, {}, {names.INTERNAL: "true"}, "ModuleInternal"),
+        ({}, {"spec": {"beta": True}}, {names.BETA: "true"}, "ModuleBeta"),
+        ({}, {"spec": {"internal": True}}, {names.INTERNAL: "true"}, "ModuleInternal"),
+        ({}, {"metadata": {"labels": {names.BETA: "true"}}}, {names.BETA: "true"}, "ModuleBeta"),
+        ({}, {"spec": {"kymaSelector": {"matchLabels": {"team": "a"}}}}, {"team": "a"}, "ModuleNotForThisCluster"),
+    ],
+)
+def test_restricted_module_is_for_those_with_the_labels_alone(
+    template: dict[str, Any], release: dict[str, Any], labels: dict[str, str], reason: str
+) -> None:
+    offer = Offer.of([builders.template(**template)], [builders.release(regular="0.1.0", **release)])
+    refused = only(spec(), offer)
+    assert (refused.template, refused.reason, refused.state) == (None, reason, State.ERROR)
+    assert only(spec(), offer, labels=labels).version == "0.1.0"
+
+
+def test_module_that_was_withdrawn_stays_in_the_version_that_is_there() -> None:
+    offer = Offer.of([builders.template()], [builders.release(regular="0.1.0", spec={"beta": True})])
+    kept = only(spec(), offer, {NAME: Installed("0.1.0", "regular")})
+    assert (kept.version, kept.state, kept.reason) == ("0.1.0", State.ERROR, "ModuleBeta")
+
+
+@pytest.mark.parametrize(
+    ("there", "offered", "same_channel", "goes"),
+    [
+        ("1.0.0", "1.0.1", True, True),
+        ("1.1.0", "1.0.9", True, False),
+        ("1.1.0", "1.0.9", False, False),
+        ("1.0.0", "1.0.0-rc-one", True, False),
+        ("1.0.0", "1.0.0-rc-one", False, True),
+        ("10.0.0", "9.9.9", True, False),
+        ("not a version", "1.0.0", True, True),
+    ],
+)
+def test_module_never_goes_back(there: str, offered: str, same_channel: bool, goes: bool) -> None:
+    installed = {NAME: Installed(there, "regular" if same_channel else "fast")}
+    resolution = only(spec(), offer_of(offered, there, regular=offered), installed)
+    if goes:
+        assert (resolution.version, resolution.reason) == (offered, "")
+    else:
+        assert (resolution.version, resolution.state, resolution.reason) == (
+            there,
+            State.WARNING,
+            "DowngradeNotAllowed",
+        )
+        assert there in resolution.message
+        assert offered in resolution.message
+
+
+def test_unmanaged_module_stays_as_it_is() -> None:
+    asked = msgspec.convert({"channel": "regular", "modules": [{"name": NAME, "managed": False}]}, KymaSpec)
+    there = only(asked, offer_of("2.0.0", regular="2.0.0"), {NAME: Installed("1.0.0", "regular")})
+    assert (there.state, there.version) == (State.UNMANAGED, "1.0.0")
+    assert only(asked, offer_of("2.0.0", regular="2.0.0")).template is None
+
+
+class TestRollout:
+    released = builders.NOW - timedelta(minutes=1)
+    timing = Timing(builders.NOW, {NAME: released}, rollout=timedelta(minutes=5))
+    offer = offer_of("1.0.0", "1.1.0", regular="1.1.0")
+    there: Mapping[str, Installed] = {NAME: Installed("1.0.0", "regular")}
+
+    def test_new_version_reaches_the_fleet_spread_over_time(self) -> None:
+        turns = []
+        for number in range(400):
+            subject = Subject(f"kyma-{number}", f"uid-{number}", {})
+            (first,) = resolve(spec(), subject, self.offer, self.there, self.timing)
+            (same,) = resolve(spec(), subject, self.offer, self.there, self.timing)
+            assert first == same
+            turns.append(first.again)
+        waiting = [turn for turn in turns if turn is not None]
+        assert 280 <= len(waiting) <= 350  # a fifth of the time has gone
+        assert all(self.timing.now < turn <= self.released + timedelta(minutes=5) for turn in waiting)
+
+    def test_everybody_has_it_at_the_end(self) -> None:
+        later = replace(self.timing, now=self.released + timedelta(minutes=5))
+        for number in range(100):
+            (resolution,) = resolve(spec(), Subject("", f"uid-{number}", {}), self.offer, self.there, later)
+            assert resolution.version == "1.1.0"
+
+    def test_first_installation_and_a_switch_of_channels_never_wait(self) -> None:
+        slow = replace(self.timing, released_at={NAME: builders.NOW})
+        assert only(spec(), self.offer, NOTHING, slow).version == "1.1.0"
+        assert only(spec(), self.offer, {NAME: Installed("1.0.0", "fast")}, slow).version == "1.1.0"
+        assert only(spec(), self.offer, self.there, slow).version == "1.0.0"
+
+
+class TestMaintenance:
+    offer = offer_of("1.0.0", "1.1.0", regular="1.1.0", templates={"requires_downtime": True})
+    there: Mapping[str, Installed] = {NAME: Installed("1.0.0", "regular")}
+    timing = Timing(builders.NOW, policy=POLICY)
+
+    def test_upgrade_with_a_downtime_waits_for_the_window(self) -> None:
+        waiting = only(spec(), self.offer, self.there, self.timing)
+        assert (waiting.version, waiting.maintenance) == ("1.0.0", True)
+        assert waiting.again == datetime.fromisoformat("2026-11-01T22:00:00+00:00")
+        open_window = replace(self.timing, now=datetime.fromisoformat("2026-11-01T22:30:00+00:00"))
+        assert only(spec(), self.offer, self.there, open_window).version == "1.1.0"
+
+    def test_nothing_else_waits(self) -> None:
+        without_downtime = offer_of("1.0.0", "1.1.0", regular="1.1.0")
+        assert only(spec(), without_downtime, self.there, self.timing).version == "1.1.0"
+        assert only(spec(), self.offer, NOTHING, self.timing).version == "1.1.0"
+        assert only(spec(skipMaintenanceWindows=True), self.offer, self.there, self.timing).version == "1.1.0"
+        assert only(spec(), self.offer, self.there, NOW).version == "1.1.0"
+
+    def test_unreadable_policy_holds_upgrades_and_says_so_but_no_first_installation(self) -> None:
+        unreadable = Timing(builders.NOW, policy_unreadable="the file is no JSON")
+        held = only(spec(), self.offer, self.there, unreadable)
+        assert (held.version, held.state) == ("1.0.0", State.WARNING)
+        assert "the file is no JSON" in held.message
+        assert only(spec(), self.offer, NOTHING, unreadable).version == "1.1.0"
+
+
+# The laws, for generated fleets. Few names and versions, so that they meet.
+MODULES = ("api", "btp", "nats", "warden")
+VERSIONS = ("1.0.0", "1.0.1", "1.1.0-rc", "2.0.0")
+CHANNELS = ("fast", "regular", "rapid")
+LABELS = st.dictionaries(st.sampled_from([names.BETA, names.INTERNAL, "team"]), st.sampled_from(["true", "a"]))
+
+
+RELEASED = st.dictionaries(st.sampled_from(CHANNELS), st.sampled_from(VERSIONS), min_size=1)
+
+
+@st.composite
+def offers(draw: st.DrawFn) -> tuple[list[ModuleTemplate], list[ModuleReleaseMeta]]:
+    pairs = draw(st.lists(st.tuples(st.sampled_from(MODULES), st.sampled_from(VERSIONS)), unique=True, max_size=10))
+    templates = [
+        builders.template(
+            module,
+            version,
+            installs=True,
+            labels=draw(LABELS),
+            mandatory=draw(st.integers(0, 5)) == 0,
+            requires_downtime=draw(st.booleans()),
+        )
+        for module, version in pairs
+    ]
+    releases = []
+    for module in draw(st.lists(st.sampled_from(MODULES), unique=True)):
+        restriction: dict[str, Any] = draw(
+            st.sampled_from([{}, {"beta": True}, {"internal": True}, {"kymaSelector": {"matchLabels": {"team": "a"}}}])
+        )
+        if draw(st.integers(0, 5)) == 0:
+            releases.append(builders.release(module, mandatory=draw(st.sampled_from(VERSIONS))))
+        else:
+            channels: dict[str, Any] = draw(
+                st.dictionaries(st.sampled_from(CHANNELS), st.sampled_from(VERSIONS), min_size=1)
+            )
+            releases.append(builders.release(module, spec=restriction, **channels))
+    return templates, releases
+
+
+SPECS = st.builds(
+    lambda channel, modules: msgspec.convert({"channel": channel, "modules": list(modules.values())}, KymaSpec),
+    st.sampled_from(CHANNELS),
+    st.dictionaries(st.sampled_from((*MODULES, "unknown")), st.booleans()).map(
+        lambda chosen: {name: {"name": name, "managed": managed} for name, managed in chosen.items()}
+    ),
+)
+INSTALLED = st.dictionaries(
+    st.sampled_from(MODULES), st.builds(Installed, st.sampled_from(VERSIONS), st.sampled_from(CHANNELS))
+)
+TIMINGS = st.builds(
+    Timing,
+    st.just(builders.NOW),
+    st.dictionaries(st.sampled_from(MODULES), st.just(builders.NOW - timedelta(minutes=2))),
+    st.sampled_from([timedelta(0), timedelta(minutes=5)]),
+    st.sampled_from([None, POLICY]),
+)
+LAWS = settings(max_examples=60, deadline=None)
+
+
+@LAWS
+@given(catalog=offers(), asked=SPECS, labels=LABELS, timing=TIMINGS)
+def test_kyma_never_gets_a_module_that_its_labels_exclude(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
+    asked: KymaSpec,
+    labels: dict[str, str],
+    timing: Timing,
+) -> None:
+    offer = Offer.of(*catalog)
+    for resolution in resolve(asked, Subject("k", "u", labels), offer, NOTHING, timing):
+        if resolution.template is None:
+            continue
+        release = offer.releases.get(resolution.module.name)
+        flags = [resolution.template.metadata.labels]
+        if release is not None:
+            flags.append(
+                {names.BETA: str(release.spec.beta).lower(), names.INTERNAL: str(release.spec.internal).lower()}
+            )
+            assert release.spec.kyma_selector is None or labels.get("team") == "a"
+        for each in flags:
+            for label in (names.BETA, names.INTERNAL):
+                assert each.get(label) != "true" or labels.get(label) == "true"
+
+
+@LAWS
+@given(catalog=offers(), asked=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
+def test_resolved_version_always_exists_and_never_goes_back(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
+    asked: KymaSpec,
+    labels: dict[str, str],
+    installed: dict[str, Installed],
+    timing: Timing,
+) -> None:
+    offer = Offer.of(*catalog)
+    for resolution in resolve(asked, Subject("k", "u", labels), offer, installed, timing):
+        if resolution.template is not None:
+            assert offer.templates[f"{resolution.module.name}-{resolution.version}"] == resolution.template
+        there = installed.get(resolution.module.name)
+        if there is not None and resolution.version:
+            new, old = Version.parse(resolution.version), Version.parse(there.version)
+            assert (new.major, new.minor, new.patch) >= (old.major, old.minor, old.patch)
+
+
+@LAWS
+@given(
+    catalog=offers(),
+    asked=SPECS,
+    labels=LABELS,
+    installed=INSTALLED,
+    timing=TIMINGS,
+    order=st.randoms(use_true_random=False),
+)
+def test_resolution_does_not_depend_on_the_order_of_lists(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
+    asked: KymaSpec,
+    labels: dict[str, str],
+    installed: dict[str, Installed],
+    timing: Timing,
+    order: Any,
+) -> None:
+    templates, releases = list(catalog[0]), list(catalog[1])
+    subject = Subject("k", "u", labels)
+    first = resolve(asked, subject, Offer.of(templates, releases), installed, timing)
+    order.shuffle(templates)
+    order.shuffle(releases)
+    assert resolve(asked, subject, Offer.of(templates, releases), installed, timing) == first
+
+
+@LAWS
+@given(catalog=offers(), asked=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
+def test_nothing_changes_on_a_second_run(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
+    asked: KymaSpec,
+    labels: dict[str, str],
+    installed: dict[str, Installed],
+    timing: Timing,
+) -> None:
+    offer, subject = Offer.of(*catalog), Subject("k", "u", labels)
+    first = resolve(asked, subject, offer, installed, timing)
+    then = installed | {
+        each.module.name: Installed(each.version, each.channel) for each in first if each.version and not each.reason
+    }
+    second = resolve(asked, subject, offer, then, timing)
+    assert [(each.version, each.reason) for each in second] == [(each.version, each.reason) for each in first]
+
+
+@LAWS
+@given(catalog=offers(), labels=LABELS)
+def test_mandatory_module_is_in_every_kyma(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], labels: dict[str, str]
+) -> None:
+    offer = Offer.of(*catalog)
+    planned = plan_mandatory(builders.kyma(labels=labels), offer, ())
+    installed = {module_of_manifest(each.manifest): each.manifest for each in planned if isinstance(each, Apply)}
+    assert installed.keys() == offer.mandatory.keys()
+    for module, manifest in installed.items():
+        release = offer.releases.get(module)
+        if release is None:
+            versions = [t.spec.version for t in catalog[0] if t.spec.module_name == module and t.spec.mandatory]
+            assert manifest.spec.version == str(max(map(Version.parse, versions)))
+        else:
+            assert release.spec.mandatory is not None
+            assert manifest.spec.version == release.spec.mandatory.version
