@@ -1,0 +1,120 @@
+"""What users see of the catalog in their cluster: what they may have, as the control plane has it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kube_runtime import Client, NotFound, Resource
+from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager_api import find, names
+from local.demo.stage import Stage
+from local.demo.story import Story
+from tests.integration.lifecycle_manager.offers import offer, on_offer, release, template, withdraw
+from tests.waiting import eventually
+
+KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+
+
+def shown(skr: Client, resource: Resource[Any], name: str, **spec: Any) -> Callable[[], Awaitable[bool]]:
+    """Tell whether an object is in the catalog, with these fields of its spec."""
+
+    async def there() -> bool:
+        try:
+            item = await skr.get(resource, name, SKR)
+        except NotFound:
+            return False
+        return all(getattr(item.spec, key) == value for key, value in spec.items())
+
+    return there
+
+
+def missing(skr: Client, resource: Resource[Any], name: str) -> Callable[[], Awaitable[bool]]:
+    async def gone() -> bool:
+        try:
+            await skr.get(resource, name, SKR)
+        except NotFound:
+            return True
+        return False
+
+    return gone
+
+
+async def label_kyma(stage: Stage, label: str, value: str | None) -> None:
+    patch = {"metadata": {"labels": {label: value}}}
+    await stage.kcp.merge_patch(KYMAS, "demo", patch, KCP, field_manager="test")
+
+
+async def test_catalog_is_in_the_cluster_and_the_kyma_says_so(stage: Stage) -> None:
+    await eventually(shown(stage.skr, MODULE_TEMPLATES, "cloud-resources-0.1.0", version="0.1.0"))
+    await eventually(shown(stage.skr, MODULE_RELEASE_METAS, "cloud-resources"))
+
+    async def told() -> bool:
+        kyma = await stage.kcp.get(KYMAS, "demo", KCP)
+        condition = find(kyma.status.conditions, "ModuleCatalog")
+        return condition is not None and (condition.status, condition.reason) == ("True", "Synced")
+
+    await eventually(told)
+
+
+async def test_new_module_is_shown_with_the_channels_that_can_be_had_and_goes_when_it_is_withdrawn(
+    stage: Stage,
+) -> None:
+    fast = template("telemetry", "1.1.0")
+    async with on_offer(stage.kcp, template("telemetry", "1.0.0"), release("telemetry", regular="1.0.0", fast="1.1.0")):
+        await eventually(shown(stage.skr, MODULE_TEMPLATES, "telemetry-1.0.0"))
+
+        async def channels(*wanted: str) -> bool:
+            found = await stage.skr.get(MODULE_RELEASE_METAS, "telemetry", SKR)
+            return [each.channel for each in found.spec.channels] == list(wanted)
+
+        await eventually(shown(stage.skr, MODULE_RELEASE_METAS, "telemetry"))
+        await eventually(lambda: channels("regular"))
+        await offer(stage.kcp, fast)
+        await eventually(lambda: channels("regular", "fast"))
+    await eventually(missing(stage.skr, MODULE_TEMPLATES, "telemetry-1.0.0"))
+    await eventually(missing(stage.skr, MODULE_RELEASE_METAS, "telemetry"))
+    await withdraw(stage.kcp, fast)
+    await eventually(missing(stage.skr, MODULE_TEMPLATES, "telemetry-1.1.0"))
+
+
+async def test_beta_module_needs_the_label_on_both_sides_and_stays_as_it_was_without(stage: Stage) -> None:
+    beta = template("preview", "1.0.0", labels={names.BETA: "true"})
+    open_to_all = template("other", "1.0.0")
+    async with on_offer(stage.kcp, beta, release("preview", regular="1.0.0"), open_to_all):
+        await eventually(shown(stage.skr, MODULE_TEMPLATES, "other-1.0.0"))
+        assert await missing(stage.skr, MODULE_TEMPLATES, "preview-1.0.0")()
+        await label_kyma(stage, names.BETA, "true")
+        await eventually(shown(stage.skr, MODULE_TEMPLATES, "preview-1.0.0", requires_downtime=False))
+
+        await label_kyma(stage, names.BETA, None)
+        beta["spec"]["requiresDowntime"] = True
+        await offer(stage.kcp, beta)
+        open_to_all["spec"]["requiresDowntime"] = True
+        await offer(stage.kcp, open_to_all)
+        await eventually(shown(stage.skr, MODULE_TEMPLATES, "other-1.0.0", requires_downtime=True))
+        assert await shown(stage.skr, MODULE_TEMPLATES, "preview-1.0.0", requires_downtime=False)()
+    await eventually(missing(stage.skr, MODULE_TEMPLATES, "preview-1.0.0"))
+
+
+async def test_edit_of_the_catalog_is_put_right_at_once(story: Story) -> None:
+    """Long before the interval: the Watcher tells of it."""
+    stage = story.stage
+    await story.change_volume("710Gi")
+    await eventually(shown(stage.skr, MODULE_TEMPLATES, "cloud-resources-0.1.0", channel=""))
+    patch = {"spec": {"channel": "mine", "requiresDowntime": True}}
+    await stage.skr.merge_patch(MODULE_TEMPLATES, "cloud-resources-0.1.0", patch, SKR, field_manager="kubectl-edit")
+    await eventually(
+        shown(stage.skr, MODULE_TEMPLATES, "cloud-resources-0.1.0", channel="", requires_downtime=False), within=30
+    )
+    await stage.skr.delete(MODULE_RELEASE_METAS, "cloud-resources", SKR)
+    await eventually(shown(stage.skr, MODULE_RELEASE_METAS, "cloud-resources"), within=30)
+
+
+async def test_template_that_is_a_users_own_is_left_alone(stage: Stage) -> None:
+    own = template("own", "1.0.0")
+    own["metadata"]["namespace"] = SKR
+    await stage.skr.apply(MODULE_TEMPLATES, "own-1.0.0", own, SKR, field_manager="kubectl")
+    async with on_offer(stage.kcp, template("another", "1.0.0")):
+        await eventually(shown(stage.skr, MODULE_TEMPLATES, "another-1.0.0"))
+    await eventually(missing(stage.skr, MODULE_TEMPLATES, "another-1.0.0"))
+    assert await shown(stage.skr, MODULE_TEMPLATES, "own-1.0.0")()
+    await stage.skr.delete(MODULE_TEMPLATES, "own-1.0.0", SKR)
