@@ -5,6 +5,7 @@ is not declared in depth is kept as it comes; of the objects themselves every fi
 does not exist is refused.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from kube_runtime.simulation.kinds import Kind
@@ -166,7 +167,9 @@ BUILTIN_KINDS: tuple[Kind, ...] = (
     _kind("v1", "LimitRange", "limitranges", short="limits", spec=_struct()),
     _kind("v1", "Event", "events", short="ev", fields=_CORE_EVENT),
     _kind("events.k8s.io/v1", "Event", "events", short="ev", fields=_EVENT),
-    _kind("coordination.k8s.io/v1", "Lease", "leases", spec=_struct()),
+    replace(
+        _kind("coordination.k8s.io/v1", "Lease", "leases", spec=_struct()), unconditional=False, creates_on_update=True
+    ),
     _kind("apps/v1", "Deployment", "deployments", status=True, generation=True, short="deploy", spec=_WORKLOAD),
     _kind("apps/v1", "StatefulSet", "statefulsets", status=True, generation=True, short="sts", spec=_WORKLOAD),
     _kind("apps/v1", "DaemonSet", "daemonsets", status=True, generation=True, short="ds", spec=_WORKLOAD),

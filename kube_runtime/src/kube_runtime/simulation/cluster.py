@@ -223,8 +223,9 @@ class SimulatedCluster:
         return acts[request.verb](kind, request)
 
     def _watch(self, state: _State, kind: Kind, request: ApiRequest) -> Watch:
-        bookmark_seconds = self._settings.bookmark_seconds
-        return Watch(state.store, state.watches, lambda: self.rules, kind, request, bookmark_seconds)
+        since = state.lifecycle.served_since.get(kind.storage, 0)
+        seconds = self._settings.bookmark_seconds
+        return Watch(state.store, state.watches, lambda: self.rules, kind, request, seconds, since)
 
     def _delete_collection(self, state: _State, kind: Kind, request: ApiRequest) -> Answer:
         answer = list_objects(state.store, kind, request)

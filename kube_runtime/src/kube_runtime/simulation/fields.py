@@ -105,8 +105,8 @@ def _compare_into(sets: tuple[FieldSet, FieldSet, FieldSet], step: str, before: 
     if before is _ABSENT or after is _ABSENT:
         below = _everything_below(after if before is _ABSENT else before, shape)
         into = added if before is _ABSENT else removed
-        member = not (shape.always_there and below)
-        into[step] = _node(member, below)
+        if below or not shape.always_there:
+            into[step] = _node(not shape.always_there, below)
         return
     parts = _compare_parts(before, after, shape)
     if parts is None:
@@ -139,7 +139,8 @@ def _everything_below(value: Any, shape: Shape) -> FieldSet:
         for name, each in value.items():
             child = shape.child(name) or ANYTHING
             below = _everything_below(each, child)
-            found[f"f:{name}"] = _node(not (child.always_there and below), below)
+            if below or not child.always_there:
+                found[f"f:{name}"] = _node(not child.always_there, below)
         return found
     if isinstance(value, list) and shape.list_type != "atomic":
         item = shape.item or ANYTHING

@@ -17,6 +17,7 @@ class Kind:
     - `generation`: changes of what is not metadata or status are counted in metadata.generation
     - `custom`: made by a CustomResourceDefinition, so that what is empty stays, and unknown fields go
     - `unconditional`: may be replaced without naming a resource version
+    - `creates_on_update`: an update of an object that is not there makes it
     """
 
     group: str
@@ -29,6 +30,7 @@ class Kind:
     generation: bool = False
     custom: bool = False
     unconditional: bool = True
+    creates_on_update: bool = False
     singular: str = ""
     short_names: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import Any
 from kube_runtime.simulation.builtin import CRD, NAMESPACE
 from kube_runtime.simulation.kinds import Kind, kinds_of_definition
 from kube_runtime.simulation.store import Change, Storage, Store, Stored
-from kube_runtime.simulation.writing import Writer
+from kube_runtime.simulation.writing import CLEANUP, Writer
 
 __all__ = ["Lifecycle"]
 
@@ -18,13 +18,14 @@ __all__ = ["Lifecycle"]
 class Lifecycle:
     """Follows the writes to one cluster. `kind_of` finds the kind of a table."""
 
-    __slots__ = ("_kind_of", "_store", "_writer", "custom")
+    __slots__ = ("_kind_of", "_store", "_writer", "custom", "served_since")
 
     def __init__(self, store: Store, writer: Writer, kind_of: Callable[[Storage], Kind | None]) -> None:
         self._store = store
         self._writer = writer
         self._kind_of = kind_of
         self.custom: dict[tuple[str, str, str], Kind] = {}
+        self.served_since: dict[Storage, int] = {}
 
     def settle(self, changes: list[Change]) -> None:
         """Do what follows from changes, and from what follows."""
@@ -39,11 +40,12 @@ class Lifecycle:
 
     def _follow_definition(self, change: Change) -> None:
         definition = change.after.document()
-        if change.deleted or change.before is not None:
-            storage = (definition["spec"]["group"], definition["spec"]["names"]["plural"])
-            self.custom = {key: kind for key, kind in self.custom.items() if kind.storage != storage}
+        storage = (definition["spec"]["group"], definition["spec"]["names"]["plural"])
+        self.custom = {key: kind for key, kind in self.custom.items() if kind.storage != storage}
         if change.deleted:
+            self.served_since.pop(storage, None)
             return
+        self.served_since.setdefault(storage, change.version)
         for kind in kinds_of_definition(definition):
             self.custom[kind.group, kind.version, kind.plural] = kind
         if definition["metadata"].get("deletionTimestamp"):
@@ -90,8 +92,12 @@ class Lifecycle:
 
     def _remove(self, kind: Kind, stored: Stored) -> None:
         current = self._store.table(kind.storage).get(stored.key)
-        if current is not None and not current.document()["metadata"].get("finalizers"):
-            self._store.write(kind.storage, stored.key, stored.api_version, current.document(), delete=True)
+        if current is None:
+            return
+        document = current.document()
+        held_by = [each for each in document["metadata"].get("finalizers") or () if each != CLEANUP]
+        if not held_by:
+            self._store.write(kind.storage, stored.key, stored.api_version, document, delete=True)
 
 
 def _established(definition: Mapping[str, Any], now: str) -> dict[str, Any]:

@@ -66,7 +66,9 @@ def metadata_causes(
 def _name_causes(name: str, *, is_label: bool) -> list[FieldCause]:
     longest = 63 if is_label else 253
     causes = []
-    if not (_LABEL if is_label else _SUBDOMAIN).fullmatch(name):
+    if is_label and "." in name:
+        causes.append(_invalid(name, "must not contain dots", "metadata.name"))
+    elif not (_LABEL if is_label else _SUBDOMAIN).fullmatch(name):
         causes.append(_invalid(name, _LABEL_SAID if is_label else _SUBDOMAIN_SAID, "metadata.name"))
     if len(name) > longest:
         causes.append(_invalid(name, f"must be no more than {longest} characters", "metadata.name"))

@@ -58,7 +58,7 @@ class Watches:
 
 
 class Watch:
-    """One watch. `chunks` gives its bytes as they are to be sent."""
+    """One watch. `chunks` gives its bytes as they are to be sent; nothing is told from before `since`."""
 
     def __init__(
         self,
@@ -68,8 +68,10 @@ class Watch:
         kind: Kind,
         request: ApiRequest,
         bookmark_seconds: float,
+        since: int = 0,
     ) -> None:
         self.kind = kind
+        self._since = since
         self.request = request
         self._store = store
         self._watches = watches
@@ -163,8 +165,9 @@ class Watch:
 
     def _news(self, position: int) -> tuple[int, list[bytes]]:
         """Return the version up to which everything is told, and the lines that tell it. Raises Refused: 410."""
-        if position < self._store.oldest:
-            raise gone(f"too old resource version: {position} ({self._store.oldest})")
+        oldest = max(self._store.oldest, self._since)
+        if position < oldest:
+            raise gone(f"too old resource version: {position} ({oldest})")
         horizon = self._horizon()
         if horizon <= position:
             return position, self._no_longer_hidden()

@@ -37,9 +37,12 @@ from kube_runtime.simulation.store import Store, Stored
 from kube_runtime.simulation.validation import metadata_causes, pruned, schema_causes, unknown_fields, with_defaults
 from kube_runtime.yaml_text import load_yaml
 
-__all__ = ["Writer"]
+__all__ = ["CLEANUP", "Writer"]
 
 Document = dict[str, Any]
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a definition that is being deleted until its objects are gone."""
+
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName")
 _EMPTY_GOES = ("labels", "annotations", "finalizers", "ownerReferences", "namespace", "generateName", "selfLink")
@@ -67,12 +70,12 @@ class Writer:
         """Store an object over the one that is there."""
         document = _decoded(request, kind)
         _check_kind(document, kind)
-        name = document["metadata"].get("name")
-        if name != request.name:
-            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+        _check_name(document["metadata"], request)
         _refuse_unknown(document, kind, request)
-        stored = self._stored(kind, request)
         version = document["metadata"].get("resourceVersion")
+        if kind.creates_on_update and self.store.table(kind.storage).get((request.namespace, request.name)) is None:
+            return self._create(kind, request, document)
+        stored = self._stored(kind, request)
         if not version and not kind.unconditional:
             said = FieldCause(
                 "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
@@ -83,7 +86,7 @@ class Writer:
         if uid and uid != before["metadata"]["uid"]:
             found = before["metadata"]["uid"]
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
-            raise precondition_failed(kind, request.name, why)
+            raise precondition_failed(replace(kind, kind=kind.plural), request.name, why)
         return self._change(kind, request, stored, before, document)
 
     def patch(self, kind: Kind, request: ApiRequest) -> Answer:
@@ -94,6 +97,9 @@ class Writer:
         stored = self._stored(kind, request)
         before = stored.document()
         after = merge_patch(before, patch)
+        _check_kind(after, kind)
+        _check_namespace(after["metadata"], request)
+        _check_name(after["metadata"], request)
         _refuse_unknown(after, kind, request)
         _check_identity(before, after, kind, request)
         return self._change(kind, request, stored, before, after)
@@ -109,9 +115,8 @@ class Writer:
             raise bad_request("invalid object type: /, Kind=")
         _check_kind(document, kind)
         metadata = document["metadata"] = {**document["metadata"]}
-        if metadata.setdefault("name", request.name) != request.name:
-            said = f"the name of the object ({metadata['name']}) does not match the name on the URL ({request.name})"
-            raise bad_request(said)
+        metadata.setdefault("name", request.name)
+        _check_name(metadata, request)
         _check_namespace(metadata, request)
         try:
             check_typed(document, kind.shape)
@@ -131,10 +136,11 @@ class Writer:
         stored = self._stored(kind, request)
         metadata = stored.document()["metadata"]
         _check_preconditions(options.get("preconditions") or {}, metadata, kind, request.name)
-        if request.dry_run:
-            return Answer(200, served_body(kind, stored))
         propagation = options.get("propagationPolicy") or request.query.get("propagationPolicy") or ""
-        left = self.mark_deleted(kind, stored, propagation)
+        if request.dry_run:
+            left = stored if metadata.get("finalizers") else None
+        else:
+            left = self.mark_deleted(kind, stored, propagation)
         if left is not None:
             return Answer(200, served_body(kind, left))
         details = {"name": stored.name, **({"group": kind.group} if kind.group else {}), "kind": kind.plural}
@@ -154,15 +160,17 @@ class Writer:
         if not finalizers and kind is not NAMESPACE and kind is not CRD:
             self.store.write(kind.storage, stored.key, stored.api_version, document, delete=True)
             return None
-        if finalizers:
-            metadata["finalizers"] = finalizers
         metadata["deletionTimestamp"] = self._now()
         if kind is NAMESPACE:
             document["status"] = {**(document.get("status") or {}), "phase": "Terminating"}
+        elif kind is CRD:
+            finalizers.append(CLEANUP)
         else:
             metadata["deletionGracePeriodSeconds"] = 0
-        if metadata.get("generation"):
-            metadata["generation"] += 1
+            if metadata.get("generation"):
+                metadata["generation"] += 1
+        if finalizers:
+            metadata["finalizers"] = finalizers
         return self.store.write(kind.storage, stored.key, stored.api_version, document)
 
     def _create(self, kind: Kind, request: ApiRequest, document: Document) -> Answer:
@@ -254,8 +262,9 @@ class Writer:
             return Answer(200, served_body(kind, stored))
         freed = after["metadata"].get("deletionTimestamp") and not after["metadata"].get("finalizers")
         if freed and kind not in {NAMESPACE, CRD} and not request.dry_run:
-            gone = self.store.write(kind.storage, stored.key, kind.api_version, after, delete=True)
-            return Answer(200, gone.body)
+            self.store.write(kind.storage, stored.key, kind.api_version, before, delete=True)
+            after["metadata"]["resourceVersion"] = str(self.store.version)
+            return Answer(200, msgspec.json.encode(after))
         return self._stored_answer(kind, request, after, 200)
 
     def _stored_answer(self, kind: Kind, request: ApiRequest, document: Document, code: int) -> Answer:
@@ -347,6 +356,12 @@ def _check_kind(document: Document, kind: Kind) -> None:
         raise invalid(replace(kind, kind=document["kind"]), name, [cause])
 
 
+def _check_name(metadata: Document, request: ApiRequest) -> None:
+    name = metadata.get("name")
+    if name != request.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+
+
 def _check_namespace(metadata: Document, request: ApiRequest) -> None:
     if metadata.get("namespace") and metadata["namespace"] != request.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
@@ -357,7 +372,7 @@ def _check_identity(before: Document, after: Document, kind: Kind, request: ApiR
     uid = after["metadata"].get("uid")
     if uid and uid != before["metadata"]["uid"]:
         cause = FieldCause("FieldValueInvalid", f'Invalid value: "{uid}": field is immutable', "metadata.uid")
-        raise invalid(kind, request.name, [cause, cause] if kind.custom else [cause])
+        raise invalid(kind, request.name, [cause, cause])
 
 
 def _refuse_unknown(document: Document, kind: Kind, request: ApiRequest) -> None:
@@ -443,7 +458,7 @@ def _completed(document: Document, kind: Kind) -> Document:
         document = with_defaults(pruned(document, kind.shape), kind.shape)
     else:
         document = with_defaults(document, kind.shape)
-        document = {key: value for key, value in document.items() if value is not None and value not in ({}, [])}
+        document = {key: value for key, value in document.items() if not _goes(key, value, kind)}
         if kind.plural == "secrets" and "stringData" in document:
             document = _with_encoded_data(document)
         if kind is NAMESPACE:
@@ -452,6 +467,14 @@ def _completed(document: Document, kind: Kind) -> Document:
     if any(key in metadata and not metadata[key] for key in _EMPTY_GOES):
         document["metadata"] = {key: value for key, value in metadata.items() if value or key not in _EMPTY_GOES}
     return document
+
+
+def _goes(field: str, value: Any, kind: Kind) -> bool:
+    """Tell whether a built-in kind leaves out a field that has nothing in it."""
+    if value is None:
+        return True
+    declared = kind.shape.fields.get(field)
+    return value in ({}, []) and not (declared is not None and declared.always_there)
 
 
 def _namespace_completed(document: Document) -> Document:
