@@ -144,6 +144,13 @@ class SimulatedCluster:
             state.store.write(kind.storage, key, document["apiVersion"], {**document, "metadata": metadata})
             state.lifecycle.settle(state.changes)
 
+    def answer_to(
+        self, method: str, target: str, body: object = None, content_type: str = "application/json"
+    ) -> Answer:
+        """Answer a request of a test at once: without a socket, rules or record."""
+        encoded = b"" if body is None else msgspec.json.encode(body)
+        return self.answer(request_of(self.name, method, target, encoded, content_type))
+
     async def respond(self, request: ApiRequest) -> Answer:
         """Answer a request by the rules, and record it. Raises ConnectionDropped where a rule does."""
         self._address(request)

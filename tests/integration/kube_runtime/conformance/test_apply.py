@@ -98,12 +98,10 @@ async def test_status_has_owners_of_its_own(both: Both) -> None:
 
 
 async def test_labels_annotations_finalizers_and_owners_are_applied_each_for_itself(both: Both) -> None:
-    references = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u"}]
     metadata = {
         "labels": {"a": "b"},
         "annotations": {"c": "d"},
         "finalizers": ["example.com/one"],
-        "ownerReferences": references,
     }
     path = f"{CONFIG_MAPS}/one?fieldManager="
     await both.ask(201, "PATCH", f"{path}first", config_map("one", metadata, k="v"), APPLY)
@@ -112,6 +110,8 @@ async def test_labels_annotations_finalizers_and_owners_are_applied_each_for_its
     left = await both.ask(200, "PATCH", f"{path}first", config_map("one", k="v"), APPLY)
     assert left["metadata"]["labels"] == {"e": "f"}
     assert left["metadata"]["finalizers"] == ["example.com/two"]
+    references = {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u"}]}
+    await both.ask(200, "PATCH", f"{path}first&dryRun=All", config_map("one", references, k="v"), APPLY)
 
 
 async def test_containers_and_their_parts_are_merged_by_their_keys(both: Both) -> None:
