@@ -1,4 +1,4 @@
-"""The verbs, against a real API server."""
+"""The verbs, against a real API server and a simulated one."""
 
 import asyncio
 from contextlib import aclosing
@@ -12,21 +12,18 @@ from kube_runtime import (
     ApiError,
     Applier,
     Client,
-    ClientOptions,
-    ClusterUnreachable,
     Conflict,
     Gone,
     Invalid,
     KindUnknown,
-    KubeconfigPolicy,
     NotFound,
     ObjectKey,
     Resource,
-    Unauthorized,
     parse_objects,
 )
 from tests.integration.kube_runtime.things import THINGS, as_text, definition
 
+pytestmark = pytest.mark.parametrize("kcp", ["real", "simulated"], indirect=True)
 CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 NAMESPACES = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 SERVICE_ACCOUNTS = Resource.dynamic("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)
@@ -235,38 +232,3 @@ async def test_subresource_is_created(client: Client, namespace: str) -> None:
 
 async def test_server_says_its_version(client: Client) -> None:
     assert (await client.server_version()).startswith("v")
-
-
-async def test_wrong_token_is_unauthorized(client: Client) -> None:
-    document = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": client.server, "insecure-skip-tls-verify": True}}],
-        "users": [{"name": "u", "user": {"token": "wrong"}}],
-    }
-    policy = KubeconfigPolicy(allow_insecure=True)
-    async with await Client.from_kubeconfig(document, policy=policy) as stranger:
-        with pytest.raises(Unauthorized):
-            await stranger.list(NAMESPACES)
-
-
-async def test_certificate_of_another_authority_is_not_trusted(client: Client) -> None:
-    document = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k"}}],
-        "clusters": [{"name": "k", "cluster": {"server": client.server}}],
-    }
-    async with await Client.from_kubeconfig(document) as stranger:
-        with pytest.raises(ClusterUnreachable, match="certificate"):
-            await stranger.list(NAMESPACES)
-
-
-async def test_server_that_is_not_there_is_unreachable() -> None:
-    document = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "https://127.0.0.1:1"}}],
-    }
-    async with await Client.from_kubeconfig(document, options=ClientOptions(timeout_seconds=2)) as nobody:
-        with pytest.raises(ClusterUnreachable):
-            await nobody.server_version()

@@ -11,6 +11,7 @@ import pytest
 from kube_runtime import Change, Client, Informer, ObjectKey, Resource
 from tests.unit.kube_runtime.until import until
 
+pytestmark = pytest.mark.parametrize("kcp", ["real", "simulated"], indirect=True)
 CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 Changes = list[tuple[str, str | None, str | None]]
 

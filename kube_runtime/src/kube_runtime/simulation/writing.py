@@ -1,0 +1,502 @@
+"""Create, update, patch, apply and delete: what becomes of an object, step by step as in a real server.
+
+A write decodes what is there, makes the new state, holds it against its kind, settles who owns what, and stores it
+unless nothing changed. Nothing here awaits, so each write is done in one piece.
+"""
+
+import base64
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from kube_runtime.exceptions import ManifestInvalid
+from kube_runtime.simulation.builtin import CRD, NAMESPACE
+from kube_runtime.simulation.kinds import Kind
+from kube_runtime.simulation.merging import UnfitForApply, check_typed, merge_patch
+from kube_runtime.simulation.ownership import after_apply, after_update, as_managed_fields, owned, owners_of
+from kube_runtime.simulation.reading import served_body
+from kube_runtime.simulation.refusals import (
+    FieldCause,
+    Refused,
+    already_exists,
+    bad_request,
+    changed_meanwhile,
+    forbidden_in_terminating_namespace,
+    internal,
+    invalid,
+    not_found,
+    precondition_failed,
+    unsupported_media_type,
+)
+from kube_runtime.simulation.requests import Answer, ApiRequest
+from kube_runtime.simulation.store import Store, Stored
+from kube_runtime.simulation.validation import metadata_causes, pruned, schema_causes, unknown_fields, with_defaults
+from kube_runtime.yaml_text import load_yaml
+
+__all__ = ["CLEANUP", "Writer"]
+
+Document = dict[str, Any]
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a definition that is being deleted until its objects are gone."""
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName")
+_EMPTY_GOES = ("labels", "annotations", "finalizers", "ownerReferences", "namespace", "generateName", "selfLink")
+_STAYING_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes to the store of one cluster. `name` makes uids and generated names its own; `clock` is the time."""
+
+    name: str
+    store: Store
+    clock: Callable[[], datetime]
+
+    def create(self, kind: Kind, request: ApiRequest) -> Answer:
+        """Store a new object."""
+        document = _decoded(request, kind)
+        _check_kind(document, kind)
+        _refuse_unknown(document, kind, request)
+        if document["metadata"].get("resourceVersion"):
+            raise internal("resourceVersion should not be set on objects to be created")
+        return self._create(kind, request, document)
+
+    def update(self, kind: Kind, request: ApiRequest) -> Answer:
+        """Store an object over the one that is there."""
+        document = _decoded(request, kind)
+        _check_kind(document, kind)
+        _check_name(document["metadata"], request)
+        _refuse_unknown(document, kind, request)
+        version = document["metadata"].get("resourceVersion")
+        if kind.creates_on_update and self.store.table(kind.storage).get((request.namespace, request.name)) is None:
+            return self._create(kind, request, document)
+        stored = self._stored(kind, request)
+        if not version and not kind.unconditional:
+            said = FieldCause(
+                "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+            )
+            raise invalid(replace(kind, kind=kind.plural), request.name, [said])
+        uid = document["metadata"].get("uid")
+        before = stored.document()
+        if uid and uid != before["metadata"]["uid"]:
+            found = before["metadata"]["uid"]
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+            raise precondition_failed(replace(kind, kind=kind.plural), request.name, why)
+        return self._change(kind, request, stored, before, document)
+
+    def patch(self, kind: Kind, request: ApiRequest) -> Answer:
+        """Change an object by a JSON merge patch."""
+        if request.content_type != "application/merge-patch+json":
+            raise unsupported_media_type()
+        patch = _json(request.body)
+        stored = self._stored(kind, request)
+        before = stored.document()
+        after = merge_patch(before, patch)
+        _check_kind(after, kind)
+        _check_namespace(after["metadata"], request)
+        _check_name(after["metadata"], request)
+        _refuse_unknown(after, kind, request)
+        _check_identity(before, after, kind, request)
+        return self._change(kind, request, stored, before, after)
+
+    def apply(self, kind: Kind, request: ApiRequest) -> Answer:
+        """Have the fields of a document as it says, and those gone that its manager applied before."""
+        if not request.query.get("fieldManager"):
+            raise _manager_required()
+        document = _applied(request)
+        if "managedFields" in document["metadata"]:
+            raise bad_request("metadata.managedFields must be nil")
+        if not document.get("kind") or not document.get("apiVersion"):
+            raise bad_request("invalid object type: /, Kind=")
+        _check_kind(document, kind)
+        metadata = document["metadata"] = {**document["metadata"]}
+        metadata.setdefault("name", request.name)
+        _check_name(metadata, request)
+        _check_namespace(metadata, request)
+        try:
+            check_typed(document, kind.shape)
+        except UnfitForApply as why:
+            identity = f"{metadata.get('namespace', '')}/{request.name}; {kind.group}/{kind.version}, Kind={kind.kind}"
+            raise internal(f"failed to create typed patch object ({identity}): {why}") from None
+        stored = self.store.table(kind.storage).get((request.namespace, request.name))
+        if stored is None:
+            if request.subresource:
+                raise not_found(kind, request.name)
+            return self._create(kind, request, document)
+        return self._apply(kind, request, stored, document)
+
+    def delete(self, kind: Kind, request: ApiRequest) -> Answer:
+        """Delete an object, or mark it as being deleted where finalizers hold it."""
+        options = _json(request.body) if request.body else {}
+        stored = self._stored(kind, request)
+        metadata = stored.document()["metadata"]
+        _check_preconditions(options.get("preconditions") or {}, metadata, kind, request.name)
+        propagation = options.get("propagationPolicy") or request.query.get("propagationPolicy") or ""
+        if request.dry_run:
+            left = stored if metadata.get("finalizers") else None
+        else:
+            left = self.mark_deleted(kind, stored, propagation)
+        if left is not None:
+            return Answer(200, served_body(kind, left))
+        details = {"name": stored.name, **({"group": kind.group} if kind.group else {}), "kind": kind.plural}
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return Answer(200, msgspec.json.encode({**status, "details": {**details, "uid": metadata["uid"]}}))
+
+    def mark_deleted(self, kind: Kind, stored: Stored, propagation: str = "") -> Stored | None:
+        """Delete an object; return it if it stays for a while."""
+        document = stored.document()
+        metadata = document["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return stored
+        finalizers = list(metadata.get("finalizers") or ())
+        holding = _STAYING_FINALIZERS.get(propagation)
+        if holding and holding not in finalizers:
+            finalizers.append(holding)
+        if not finalizers and kind is not NAMESPACE and kind is not CRD:
+            self.store.write(kind.storage, stored.key, stored.api_version, document, delete=True)
+            return None
+        metadata["deletionTimestamp"] = self._now()
+        if kind is NAMESPACE:
+            document["status"] = {**(document.get("status") or {}), "phase": "Terminating"}
+        elif kind is CRD:
+            finalizers.append(CLEANUP)
+        else:
+            metadata["deletionGracePeriodSeconds"] = 0
+            if metadata.get("generation"):
+                metadata["generation"] += 1
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        return self.store.write(kind.storage, stored.key, stored.api_version, document)
+
+    def _create(self, kind: Kind, request: ApiRequest, document: Document) -> Answer:
+        metadata = document["metadata"]
+        if metadata.get("generateName") and not metadata.get("name"):
+            metadata["name"] = self._generated(kind, request.namespace, metadata["generateName"])
+        name = metadata.get("name") or ""
+        _check_namespace(metadata, request)
+        self._check_namespace_is_there(kind, request, name)
+        if kind.namespaced:
+            metadata["namespace"] = request.namespace
+        applied = document if request.verb == "apply" else None
+        document = {**document, "metadata": {**metadata, "uid": self._uid(), "creationTimestamp": self._now()}}
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "generation"):
+            document["metadata"].pop(field, None)
+        if kind.generation:
+            document["metadata"]["generation"] = 1
+        if kind.status:
+            document.pop("status", None)
+        document = _completed(document, kind)
+        _refuse_invalid(document, kind)
+        if self.store.table(kind.storage).get((request.namespace, name)) is not None:
+            raise already_exists(kind, name)
+        nothing: Document = {"metadata": {}}
+        if applied is None:
+            owners = after_update([], nothing, document, kind.shape, request, kind.api_version, self._now())
+        else:
+            named = owned(_scoped(applied, kind, request))
+            _, owners = after_apply([], nothing, named, kind.shape, request, kind.api_version, self._now())
+        if owners:
+            document["metadata"]["managedFields"] = as_managed_fields(owners)
+        if kind is NAMESPACE:
+            document |= {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
+        return self._stored_answer(kind, request, document, 201)
+
+    def _apply(self, kind: Kind, request: ApiRequest, stored: Stored, document: Document) -> Answer:
+        before = stored.document()
+        _check_identity(before, document, kind, request)
+        given = document["metadata"].get("resourceVersion")
+        if given and given != str(stored.version):
+            raise changed_meanwhile(kind, request.name)
+        named = owned(_scoped(document, kind, request))
+        live = owned(before)
+        now = self._now()
+        owners = owners_of(before["metadata"])
+        merged, owners = after_apply(owners, live, named, kind.shape, request, kind.api_version, now)
+        after = {**merged, "apiVersion": kind.api_version, "kind": kind.kind}
+        after["metadata"] = {**before["metadata"], **merged.get("metadata", {})}
+        for key in before["metadata"].keys() - merged.get("metadata", {}).keys():
+            if key in live.get("metadata", {}):
+                del after["metadata"][key]
+        after = _completed(after, kind)
+        after["metadata"]["managedFields"] = as_managed_fields(owners)
+        return self._settle(kind, request, stored, before, after)
+
+    def _change(self, kind: Kind, request: ApiRequest, stored: Stored, before: Document, after: Document) -> Answer:
+        """Store a changed object, as far as the request may change it."""
+        given = after["metadata"].get("resourceVersion")
+        if given and given != str(stored.version):
+            raise changed_meanwhile(kind, request.name)
+        metadata = {key: value for key, value in after["metadata"].items() if key not in _KEPT}
+        metadata |= {key: before["metadata"][key] for key in _KEPT if key in before["metadata"]}
+        metadata["name"] = before["metadata"]["name"]
+        if "namespace" in before["metadata"]:
+            metadata["namespace"] = before["metadata"]["namespace"]
+        if request.subresource == "status":
+            after = {**before, "status": after["status"]} if "status" in after else _without(before, "status")
+        else:
+            after = {**after, "metadata": metadata}
+            if kind.status:
+                after = {**after, "status": before["status"]} if "status" in before else _without(after, "status")
+        after = _completed({**after, "apiVersion": kind.api_version}, kind)
+        owners = after_update(
+            owners_of(before["metadata"]), before, after, kind.shape, request, kind.api_version, self._now()
+        )
+        after["metadata"] = {**after["metadata"], "managedFields": as_managed_fields(owners)}
+        return self._settle(kind, request, stored, before, after)
+
+    def _settle(self, kind: Kind, request: ApiRequest, stored: Stored, before: Document, after: Document) -> Answer:
+        """Check a changed object and store it, unless nothing changed or it only waited for its finalizers."""
+        _refuse_invalid(after, kind)
+        _refuse_new_finalizers(before, after, kind, request.name)
+        after["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
+        if not after["metadata"].get("managedFields"):
+            after["metadata"].pop("managedFields", None)
+        if kind.generation and _counts(before, after, kind):
+            after["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
+        if after == {**before, "apiVersion": kind.api_version}:
+            return Answer(200, served_body(kind, stored))
+        freed = after["metadata"].get("deletionTimestamp") and not after["metadata"].get("finalizers")
+        if freed and kind not in {NAMESPACE, CRD} and not request.dry_run:
+            self.store.write(kind.storage, stored.key, kind.api_version, before, delete=True)
+            after["metadata"]["resourceVersion"] = str(self.store.version)
+            return Answer(200, msgspec.json.encode(after))
+        return self._stored_answer(kind, request, after, 200)
+
+    def _stored_answer(self, kind: Kind, request: ApiRequest, document: Document, code: int) -> Answer:
+        if request.dry_run:
+            return Answer(code, msgspec.json.encode(document))
+        key = (document["metadata"].get("namespace", ""), document["metadata"]["name"])
+        return Answer(code, self.store.write(kind.storage, key, kind.api_version, document).body)
+
+    def _stored(self, kind: Kind, request: ApiRequest) -> Stored:
+        stored = self.store.table(kind.storage).get((request.namespace, request.name))
+        if stored is None:
+            raise not_found(kind, request.name)
+        return stored
+
+    def _check_namespace_is_there(self, kind: Kind, request: ApiRequest, name: str) -> None:
+        if not kind.namespaced:
+            return
+        found = self.store.table(NAMESPACE.storage).get(("", request.namespace))
+        if found is None:
+            raise not_found(NAMESPACE, request.namespace)
+        if found.document()["metadata"].get("deletionTimestamp"):
+            raise forbidden_in_terminating_namespace(kind, name, request.namespace)
+
+    def _generated(self, kind: Kind, namespace: str, prefix: str) -> str:
+        """Return a name that is free. It depends on nothing but what happened in this cluster before."""
+        table = self.store.table(kind.storage)
+        attempt = 0
+        while True:
+            number = zlib.crc32(f"{self.name}/{self.store.version}/{attempt}".encode())
+            suffix = ""
+            for _ in range(5):
+                number, letter = divmod(number, len(_LETTERS))
+                suffix += _LETTERS[letter]
+            if table.get((namespace, prefix + suffix)) is None:
+                return prefix + suffix
+            attempt += 1
+
+    def _uid(self) -> str:
+        return f"{self.store.version + 1:08x}-0000-4000-8000-{zlib.crc32(self.name.encode()):012x}"
+
+    def _now(self) -> str:
+        return self.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _json(body: bytes) -> Document:
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"the object provided is unrecognized: {error}") from None
+    if not isinstance(document, dict):
+        raise bad_request("the object provided is unrecognized: it is no object")
+    return document
+
+
+def _decoded(request: ApiRequest, kind: Kind) -> Document:
+    document = _json(request.body)
+    document.setdefault("apiVersion", kind.api_version)
+    document.setdefault("kind", kind.kind)
+    return _with_metadata(document)
+
+
+def _applied(request: ApiRequest) -> Document:
+    try:
+        document = msgspec.json.decode(request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            document = load_yaml(request.body.decode(errors="replace"))
+        except ManifestInvalid as error:
+            raise bad_request(f"error decoding YAML: {error}") from None
+    if not isinstance(document, dict):
+        raise bad_request("error decoding YAML: it is no object")
+    return _with_metadata(document)
+
+
+def _with_metadata(document: Document) -> Document:
+    metadata = document.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise bad_request("metadata is no object")
+    return {**document, "metadata": metadata or {}}
+
+
+def _check_kind(document: Document, kind: Kind) -> None:
+    if document["apiVersion"] != kind.api_version:
+        said = f"({document['apiVersion']}) does not match the expected API version ({kind.api_version})"
+        raise bad_request(f"the API version in the data {said}")
+    if document["kind"] != kind.kind:
+        name = document["metadata"].get("name") or ""
+        cause = FieldCause("FieldValueInvalid", f'Invalid value: "{document["kind"]}": must be {kind.kind}', "kind")
+        raise invalid(replace(kind, kind=document["kind"]), name, [cause])
+
+
+def _check_name(metadata: Document, request: ApiRequest) -> None:
+    name = metadata.get("name")
+    if name != request.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+
+
+def _check_namespace(metadata: Document, request: ApiRequest) -> None:
+    if metadata.get("namespace") and metadata["namespace"] != request.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def _check_identity(before: Document, after: Document, kind: Kind, request: ApiRequest) -> None:
+    """Refuse another uid than the one that is there."""
+    uid = after["metadata"].get("uid")
+    if uid and uid != before["metadata"]["uid"]:
+        cause = FieldCause("FieldValueInvalid", f'Invalid value: "{uid}": field is immutable', "metadata.uid")
+        raise invalid(kind, request.name, [cause, cause])
+
+
+def _refuse_unknown(document: Document, kind: Kind, request: ApiRequest) -> None:
+    if request.query.get("fieldValidation") != "Strict":
+        return
+    unknown = list(unknown_fields(document, kind.shape))
+    if unknown:
+        said = ", ".join(f'unknown field "{field}"' for field in (sorted(unknown) if kind.custom else unknown))
+        what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+        raise bad_request(f"{what}: strict decoding error: {said}")
+
+
+def _refuse_invalid(document: Document, kind: Kind) -> None:
+    metadata = document["metadata"]
+    name_is_free = kind.group == "rbac.authorization.k8s.io"
+    causes = metadata_causes(metadata, name_is_label=kind is NAMESPACE, name_is_free=name_is_free)
+    if kind is CRD:
+        causes += _definition_causes(document)
+    wrong = list(schema_causes(document, kind.shape))
+    if wrong and not kind.custom:  # a real server fails to decode it
+        what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+        raise bad_request(f"{what}: {wrong[0].message}")
+    causes += wrong
+    if causes:
+        raise invalid(kind, metadata.get("name") or "", causes)
+
+
+def _definition_causes(definition: Document) -> list[FieldCause]:
+    spec = definition.get("spec") or {}
+    plural, group = (spec.get("names") or {}).get("plural"), spec.get("group")
+    if definition["metadata"]["name"] == f"{plural}.{group}":
+        return []
+    said = f'Invalid value: "{definition["metadata"]["name"]}": must be spec.names.plural+"."+spec.group'
+    return [FieldCause("FieldValueInvalid", said, "metadata.name")]
+
+
+def _refuse_new_finalizers(before: Document, after: Document, kind: Kind, name: str) -> None:
+    if not before["metadata"].get("deletionTimestamp"):
+        return
+    known = set(before["metadata"].get("finalizers") or ())
+    added = [each for each in after["metadata"].get("finalizers") or () if each not in known]
+    if added:
+        listed = ", ".join(f'"{each}"' for each in added)
+        said = (
+            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
+            f"[]string{{{listed}}}"
+        )
+        raise invalid(kind, name, [FieldCause("FieldValueForbidden", said, "metadata.finalizers")] * 2)
+
+
+def _check_preconditions(preconditions: Document, metadata: Document, kind: Kind, name: str) -> None:
+    uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
+    if uid and uid != metadata["uid"]:
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise precondition_failed(kind, name, why)
+    if version and version != metadata["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
+            f"({metadata['resourceVersion']}). The object might have been modified"
+        )
+        raise precondition_failed(kind, name, why)
+
+
+def _manager_required() -> Refused:
+    cause = FieldCause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
+    details = {"group": "meta.k8s.io", "kind": "PatchOptions", "causes": [cause.as_json()]}
+    return Refused(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {cause}', details)
+
+
+def _scoped(document: Document, kind: Kind, request: ApiRequest) -> Document:
+    """Return the part of an applied document that the request may change."""
+    if request.subresource == "status":
+        return {"metadata": {}, **({"status": document["status"]} if "status" in document else {})}
+    return _without(document, "status") if kind.status else document
+
+
+def _completed(document: Document, kind: Kind) -> Document:
+    """Return an object without what its kind does not know, with its defaults, and without what is empty."""
+    if kind.custom:
+        document = with_defaults(pruned(document, kind.shape), kind.shape)
+    else:
+        document = with_defaults(document, kind.shape)
+        document = {key: value for key, value in document.items() if not _goes(key, value, kind)}
+        if kind.plural == "secrets" and "stringData" in document:
+            document = _with_encoded_data(document)
+        if kind is NAMESPACE:
+            document = _namespace_completed(document)
+    metadata = document["metadata"]
+    if any(key in metadata and not metadata[key] for key in _EMPTY_GOES):
+        document["metadata"] = {key: value for key, value in metadata.items() if value or key not in _EMPTY_GOES}
+    return document
+
+
+def _goes(field: str, value: Any, kind: Kind) -> bool:
+    """Tell whether a built-in kind leaves out a field that has nothing in it."""
+    if value is None:
+        return True
+    declared = kind.shape.fields.get(field)
+    return value in ({}, []) and not (declared is not None and declared.always_there)
+
+
+def _namespace_completed(document: Document) -> Document:
+    metadata = document["metadata"]
+    labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
+    return {**document, "metadata": {**metadata, "labels": labels}}
+
+
+def _with_encoded_data(secret: Document) -> Document:
+    encoded = {
+        key: base64.b64encode(value.encode()).decode() for key, value in (secret.get("stringData") or {}).items()
+    }
+    return {**_without(secret, "stringData"), "data": {**(secret.get("data") or {}), **encoded}}
+
+
+def _without(document: Document, field: str) -> Document:
+    return {key: value for key, value in document.items() if key != field}
+
+
+def _counts(before: Document, after: Document, kind: Kind) -> bool:
+    """Tell whether a change is one of those that metadata.generation counts."""
+    left_out = {"metadata", "apiVersion", "status"} if kind.status else {"metadata", "apiVersion"}
+    return {key: value for key, value in before.items() if key not in left_out} != {
+        key: value for key, value in after.items() if key not in left_out
+    }

@@ -1,0 +1,181 @@
+"""Get, list, watch and discovery: both servers say the same."""
+
+import asyncio
+
+from tests.integration.kube_runtime.conformance.both import MERGE, Both, told
+from tests.integration.kube_runtime.conformance.widgets import CRDS, GROUP, WIDGETS, config_map, definition, widget
+from tests.waiting import eventually
+
+CONFIG_MAPS = "/api/v1/namespaces/{ns}/configmaps"
+
+
+async def labelled_config_maps(both: Both, count: int = 5) -> None:
+    for number in range(count):
+        await both.ask(201, "POST", CONFIG_MAPS, config_map(f"n{number}", {"labels": {"n": str(number)}}))
+
+
+async def test_selectors_choose_by_labels_and_names(both: Both) -> None:
+    await labelled_config_maps(both)
+    for query, count in {
+        "labelSelector=n%3D1": 1,
+        "labelSelector=n!%3D1,n": 4,
+        "labelSelector=n+in+(0,1,9)": 2,
+        "labelSelector=n+notin+(0,1),n": 3,
+        "labelSelector=n": 5,
+        "labelSelector=n,n!%3D0,n!%3D1": 3,
+        "fieldSelector=metadata.name%3Dn2": 1,
+        "fieldSelector=metadata.namespace%3Dnowhere": 0,
+        "labelSelector=n&fieldSelector=metadata.name!%3Dn2": 4,
+    }.items():
+        found = await both.ask(200, "GET", f"{CONFIG_MAPS}?{query}")
+        assert len([item for item in found["items"] if item["metadata"]["name"].startswith("n")]) == count, query
+    await both.ask(400, "GET", f"{CONFIG_MAPS}?labelSelector=a+b", wording=False)
+    await both.ask(400, "GET", f"{CONFIG_MAPS}?fieldSelector=data.x%3D1", wording=False)
+    await both.ask(400, "GET", f"{WIDGETS}?fieldSelector=spec.x%3D1")
+    await both.ask(400, "GET", f"{CONFIG_MAPS}?limit=x")
+
+
+async def test_pages_are_of_one_moment(both: Both) -> None:
+    for number in range(5):
+        await both.ask(201, "POST", WIDGETS, widget(f"n{number}", size=1))
+    first = await both.own("GET", f"{WIDGETS}?limit=2")
+    await both.ask(200, "DELETE", f"{WIDGETS}/n3")
+    await both.ask(201, "POST", WIDGETS, widget("n9", size=1))
+    await both.ask(200, "PATCH", f"{WIDGETS}/n4", {"spec": {"size": 2}}, MERGE)
+
+    seen = []
+    for server, page in zip((both.real, both.simulated), first, strict=True):
+        assert page["metadata"]["remainingItemCount"] == 3
+        found = list(page["items"])
+        while page["metadata"].get("continue"):
+            target = f"{WIDGETS}?limit=2&continue={page['metadata']['continue']}".replace("{ns}", both.namespace)
+            _, page = await server.ask("GET", target, None, "")  # noqa: PLW2901 - the next page
+            found += page["items"]
+        seen.append([(item["metadata"]["name"], item["spec"]["size"]) for item in found])
+    assert seen[0] == seen[1] == [(f"n{number}", 1) for number in range(5)]
+
+
+async def test_version_of_the_future_is_refused_for_a_while(both: Both) -> None:
+    refused = await both.ask(504, "GET", f"{CONFIG_MAPS}?resourceVersion=999999999")
+    assert refused["details"]["retryAfterSeconds"] == 1
+
+
+async def test_list_of_a_past_version_is_of_that_version(both: Both) -> None:
+    await both.ask(201, "POST", WIDGETS, widget("one", size=1))
+    then = await both.own("GET", WIDGETS)
+    await both.ask(200, "PATCH", f"{WIDGETS}/one", {"spec": {"size": 2}}, MERGE)
+    for server, page in zip((both.real, both.simulated), then, strict=True):
+        version = page["metadata"]["resourceVersion"]
+        target = f"{WIDGETS}?resourceVersion={version}&resourceVersionMatch=Exact".replace("{ns}", both.namespace)
+        _, exact = await server.ask("GET", target, None, "")
+        assert [item["spec"]["size"] for item in exact["items"]] == [1]
+
+
+async def test_watch_tells_changes_after_a_version(both: Both) -> None:
+    start = await both.own("GET", WIDGETS)
+    await both.ask(201, "POST", WIDGETS, widget("one", size=1))
+    await both.ask(200, "PATCH", f"{WIDGETS}/one", {"spec": {"size": 2}}, MERGE)
+    await both.ask(200, "PATCH", f"{WIDGETS}/one/status", {"status": {"phase": "Ready"}}, MERGE)
+    await both.ask(200, "PATCH", f"{WIDGETS}/one", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+    await both.ask(200, "PATCH", f"{WIDGETS}/one", {"metadata": {"labels": None}}, MERGE)
+    await both.ask(
+        201, "POST", WIDGETS, {**widget("held", size=1), "metadata": {"name": "held", "finalizers": ["a.b/c"]}}
+    )
+    await both.ask(200, "DELETE", f"{WIDGETS}/held")
+    await both.ask(200, "PATCH", f"{WIDGETS}/held", {"metadata": {"finalizers": []}}, MERGE)
+    await both.ask(200, "DELETE", f"{WIDGETS}/one")
+
+    expected = {
+        "": ["ADDED", "MODIFIED", "MODIFIED", "MODIFIED", "MODIFIED", "ADDED", "MODIFIED", "DELETED", "DELETED"],
+        "&labelSelector=a": ["ADDED", "DELETED"],
+        "&fieldSelector=metadata.name%3Dheld": ["ADDED", "MODIFIED", "DELETED"],
+    }
+    for query, kinds in expected.items():
+        heard = await asyncio.gather(
+            *(
+                server.lines(
+                    f"{WIDGETS}?watch=true&timeoutSeconds=1&resourceVersion={page['metadata']['resourceVersion']}{query}".replace(
+                        "{ns}", both.namespace
+                    )
+                )
+                for server, page in zip((both.real, both.simulated), start, strict=True)
+            )
+        )
+        assert told(heard[0]) == told(heard[1])
+        assert [event["type"] for event in heard[0]] == kinds
+        versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in heard[1]]
+        assert versions == sorted(versions)
+
+
+async def test_watch_can_begin_with_what_is_there(both: Both) -> None:
+    await both.ask(201, "POST", WIDGETS, widget("one", size=1))
+    await both.ask(201, "POST", WIDGETS, widget("two", size=1))
+    path = f"{WIDGETS}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true"
+
+    for query in ("", "&resourceVersionMatch=NotOlderThan&sendInitialEvents=true"):
+        events = await both.watch(f"{path}{query}")
+        assert [kind for kind, _ in events] == ["ADDED", "ADDED", "BOOKMARK"]
+        assert events[-1][1] == {"k8s.io/initial-events-end": "true"}
+    await both.ask(422, "GET", f"{path}&sendInitialEvents=true")
+
+
+async def test_version_that_is_too_old_is_told_within_the_watch(both: Both) -> None:
+    for server in (both.real, both.simulated):
+        path = f"{WIDGETS}?watch=true&resourceVersion=1&timeoutSeconds=5".replace("{ns}", both.namespace)
+        (event,) = await server.lines(path)
+        assert event["type"] == "ERROR"
+        assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
+
+
+async def test_definition_makes_a_kind_and_takes_it_away(both: Both) -> None:
+    plural = f"gadgets{both.namespace[-8:]}"
+    crd = definition(plural, f"Gadget{both.namespace[-8:]}", "Cluster")
+    await both.own("POST", CRDS, crd)
+    await both.ask(409, "POST", CRDS, crd)
+    await both.ask(422, "POST", CRDS, {**definition("others", "Other"), "metadata": {"name": "wrong"}})
+    path = f"/apis/{GROUP}/v1/{plural}"
+    for server in (both.real, both.simulated):
+
+        async def served(server: object = server) -> bool:
+            code, _ = await server.ask("GET", path, None, "")  # type: ignore[attr-defined]
+            return bool(code == 200)
+
+        await eventually(served)
+        _, made = await server.ask("GET", f"{CRDS}/{plural}.{GROUP}", None, "")
+        conditions = {each["type"]: each["status"] for each in made["status"]["conditions"]}
+        assert conditions == {"NamesAccepted": "True", "Established": "True"}
+        assert made["status"]["storedVersions"] == ["v1"]
+        assert made["status"]["acceptedNames"]["plural"] == plural
+        _, resources = await server.ask("GET", f"/apis/{GROUP}/v1", None, "")
+        entry = next(each for each in resources["resources"] if each["name"] == plural)
+        assert (entry["namespaced"], entry["kind"]) == (False, crd["spec"]["names"]["kind"])
+        assert "watch" in entry["verbs"]
+        assert f"{plural}/status" in [each["name"] for each in resources["resources"]]
+
+    await both.own("DELETE", f"{CRDS}/{plural}.{GROUP}")
+
+    for server in (both.real, both.simulated):
+
+        async def gone(server: object = server) -> bool:
+            codes = [(await server.ask("GET", each, None, ""))[0] for each in (path, f"{CRDS}/{plural}.{GROUP}")]  # type: ignore[attr-defined]
+            return codes == [404, 404]
+
+        await eventually(gone)
+
+
+async def test_discovery_names_what_clients_look_for(both: Both) -> None:
+    for server in (both.real, both.simulated):
+        _, core = await server.ask("GET", "/api/v1", None, "")
+        config_maps = next(each for each in core["resources"] if each["name"] == "configmaps")
+        assert (config_maps["kind"], config_maps["namespaced"], config_maps["shortNames"]) == (
+            "ConfigMap",
+            True,
+            ["cm"],
+        )
+        _, groups = await server.ask("GET", "/apis", None, "")
+        assert {"apps", "coordination.k8s.io", GROUP} <= {group["name"] for group in groups["groups"]}
+        assert groups["groups"][0]["preferredVersion"]["groupVersion"]
+        _, group = await server.ask("GET", "/apis/apps", None, "")
+        assert group["preferredVersion"] == {"groupVersion": "apps/v1", "version": "v1"}
+        _, version = await server.ask("GET", "/version", None, "")
+        assert version["gitVersion"].startswith("v1.")
