@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import structlog
 
 from kube_runtime import (
@@ -17,13 +18,12 @@ from kube_runtime import (
     ClusterUnreachable,
     Informer,
     KubeError,
+    KubernetesObject,
     NotFound,
     ObjectKey,
     Resource,
     Result,
     Revision,
-    dump_yaml,
-    parse_objects,
 )
 from lifecycle_manager.catalog.differences import Key, differences, is_as_wanted
 from lifecycle_manager.catalog.record import ANNOTATION, Record, fingerprint
@@ -81,15 +81,17 @@ class CatalogReconciler:
     clock: Callable[[], datetime]
     interval_seconds: float = 600.0
     catalogs: Catalogs = field(default_factory=Catalogs)
-    definitions: str = field(init=False)
+    definitions: tuple[KubernetesObject, ...] = field(init=False)
     definitions_digest: str = field(init=False)
     _due: dict[ObjectKey, float] = field(default_factory=dict, init=False)
     _suspected: dict[ObjectKey, set[str]] = field(default_factory=dict, init=False)
     _next_kind: dict[ObjectKey, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.definitions = "---\n".join(dump_yaml(crds.crd_for(kind)) for kind in (ModuleTemplate, ModuleReleaseMeta))
-        self.definitions_digest = hashlib.blake2b(self.definitions.encode(), digest_size=8).hexdigest()
+        documents = [crds.crd_for(kind) for kind in (ModuleTemplate, ModuleReleaseMeta)]
+        self.definitions = tuple(KubernetesObject.of(document) for document in documents)
+        encoded = msgspec.json.encode(documents, order="sorted")
+        self.definitions_digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
 
     def wake(self, key: ObjectKey, kind: str) -> None:
         """Have the next reconcile look at one kind, since somebody changed an object of it."""
@@ -168,7 +170,7 @@ class CatalogReconciler:
         return fingerprint(revisions) != record.print_of(kind)
 
     async def _define(self, skr: Client) -> None:
-        applied = await Applier(skr, field_manager=FIELD_MANAGER).apply(parse_objects(self.definitions), prune=False)
+        applied = await Applier(skr, field_manager=FIELD_MANAGER).apply(self.definitions, prune=False)
         applied.raise_first_failure()
 
     async def _sync(self, skr: Client, wanted: WantedCatalog, kinds: Iterable[str]) -> dict[str, str]:

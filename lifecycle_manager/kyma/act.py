@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from kube_runtime import AlreadyExists, Applier, Client, EventRecorder, NotFound, parse_objects
+from kube_runtime import AlreadyExists, Applier, Client, EventRecorder, KubernetesObject, NotFound
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.purge import purge_finalizers
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
@@ -24,11 +24,14 @@ from lifecycle_manager_api import Kyma, KymaStatus, names
 
 @dataclass(frozen=True, eq=False)
 class SkrActions:
-    """Acts in one user cluster. `kyma` is the users' CR as it was read, None where there is none."""
+    """Acts in one user cluster.
+
+    `kyma` is the users' CR as it was read, None where there is none; `definitions` are what the CR stands on.
+    """
 
     skr: Client
     kyma: Kyma | None
-    kyma_crd_text: str
+    definitions: tuple[KubernetesObject, ...]
     events: EventRecorder
 
     async def carry_out(self, actions: Iterable[planned.SkrAction]) -> None:
@@ -39,7 +42,8 @@ class SkrActions:
     async def _carry_out(self, action: planned.SkrAction) -> None:
         match action:
             case planned.InstallKymaCrd():
-                await self._install_crd()
+                applied = await Applier(self.skr, field_manager=FIELD_MANAGER).apply(self.definitions, (), prune=False)
+                applied.raise_first_failure()
             case planned.CreateSkrKyma():
                 await self._create_kyma(action)
             case planned.SyncSkrMetadata(labels, annotations):
@@ -58,12 +62,6 @@ class SkrActions:
                 await purge_finalizers(self.skr, manifests)
             case _:
                 assert_never(action)
-
-    async def _install_crd(self) -> None:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SKR_NAMESPACE}}
-        objects = parse_objects(f"{self.kyma_crd_text}\n---\n{msgspec.json.encode(namespace).decode()}")
-        applied = await Applier(self.skr, field_manager=FIELD_MANAGER).apply(objects, (), prune=False)
-        applied.raise_first_failure()
 
     async def _create_kyma(self, action: planned.CreateSkrKyma) -> None:
         document = _skr_kyma(

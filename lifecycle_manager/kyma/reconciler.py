@@ -4,7 +4,9 @@ import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kube_runtime import Client, EventRecorder, Informer, KubeError, ObjectKey, Result, dump_yaml
+import msgspec
+
+from kube_runtime import Client, EventRecorder, Informer, KubeError, KubernetesObject, ObjectKey, Result
 from lifecycle_manager.kyma.act import KcpActions, SkrActions
 from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot, observe_skr
 from lifecycle_manager.kyma.plan import Plan, plan
@@ -53,11 +55,14 @@ class KymaReconciler:
     intervals: Intervals = field(default_factory=Intervals)
     patience: Patience = field(default_factory=Patience)
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
-    kyma_crd_text: str = field(default_factory=lambda: dump_yaml(crds.crd_for(Kyma)))
+    definitions: tuple[KubernetesObject, ...] = field(init=False)
     crd_hash: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.crd_hash = hashlib.sha256(self.kyma_crd_text.encode()).hexdigest()[:16]
+        definition = crds.crd_for(Kyma)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SKR_NAMESPACE}}
+        self.definitions = (KubernetesObject.of(namespace), KubernetesObject.of(definition))
+        self.crd_hash = hashlib.sha256(msgspec.json.encode(definition, order="sorted")).hexdigest()[:16]
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this Kyma needs next. Raises KubeError after its status says so.
@@ -89,7 +94,7 @@ class KymaReconciler:
             view = await observe_skr(skr)
             unseen = self.announcements.settle(key, dict.fromkeys(pending, _seen(view)))
             decided = plan(self._snapshot(kyma, view))
-            await SkrActions(skr, view.kyma, self.kyma_crd_text, self.events).carry_out(decided.in_skr)
+            await SkrActions(skr, view.kyma, self.definitions, self.events).carry_out(decided.in_skr)
             return decided, unseen
 
     def _again(self, kyma: Kyma, decided: Plan, unseen: float | None) -> Result:

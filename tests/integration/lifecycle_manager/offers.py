@@ -14,7 +14,9 @@ KCP = names.KCP_NAMESPACE
 
 def template(module: str, version: str, **given: Any) -> dict[str, Any]:
     """Return a ModuleTemplate that installs something, as somebody would create it."""
-    built = as_document(builders.template(module, version, **({"installs": True, "enable_module_config": False} | given)))
+    built = as_document(
+        builders.template(module, version, **({"installs": True, "enable_module_config": False} | given))
+    )
     return _without_identity(built)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -94,13 +95,17 @@ async def test_slow_answer_is_only_slow(client: Client, cluster: SimulatedCluste
     assert slow.seen == 2
 
 
+def _has_seen(reorder: Reorder, count: int) -> bool:
+    return reorder.seen == count
+
+
 async def test_reordered_writes_are_done_last_first(client: Client, cluster: SimulatedCluster) -> None:
     reorder = Reorder(is_write, count=3)
     with cluster.ruled_by(reorder):
         async with asyncio.TaskGroup() as tasks:
             for number in range(3):
                 tasks.create_task(write(client, value=str(number)))
-                await until(lambda seen=number: reorder.seen == seen + 1)
+                await until(partial(_has_seen, reorder, number + 1))
     assert await data_of(client) == {"value": "0"}
 
 

@@ -1,0 +1,266 @@
+"""A control plane and thousands of user clusters, all simulated; told what to do by lines of JSON on its input.
+
+The control plane begins with a catalog, and with a Kyma and its access Secret for every cluster. Whatever Manifest is
+written is Ready at once, as if the module had been installed. Each line of the output is the answer to one command, or
+tells of a Manifest that was waited for: `{"applied": ["kyma-7", "module-a"], "at": 12.5}`, with the monotonic clock of
+the machine. Run by `benchmarks.fleet`.
+"""
+
+import argparse
+import asyncio
+import base64
+import itertools
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from kube_runtime.simulation import (
+    Answer,
+    ApiRequest,
+    NeverAnswer,
+    Rule,
+    SimulatedCluster,
+    Simulation,
+    serve_simulation,
+)
+from lifecycle_manager_api import Kyma, ObjectList, State, crds, find, names
+
+MODULES = tuple(f"module-{letter * 3}" for letter in "abcdefghij")
+VERSIONS = ("1.0.0", "1.1.0")
+API = f"/apis/{names.GROUP}/v1beta2/namespaces"
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+Document = dict[str, Any]
+
+
+def kyma_name(number: int) -> str:
+    """Return the name of a Kyma, and of its cluster."""
+    return f"kyma-{number}"
+
+
+class Counting(Rule):
+    """Counts what is asked of the clusters."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        side = "kcp" if request.cluster == "kcp" else "skr"
+        if request.verb != "watch":
+            self.counts[f"{side}_{'writes' if request.is_write else 'reads'}"] += 1
+        return await proceed()
+
+
+class Installed(Rule):
+    """Has every Manifest Ready as soon as it is written, and tells of those that somebody waits for."""
+
+    def __init__(self, kcp: SimulatedCluster) -> None:
+        self.kcp = kcp
+        self.awaited: set[tuple[str, str]] = set()
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        answer = await proceed()
+        of_manifest = request.kind is not None and request.kind.plural == "manifests"
+        if of_manifest and request.verb == "apply" and not request.subresource and answer.code < 300:
+            metadata = answer.document()["metadata"]
+            key = (metadata["labels"][names.KYMA_NAME], metadata["labels"][names.MODULE_NAME])
+            if key in self.awaited:
+                self.awaited.discard(key)
+                say({"applied": key, "at": time.monotonic()})
+            self._ready(metadata)
+        elif of_manifest and request.verb == "delete" and answer.code < 300:
+            self._gone(request.name)
+        return answer
+
+    def _gone(self, name: str) -> None:
+        """Let a Manifest go: nothing waits for its module, and the garbage collector has nothing to do."""
+        path = f"{API}/{names.KCP_NAMESPACE}/manifests/{name}?fieldManager=installer"
+        self.kcp.answer_to("PATCH", path, {"metadata": {"finalizers": []}}, MERGE)
+
+    def _ready(self, metadata: Document) -> None:
+        name = metadata["name"]
+        status = {"state": "Ready", "observedGeneration": metadata["generation"]}
+        document = {
+            "apiVersion": f"{names.GROUP}/v1beta2",
+            "kind": "Manifest",
+            "metadata": {"name": name, "namespace": names.KCP_NAMESPACE},
+            "status": status,
+        }
+        target = f"{API}/{names.KCP_NAMESPACE}/manifests/{name}/status?fieldManager=installer&force=true"
+        self.kcp.answer_to("PATCH", target, document, APPLY)
+
+
+class Fleet:
+    """The clusters, and what can be done with them."""
+
+    def __init__(self, simulation: Simulation, kymas: int, modules: int) -> None:
+        self.simulation = simulation
+        self.kcp = simulation.cluster("kcp")
+        self.skrs = [simulation.cluster(kyma_name(number)) for number in range(kymas)]
+        self.counting = Counting()
+        self.installed = Installed(self.kcp)
+        self.silent: dict[str, NeverAnswer] = {}
+        self._set_up(modules)
+        for cluster in (self.kcp, *self.skrs):
+            cluster.add_rule(self.counting)
+        self.kcp.add_rule(self.installed)
+
+    def obey(self, command: Document) -> Document:
+        """Do what a command says."""
+        do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
+        return do(**command)
+
+    def _set_up(self, modules: int) -> None:
+        self.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": names.KCP_NAMESPACE}})
+        for definition in crds.all_crds():
+            target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=benchmark"
+            answer = self.kcp.answer_to("POST", target, definition)
+            assert answer.code == 201, answer.body
+        uids = itertools.count(1)
+        self.kcp.restore(_with_uid(document, uids) for document in _catalog())
+        for number, skr in enumerate(self.skrs):
+            self.kcp.restore(_with_uid(each, uids) for each in _registration(number, modules, skr.kubeconfig))
+
+    def _counts(self) -> Document:
+        return dict(self.counting.counts)
+
+    def _in_sync(self) -> Document:
+        """Say how many Kymas have their modules and their catalog, and how many modules each channel's version has."""
+        body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body
+        kymas = msgspec.json.decode(body, type=ObjectList[Kyma]).items
+        return {"in_sync": sum(_is_in_sync(kyma) for kyma in kymas), "of": len(kymas)}
+
+    def _at_version(self, module: str, version: str) -> Document:
+        body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body
+        modules = (
+            each for kyma in msgspec.json.decode(body, type=ObjectList[Kyma]).items for each in kyma.status.modules
+        )
+        found = [each.version for each in modules if each.name == module]
+        return {"there": found.count(version), "of": len(found)}
+
+    def _edit(self, kyma: int, module: str, wanted: bool) -> Document:
+        """Do what a user does: add a module to the Kyma CR in the cluster, or remove it."""
+        skr = self.skrs[kyma]
+        path = f"{API}/{names.SKR_NAMESPACE}/kymas/{names.DEFAULT_KYMA_NAME}"
+        current = skr.answer_to("GET", path).document()
+        modules = [each for each in current["spec"]["modules"] if each["name"] != module]
+        if wanted:
+            modules.append({"name": module, "managed": True})
+            self.installed.awaited.add((kyma_name(kyma), module))
+        skr.answer_to("PATCH", f"{path}?fieldManager=user", {"spec": {"modules": modules}}, MERGE)
+        metadata = current["metadata"]
+        return {"edited": kyma, "uid": metadata["uid"], "version": metadata["resourceVersion"], "at": time.monotonic()}
+
+    def _bump(self, module: str, version: str) -> Document:
+        path = f"{API}/{names.KCP_NAMESPACE}/modulereleasemetas/{module}?fieldManager=team"
+        channels = [{"channel": "regular", "version": version}, {"channel": "fast", "version": VERSIONS[-1]}]
+        self.kcp.answer_to("PATCH", path, {"spec": {"channels": channels}}, MERGE)
+        return {"bumped": module}
+
+    def _silence(self, share: float) -> Document:
+        """Have a share of the clusters take connections and never answer; the last ones, by number."""
+        for skr in self.skrs[len(self.skrs) - round(len(self.skrs) * share) :]:
+            self.silent[skr.name] = NeverAnswer()
+            skr.add_rule(self.silent[skr.name])
+        return {"silent": len(self.silent)}
+
+
+def _catalog() -> Iterator[Document]:
+    for module in MODULES:
+        for version in VERSIONS:
+            yield _object(
+                "ModuleTemplate",
+                f"{module}-{version}",
+                {
+                    "moduleName": module,
+                    "version": version,
+                    "descriptor": {
+                        "component": {
+                            "name": f"example.com/module/{module}",
+                            "version": version,
+                            "repositoryContexts": [{"baseUrl": "registry.example.com"}],
+                            "resources": [
+                                {"name": "raw-manifest", "access": {"localReference": f"sha256:{module}{version}"}}
+                            ],
+                        }
+                    },
+                    "data": {
+                        "apiVersion": "example.com/v1",
+                        "kind": module.title().replace("-", ""),
+                        "metadata": {"name": "default", "namespace": names.SKR_NAMESPACE},
+                        "spec": {"text": "x" * 500},
+                    },
+                },
+            )
+        channels = [{"channel": "regular", "version": VERSIONS[0]}, {"channel": "fast", "version": VERSIONS[1]}]
+        yield _object("ModuleReleaseMeta", module, {"moduleName": module, "channels": channels})
+
+
+def _registration(number: int, modules: int, kubeconfig: Document) -> Iterator[Document]:
+    """Give the Kyma of a cluster and its access Secret."""
+    name = kyma_name(number)
+    labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+    config = base64.b64encode(json.dumps(kubeconfig).encode()).decode()
+    metadata = {"name": f"kubeconfig-{name}", "namespace": names.KCP_NAMESPACE, "labels": labels}
+    yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": {"config": config}}
+    chosen = [MODULES[(number + index) % (len(MODULES) - 1)] for index in range(modules)]
+    spec = {"channel": "regular", "modules": [{"name": module, "managed": True} for module in chosen]}
+    kyma = _object("Kyma", name, spec)
+    kyma["metadata"]["labels"] = {names.RUNTIME_ID: f"runtime-{number}", names.REGION: "eu-central-1"}
+    yield kyma
+
+
+def _object(kind: str, name: str, spec: Document) -> Document:
+    metadata = {"name": name, "namespace": names.KCP_NAMESPACE, "generation": 1}
+    return {"apiVersion": f"{names.GROUP}/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _with_uid(document: Document, uids: Iterator[int]) -> Document:
+    made = {"uid": f"00000000-0000-0000-0000-{next(uids):012}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {**document, "metadata": {**document["metadata"], **made}}
+
+
+def _is_in_sync(kyma: Kyma) -> bool:
+    catalog = find(kyma.status.conditions, "ModuleCatalog")
+    modules = kyma.status.modules
+    return (
+        bool(modules)
+        and all(each.state is State.READY for each in modules)
+        and bool(catalog and catalog.status == "True")
+    )
+
+
+def say(line: Document) -> None:
+    """Write one line of the output."""
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+async def serve(arguments: argparse.Namespace) -> None:
+    """Serve and obey until the input ends."""
+    async with serve_simulation(history=200_000, records=0) as simulation:
+        fleet = Fleet(simulation, arguments.kymas, arguments.modules)
+        say({"kubeconfig": fleet.kcp.kubeconfig})
+        reader = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while line := await reader.readline():
+            say(fleet.obey(json.loads(line)))
+
+
+def main() -> None:
+    """Read the command line and serve."""
+    import uvloop  # noqa: PLC0415 - only the program needs it
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kymas", type=int, default=10_000)
+    parser.add_argument("--modules", type=int, default=5)
+    uvloop.run(serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
