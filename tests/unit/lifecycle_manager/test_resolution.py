@@ -264,7 +264,7 @@ TIMINGS = st.builds(
     st.sampled_from([timedelta(0), timedelta(minutes=5)]),
     st.sampled_from([None, POLICY]),
 )
-LAWS = settings(max_examples=60, deadline=None)
+LAWS = settings(max_examples=60)
 
 
 @LAWS

@@ -1,0 +1,48 @@
+"""The states of the fleet as dashboards read them: by upstream's names, and gone with what they speak of."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from kube_runtime import ObjectKey
+from kube_runtime.informer.cache import Cache
+from lifecycle_manager.modules import Offer
+from lifecycle_manager.telemetry import FleetCollector
+from lifecycle_manager_api import names
+from tests import builders
+
+
+def test_states_are_told_by_name_and_forgotten_with_what_they_are_of() -> None:
+    kymas: Cache[Any] = Cache({})
+    manifests: Cache[Any] = Cache({})
+    key = ObjectKey("kcp-system", "demo")
+    status = {"state": "Warning", "modules": [{"name": "api", "state": "Ready"}]}
+    labels = {names.INSTANCE_ID: "instance"}
+    kymas.put(key, builders.kyma(status=status, labels=labels, annotations={names.SKR_DOMAIN: "shoot.example.com"}))
+    manifests.put(key, builders.manifest("warden", mandatory=True, status={"state": "Error"}))
+    offer = Offer.of([builders.template("warden", mandatory=True)], [])
+    registry = CollectorRegistry()
+    fleet: Any = FleetCollector(_informer(kymas), _informer(manifests), _offers(offer))
+    registry.register(fleet)
+
+    text = generate_latest(registry).decode()
+    assert 'lifecycle_mgr_kyma_state{instance_id="instance",kyma_name="demo",shoot="shoot",state="Warning"} 1.0' in text
+    assert (
+        'lifecycle_mgr_module_state{instance_id="instance",kyma_name="demo",module_name="api",'
+        'shoot="shoot",state="Ready"} 1.0' in text
+    )
+    assert "lifecycle_mgr_mandatory_modules 1.0" in text
+    assert 'lifecycle_mgr_mandatory_module_state{kyma_name="demo",module_name="warden",state="Error"} 1.0' in text
+
+    kymas.remove(key)
+    manifests.remove(key)
+    assert "demo" not in generate_latest(registry).decode()
+
+
+def _informer(cache: Cache[Any]) -> Any:
+    return SimpleNamespace(cache=cache)
+
+
+def _offers(offer: Offer) -> Any:
+    return SimpleNamespace(current=lambda: offer)

@@ -1,0 +1,103 @@
+"""Which mandatory modules a Kyma is given, and how long what says so is held."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from lifecycle_manager.mandatory.installation import Apply, CannotInstall, Delete, plan
+from lifecycle_manager.mandatory.retirement import is_to_be_held
+from lifecycle_manager.modules import Offer
+from lifecycle_manager_api import names
+from tests import builders
+
+
+def mandatory(version: str = "1.0.0", **given: Any) -> Any:
+    return builders.template("warden", version, **({"installs": True, "mandatory": True} | given))
+
+
+OFFER = Offer.of([mandatory()], [])
+LEAVING = "2026-11-01T12:00:00Z"
+
+
+def test_highest_version_wins() -> None:
+    offer = Offer.of([mandatory("1.9.0"), mandatory("1.10.0"), mandatory("1.10.0-rc")], [])
+    (apply,) = plan(builders.kyma(), offer, ())
+    assert isinstance(apply, Apply)
+    assert apply.manifest.spec.version == "1.10.0"
+    assert apply.manifest.metadata.labels[names.MANDATORY_MODULE] == "true"
+
+
+def test_release_names_the_version_whatever_else_there_is() -> None:
+    offer = Offer.of([mandatory("1.0.0"), mandatory("2.0.0")], [builders.release("warden", mandatory="1.0.0")])
+    (apply,) = plan(builders.kyma(), offer, ())
+    assert isinstance(apply, Apply)
+    assert apply.manifest.spec.version == "1.0.0"
+
+
+def test_manifest_that_is_there_is_changed_under_its_own_name_and_only_if_need_be() -> None:
+    old = builders.manifest("warden", "0.9.0", mandatory=True, name="named-by-another-version")
+    (apply,) = plan(builders.kyma(), OFFER, [old])
+    assert isinstance(apply, Apply)
+    assert apply.manifest.metadata.name == "named-by-another-version"
+    assert plan(builders.kyma(), OFFER, [apply.manifest]) == ()
+
+
+@pytest.mark.parametrize("metadata", [{"deletionTimestamp": LEAVING}, {"finalizers": []}])
+def test_kyma_that_leaves_or_has_only_come_is_given_nothing(metadata: dict[str, Any]) -> None:
+    assert plan(builders.kyma(**metadata), OFFER, ()) == ()
+
+
+def test_skipped_kyma_keeps_what_it_has_but_lets_go_of_what_is_mandatory_no_more() -> None:
+    skipped = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"})
+    assert plan(skipped, OFFER, ()) == ()
+    there = builders.manifest("warden", mandatory=True)
+    assert plan(skipped, Offer.of([], []), [there]) == (Delete("demo-warden"),)
+
+
+def test_modules_that_users_chose_are_left_alone() -> None:
+    assert plan(builders.kyma(), Offer.of([], []), [builders.manifest()]) == ()
+
+
+def test_template_without_anything_to_install_is_told_and_disturbs_no_other() -> None:
+    broken = mandatory("1.0.0")
+    unreadable = msgspec.structs.replace(
+        broken, spec=msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b"[]")), metadata=broken.metadata
+    )
+    offer = Offer.of([unreadable, builders.template("istio", installs=True, mandatory=True)], [])
+    told = plan(builders.kyma(), offer, ())
+    assert {type(each) for each in told} == {Apply, CannotInstall}
+    nothing = Offer.of([mandatory(installs=False)], [])
+    (cannot,) = plan(builders.kyma(), nothing, ())
+    assert isinstance(cannot, CannotInstall)
+
+
+def test_what_says_that_a_module_is_mandatory_is_held_while_it_does() -> None:
+    assert is_to_be_held(mandatory(), OFFER, ())
+    chosen = builders.template("warden", "1.0.0", installs=True)
+    release = builders.release("warden", mandatory="1.0.0")
+    offer = Offer.of([chosen], [release])
+    assert is_to_be_held(chosen, offer, ())
+    assert is_to_be_held(release, offer, ())
+    assert not is_to_be_held(chosen, Offer.of([chosen], []), ())
+
+
+def test_leaving_template_waits_for_the_manifests_of_its_version() -> None:
+    leaving = mandatory("1.0.0", deletionTimestamp=LEAVING)
+    offer = Offer.of([leaving, mandatory("0.9.0")], [])
+    assert is_to_be_held(leaving, offer, [builders.manifest("warden", "1.0.0", mandatory=True)])
+    assert not is_to_be_held(leaving, offer, [builders.manifest("warden", "0.9.0", mandatory=True)])
+    (apply,) = plan(builders.kyma(), offer, [builders.manifest("warden", "1.0.0", mandatory=True)])
+    assert isinstance(apply, Apply)
+    assert apply.manifest.spec.version == "0.9.0"
+
+
+def test_leaving_release_waits_for_all_manifests_of_its_module() -> None:
+    leaving = builders.release("warden", mandatory="1.0.0", metadata={"deletionTimestamp": LEAVING})
+    offer = Offer.of([builders.template("warden", "1.0.0", installs=True)], [leaving])
+    there = builders.manifest("warden", "1.0.0", mandatory=True)
+    assert is_to_be_held(leaving, offer, [there])
+    assert not is_to_be_held(leaving, offer, [])
+    assert plan(builders.kyma(), offer, [there]) == (Delete("demo-warden"),)
+    still_mandatory = Offer.of([mandatory()], [leaving])
+    assert not is_to_be_held(leaving, still_mandatory, [there])

@@ -1,0 +1,61 @@
+"""Whom a change of the catalog concerns: those who use it, found without looking at the others."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from kube_runtime import Change, ObjectKey
+from kube_runtime.informer.cache import Cache
+from lifecycle_manager.informers import channels_in_use, modules_in_use, templates_in_use
+from lifecycle_manager.release_audience import who_has_release, who_has_template
+from lifecycle_manager.resources import DatedReleaseMeta
+from tests import builders
+
+INDEXES: Any = {"module": modules_in_use, "channel": channels_in_use, "template": templates_in_use}
+
+
+def informers(*releases: Any) -> Any:
+    """Return caches with three Kymas: two take the module from one channel or the other, one has it not."""
+    kymas: Cache[Any] = Cache(INDEXES)
+    for name, module, channel in (("a", "api", "regular"), ("b", "api", "fast"), ("c", "nats", "regular")):
+        template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": f"{module}-1.0.0"}}
+        status = {"name": module, "channel": channel, "state": "Ready", "template": template}
+        kymas.put(ObjectKey("kcp-system", name), builders.kyma(name, status={"modules": [status]}))
+    released: Cache[Any] = Cache({})
+    for each in releases:
+        released.put(ObjectKey("kcp-system", each.metadata.name), each)
+    return SimpleNamespace(kymas=SimpleNamespace(cache=kymas), releases=SimpleNamespace(cache=released))
+
+
+def dated(**given: Any) -> DatedReleaseMeta:
+    return msgspec.convert(msgspec.to_builtins(builders.release("api", **given)), DatedReleaseMeta)
+
+
+def named(kymas: Any) -> list[str]:
+    return sorted(kyma.metadata.name for kyma in kymas)
+
+
+def test_version_bump_wakes_those_who_use_the_channel() -> None:
+    change = Change(dated(regular="1.0.0", fast="1.0.0"), dated(regular="1.0.0", fast="1.1.0"))
+    assert named(who_has_release(informers(), change)) == ["b"]
+
+
+def test_channel_that_comes_or_goes_wakes_those_who_ask_for_it() -> None:
+    one, both, other = dated(fast="1.0.0"), dated(fast="1.0.0", regular="1.0.0"), dated(regular="1.0.0")
+    assert named(who_has_release(informers(), Change(one, both))) == ["a"]
+    assert named(who_has_release(informers(), Change(both, other))) == ["b"]
+
+
+def test_whatever_else_changes_wakes_all_who_have_the_module() -> None:
+    beta = dated(regular="1.0.0", spec={"beta": True})
+    for change in (Change(None, beta), Change(beta, None), Change(dated(regular="1.0.0"), beta)):
+        assert named(who_has_release(informers(), change)) == ["a", "b"]
+
+
+def test_template_wakes_those_who_have_it_and_those_whose_channel_it_is() -> None:
+    assert named(who_has_template(informers(), builders.template("api", "1.0.0"))) == ["a", "b"]
+    releases = dated(regular="1.0.0", fast="2.0.0")
+    assert named(who_has_template(informers(releases), builders.template("api", "2.0.0"))) == ["b"]
+    assert named(who_has_template(informers(), builders.template("nats", channel="regular"))) == ["c"]
+    assert named(who_has_template(informers(), builders.template("other", "1.0.0"))) == []
