@@ -159,7 +159,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
                 figures.append(_figure("fleet_start", "s", seconds, "none given", met=True))
                 figures.append(_figure("fleet_start_cpu", "s", manager.cpu_seconds(), "none given", met=True))
                 users = await _users(fleet, options, port, folder, stack)
-                print(f"start: {seconds:.1f} s, {await fleet.do('counts')}", file=sys.stderr)
+                print(f"start: {seconds:.1f} s, {await fleet.do('detail')}", file=sys.stderr)
 
             before = await fleet.do("counts")
             began = time.perf_counter()
@@ -172,7 +172,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
                 figures.append(_figure("fleet_resync", "s", resync, "60 s or less", met=resync <= 60))
                 figures.append(_figure("fleet_resync_cpu", "s", manager.cpu_seconds(), "none given", met=True))
                 writes = after["skr_writes"] - before["skr_writes"]
-                print(f"resync: {_difference(before, after)}; events {during}", file=sys.stderr)
+                print(f"resync: {_difference(before, after)}, {await fleet.do('detail')}", file=sys.stderr)
                 figures += await _with_a_quiet_fleet(fleet, manager, users, during, options)
                 figures.append(_figure("fleet_resync_writes", "writes", writes, "what users asked for", met=True))
             await stack.aclose()

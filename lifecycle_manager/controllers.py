@@ -23,7 +23,7 @@ from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import ClusterProbe, Connections, SkrAccessError, access_index
 from lifecycle_manager.skr.event_path import is_silent
-from lifecycle_manager.skr_webhook import SkrWebhookReconciler
+from lifecycle_manager.skr_webhook import WATCHER_RECORD, SkrWebhookReconciler
 from lifecycle_manager.sync_resource import SyncResourceReconciler, in_conflict, inventory_of
 from lifecycle_manager_api import (
     Kyma,
@@ -42,7 +42,7 @@ K = TypeVar("K", ObjectKey, ModuleKey, ReleaseKey, str)
 
 SETTLE_SECONDS = 0.2
 PROBE_POLICY = RetryPolicy(base_seconds=0.5, most_seconds=60.0, rate=100.0, burst=1000)
-NOT_OURS_TO_HEED = frozenset({CRD_HASH, CATALOG_RECORD})
+NOT_OURS_TO_HEED = frozenset({CRD_HASH, CATALOG_RECORD, WATCHER_RECORD})
 
 
 @dataclass(frozen=True, eq=False)

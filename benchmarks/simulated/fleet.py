@@ -48,11 +48,14 @@ class Counting(Rule):
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self.detail: Counter[str] = Counter()
 
     async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
         side = "kcp" if request.cluster == "kcp" else "skr"
         if request.verb != "watch":
             self.counts[f"{side}_{'writes' if request.is_write else 'reads'}"] += 1
+            kind = request.kind.plural if request.kind is not None else "discovery"
+            self.detail[f"{side} {request.verb} {kind}/{request.subresource} by {request.manager}"] += 1
         return await proceed()
 
 
@@ -128,6 +131,11 @@ class Fleet:
 
     def _counts(self) -> Document:
         return dict(self.counting.counts)
+
+    def _detail(self) -> Document:
+        """Say what was asked since this was asked last, by verb, kind and field manager."""
+        detail, self.counting.detail = dict(self.counting.detail), Counter()
+        return detail
 
     def _in_sync(self) -> Document:
         """Say how many Kymas have their modules and their catalog, and how many modules each channel's version has."""

@@ -8,9 +8,10 @@ only after the Watcher was heard from once, so that no user's write meets a miss
 from lifecycle_manager.skr_webhook.authority import AuthorityStore
 from lifecycle_manager.skr_webhook.certificates import CertificateStore
 from lifecycle_manager.skr_webhook.documents import WatcherSettings
-from lifecycle_manager.skr_webhook.reconciler import SkrWebhookReconciler
+from lifecycle_manager.skr_webhook.reconciler import WATCHER_RECORD, SkrWebhookReconciler
 
 __all__ = [
+    "WATCHER_RECORD",
     "AuthorityStore",
     "CertificateStore",
     "SkrWebhookReconciler",

@@ -1,12 +1,15 @@
 """Brings the Watcher and its webhook to the SKR of one Kyma, and takes them away with it."""
 
+import hashlib
+import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+import msgspec
 import structlog
 from prometheus_client import Gauge
 
@@ -43,6 +46,8 @@ from lifecycle_manager_api.conditions import find
 FIELD_MANAGER = "lifecycle-manager-skr-webhook"
 log = structlog.get_logger("skr_webhook")
 
+STARTING = "WatcherStarting"
+WATCHER_RECORD = f"{names.GROUP}/skr-watcher"
 UNKNOWN_KIND_SECONDS = 2.0
 REMOVAL_SECONDS = 2.0
 
@@ -78,6 +83,7 @@ class SkrWebhookReconciler:
     _began: float = field(default_factory=time.monotonic, init=False)
     _heard: dict[ObjectKey, float] = field(default_factory=dict, init=False)
     _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
+    _due: dict[ObjectKey, float] = field(default_factory=dict, init=False)
 
     def heard_from(self, key: ObjectKey) -> bool:
         """Note that the Watcher of this Kyma has sent a verified event. Returns whether that is news."""
@@ -91,6 +97,7 @@ class SkrWebhookReconciler:
         if kyma is None:
             self._heard.pop(key, None)
             self._appliers.pop(key, None)
+            self._due.pop(key, None)
             with suppress(KeyError):  # nothing was ever said of it
                 self.silent.remove(key.name)
             return Result()
@@ -119,10 +126,9 @@ class SkrWebhookReconciler:
         rules, unknown = await self._module_rules(kyma, skr)
         if ready:
             documents.append(webhook_document(self.watchers.cache.list(), rules, trust))
-        applied = await applier.apply(_as_objects(documents), (), prune=False)
-        applied.raise_first_failure()
+        await self._keep_in_place(key, kyma, documents, applier)
         if not ready:
-            return Outcome("False", "WatcherStarting", "the Watcher is installed and was not heard from yet")
+            return Outcome("False", STARTING, "the Watcher is installed and was not heard from yet")
         if (silent_for := self._silent_for(key)) > self.silence_seconds:
             message = f"nothing was heard from the Watcher for {silent_for:.0f} s; changes are found at intervals"
             return Outcome("False", SILENT, message, self.interval_seconds)
@@ -131,6 +137,29 @@ class SkrWebhookReconciler:
             return Outcome("True", "WatcherReady", message, UNKNOWN_KIND_SECONDS)
         again = min(self.interval_seconds, self.silence_seconds - silent_for + 0.1)
         return Outcome("True", "WatcherReady", f"{len(rules)} kinds of Module CR are watched", again)
+
+    async def _keep_in_place(self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], applier: Applier) -> None:
+        """Apply the documents where they are others than before, or it is time to see that they are still in place.
+
+        What was applied is noted on the Kyma, so that a new process need not ask the whole fleet at once.
+        """
+        digest = _digest(documents)
+        noted = kyma.metadata.annotations.get(WATCHER_RECORD) == digest
+        if noted and _was_applied(kyma) and not self._is_due(key):
+            return
+        applied = await applier.apply(_as_objects(documents), INVENTORY, prune=False)
+        applied.raise_first_failure()
+        self._due[key] = time.monotonic() + self.interval_seconds
+        if not noted:
+            patch = {"metadata": {"annotations": {WATCHER_RECORD: digest}}}
+            name, namespace = kyma.metadata.name, kyma.metadata.namespace
+            await self.kcp.merge_patch(KYMAS, name, patch, namespace, field_manager=FIELD_MANAGER)
+
+    def _is_due(self, key: ObjectKey) -> bool:
+        """Tell whether it is time to look; a new process spreads the first time over the interval."""
+        if key not in self._due:
+            self._due[key] = time.monotonic() + self.interval_seconds * random.random()  # noqa: S311 - no secret
+        return time.monotonic() >= self._due[key]
 
     def _silent_for(self, key: ObjectKey) -> float:
         """Return how long nothing was heard from a Watcher; what was before this process began does not count."""
@@ -200,6 +229,16 @@ class SkrWebhookReconciler:
 def _introduced(kyma: Kyma) -> bool:
     """Tell whether the Kyma's cluster has been prepared: its namespace and CR are there."""
     return find(kyma.status.conditions, "SKRReachable") is not None
+
+
+def _was_applied(kyma: Kyma) -> bool:
+    """Tell whether the last reconcile got through."""
+    condition = find(kyma.status.conditions, CONDITION)
+    return condition is not None and (condition.status == "True" or condition.reason in {STARTING, SILENT})
+
+
+def _digest(documents: Iterable[Document]) -> str:
+    return hashlib.blake2b(msgspec.json.encode(list(documents), order="sorted"), digest_size=8).hexdigest()
 
 
 def _was_ready(kyma: Kyma) -> bool:

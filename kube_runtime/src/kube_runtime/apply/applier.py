@@ -17,6 +17,7 @@ from kube_runtime.apply.memory import Memory, digest_of
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, rank_of
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
+from kube_runtime.apply.settled import is_settled
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, ServerUnavailable
 from kube_runtime.resource import JsonObject, Resource
@@ -157,12 +158,20 @@ class Applier:
                 entry.identity in known and not self._memory.knows(entry)
             ):
                 before = await self._read(resource, entry)
-                if before is not None and self._memory.is_as_applied(entry, digest, before):
+                if before is not None and self._needs_nothing(entry, digest, document, before):
                     return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
             return await self._write(wanted, resource, entry, document, digest, before)
         except KubeError as error:
             self._memory.forget(entry)
             return ObjectOutcome(entry, wanted.index, "failed", _explain(error), cause=error)
+
+    def _needs_nothing(self, entry: InventoryEntry, digest: bytes, document: JsonObject, live: JsonObject) -> bool:
+        if self._memory.knows(entry):
+            return self._memory.is_as_applied(entry, digest, live)
+        if not is_settled(live, document, self._field_manager):
+            return False
+        self._memory.remember(entry, digest, live)  # from a life before this one
+        return True
 
     async def _write(
         self,

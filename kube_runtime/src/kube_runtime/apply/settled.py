@@ -1,0 +1,80 @@
+"""Whether an apply would change nothing, told from the live object alone: for a process that has just begun.
+
+The record of owned fields (managedFields, as server-side apply keeps it) says what this field manager applied last. If
+all of that is still in the document, and all that the document says is so in the object, there is nothing to add, to
+change or to take away. Where a server writes a value in another way than it was sent, as with quantities, this finds a
+difference, and the apply finds that there is none.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kube_runtime.resource import JsonObject
+
+__all__ = ["is_settled"]
+
+_IDENTITY = frozenset({"apiVersion", "kind"})
+
+
+def is_settled(live: JsonObject, document: Mapping[str, Any], field_manager: str) -> bool:
+    """Tell whether an object has all that a document says, and this field manager owns nothing beyond that."""
+    if live["metadata"].get("deletionTimestamp"):
+        return False
+    owned = _owned_fields(live, field_manager)
+    wanted = {key: value for key, value in document.items() if key not in _IDENTITY}
+    return owned is not None and _holds(live, wanted) and _covers(wanted, owned)
+
+
+def _owned_fields(live: JsonObject, field_manager: str) -> JsonObject | None:
+    """Return the fields that were applied in somebody's name, None where nothing was."""
+    for entry in live["metadata"].get("managedFields") or ():
+        named = (entry.get("manager"), entry.get("operation"), entry.get("subresource") or "")
+        if named == (field_manager, "Apply", ""):
+            fields: JsonObject = entry.get("fieldsV1") or {}
+            return fields
+    return None
+
+
+def _holds(live: Any, wanted: Any) -> bool:
+    """Tell whether everything in a value is so in the live one, which may have more."""
+    if isinstance(wanted, Mapping):
+        if not isinstance(live, Mapping):
+            return False
+        return all(value is None or (key in live and _holds(live[key], value)) for key, value in wanted.items())
+    if isinstance(wanted, list | tuple):
+        if not isinstance(live, list) or len(live) != len(wanted):
+            return False
+        return all(_holds(there, each) for there, each in zip(live, wanted, strict=True))
+    return type(live) is type(wanted) and bool(live == wanted)
+
+
+def _covers(wanted: Any, owned: Mapping[str, Any]) -> bool:
+    """Tell whether a value has everything that is owned, so that an apply takes nothing away."""
+    for path, below in owned.items():
+        if path == ".":
+            continue
+        if path.startswith("f:"):
+            name = path[2:]
+            if not isinstance(wanted, Mapping) or name not in wanted or not _covers(wanted[name], below):
+                return False
+        elif not isinstance(wanted, list | tuple) or not _covers_item(wanted, path, below):
+            return False
+    return True
+
+
+def _covers_item(wanted: Sequence[Any], path: str, owned: Mapping[str, Any]) -> bool:
+    """Tell whether a list has everything that is owned of one item, which the path names by its keys (`k:`).
+
+    An item may leave a key out that has a default. Items named by their value or place (`v:`, `i:`) have nothing below.
+    """
+    if not path.startswith("k:"):
+        return True
+    keys = msgspec.json.decode(path[2:], type=dict[str, Any])
+    items = [
+        item
+        for item in wanted
+        if isinstance(item, Mapping) and all(item.get(key, value) == value for key, value in keys.items())
+    ]
+    return len(items) == 1 and _covers(items[0], {key: below for key, below in owned.items() if key[2:] not in keys})

@@ -1,0 +1,80 @@
+"""Whether an apply would change nothing, held against a simulated server that applies it."""
+
+from typing import Any
+
+import pytest
+
+from kube_runtime import Applier, Client, KubeconfigPolicy, KubernetesObject, Resource
+from kube_runtime.apply.settled import is_settled
+from kube_runtime.simulation import serve_simulation
+
+CONFIG_MAPS: Resource[Any] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+SERVICES: Resource[Any] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "default"}, "data": {"a": "1"}}
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "s", "namespace": "default", "labels": {"app": "s"}},
+    "spec": {"selector": {"app": "s"}, "ports": [{"name": "web", "port": 443, "protocol": "TCP", "targetPort": 8443}]},
+}
+
+
+SPEC: Any = SERVICE["spec"]
+
+
+def changed(document: dict[str, Any], **sections: Any) -> dict[str, Any]:
+    return {**document, **sections}
+
+
+@pytest.mark.parametrize(
+    ("resource", "applied", "wanted", "settled"),
+    [
+        (CONFIG_MAPS, MAP, MAP, True),
+        (SERVICES, SERVICE, SERVICE, True),
+        (CONFIG_MAPS, MAP, changed(MAP, data={"a": "2"}), False),
+        (CONFIG_MAPS, MAP, changed(MAP, data={"a": "1", "b": "2"}), False),
+        (CONFIG_MAPS, changed(MAP, data={"a": "1", "b": "2"}), MAP, False),
+        (SERVICES, SERVICE, changed(SERVICE, spec={"selector": {"app": "s"}}), False),
+        (
+            SERVICES,
+            SERVICE,
+            changed(SERVICE, spec={**SPEC, "ports": [{"port": 443, "protocol": "TCP", "targetPort": 8443}]}),
+            False,
+        ),
+        (
+            SERVICES,
+            SERVICE,
+            changed(SERVICE, spec={**SPEC, "ports": [*SPEC["ports"], {"name": "b", "port": 1}]}),
+            False,
+        ),
+        (SERVICES, SERVICE, changed(SERVICE, metadata={"name": "s", "namespace": "default"}), False),
+    ],
+)
+async def test_apply_that_would_change_nothing_is_told_from_the_object(
+    resource: Resource[Any], applied: dict[str, Any], wanted: dict[str, Any], settled: bool
+) -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("cluster")
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as client:
+            name = applied["metadata"]["name"]
+            live = await client.apply(resource, name, applied, "default", field_manager="mine")
+            assert is_settled(live, wanted, "mine") is settled
+            assert not is_settled(live, wanted, "another")
+            again = await client.apply(resource, name, wanted, "default", field_manager="mine")
+            assert (again["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"]) is settled
+
+
+async def test_new_process_writes_nothing_that_is_so_already_and_mends_what_is_not() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("cluster")
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as client:
+            objects = [KubernetesObject.of(SERVICE), KubernetesObject.of(MAP)]
+            first = await Applier(client, field_manager="mine").apply(objects)
+            before = simulation.records.count
+            second = await Applier(client, field_manager="mine").apply(objects, first.inventory)
+            assert {outcome.action for outcome in second.outcomes} == {"unchanged"}
+            assert not cluster.requests(lambda record: record.is_write, since=before)
+            patch = {"data": {"a": "edited"}}
+            await client.merge_patch(CONFIG_MAPS, "m", patch, "default", field_manager="kubectl-edit")
+            third = await Applier(client, field_manager="mine").apply(objects, first.inventory)
+            assert sorted(outcome.action for outcome in third.outcomes) == ["changed", "unchanged"]
