@@ -18,7 +18,15 @@ from typing import Generic, TypeVar
 from kube_runtime.backoff import Backoff
 from kube_runtime.client.client import Client
 from kube_runtime.client.decoding import UnreadableDeletion, WatchEvent, decoding_for
-from kube_runtime.exceptions import Gone, KubeError, ObjectUnreadable, ResponseInvalid, WatchSilent
+from kube_runtime.exceptions import (
+    Gone,
+    KubeError,
+    ObjectUnreadable,
+    ResponseInvalid,
+    ServerUnavailable,
+    TooManyRequests,
+    WatchSilent,
+)
 from kube_runtime.informer.cache import Cache, Index
 from kube_runtime.metrics import InformerMetrics, RuntimeMetrics
 from kube_runtime.resource import ObjectKey, Resource
@@ -31,6 +39,7 @@ log = logging.getLogger(__name__)
 STALE_LISTS = 5
 STEADY_SECONDS = 5.0
 REMINDERS_AT_ONCE = 100
+MOST_ASKED_PAUSE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +136,7 @@ class Informer(Generic[T]):
         """List if that is needed, then watch to the end of one stream; pause unless that went well for a while."""
         clock = asyncio.get_running_loop().time
         began = clock()
+        asked_pause = 0.0
         try:
             if not self._version:
                 await self._list()
@@ -136,11 +146,12 @@ class Informer(Generic[T]):
             self._version = ""
         except KubeError as error:
             self._note_failure(error)
+            asked_pause = _asked_pause(error)
         if clock() - began >= STEADY_SECONDS:
             self._backoff.reset()
             if self.last_error is None:
                 return
-        await asyncio.sleep(self._backoff.next())
+        await asyncio.sleep(max(self._backoff.next(), asked_pause))
 
     def _note_failure(self, error: KubeError) -> None:
         self.last_error = error
@@ -282,6 +293,12 @@ class Informer(Generic[T]):
             handler(change)
         except Exception:
             log.exception("a handler of %s failed", self.resource.plural_name)
+
+
+def _asked_pause(error: KubeError) -> float:
+    """Return for how many seconds the server wants to be left alone, as far as that is believed."""
+    asked = error.retry_after if isinstance(error, TooManyRequests | ServerUnavailable) else None
+    return min(asked or 0.0, MOST_ASKED_PAUSE_SECONDS)
 
 
 def _number(version: str) -> int:
