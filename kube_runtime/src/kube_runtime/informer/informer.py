@@ -156,8 +156,10 @@ class Informer(Generic[T]):
     def _note_failure(self, error: KubeError) -> None:
         self.last_error = error
         self._metrics.failures += 1
-        if isinstance(error, WatchSilent):
-            self._version = ""  # the server may have lost its past, and would then never tell of what is new to it
+        if isinstance(error, WatchSilent | ResponseInvalid):
+            # A silent server may have lost its past, and would never tell of what is new to it; a line that can't be
+            # read would come again from here.
+            self._version = ""
         log.warning("%s can't be followed: %s", self.resource.plural_name, error)
 
     async def _list(self) -> None:
