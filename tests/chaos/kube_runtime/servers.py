@@ -1,0 +1,64 @@
+"""One etcd and one API server, on an event loop of their own that goes on between the tests, to be ended at will."""
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from local.binaries import find_binaries
+from local.cluster import LocalCluster
+from local.etcd import LocalEtcd
+from local.pki import Authority
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The processes, and what it takes to speak to them."""
+
+    etcd: LocalEtcd
+    cluster: LocalCluster
+    _loop: asyncio.AbstractEventLoop
+
+    @classmethod
+    @contextmanager
+    def start(cls) -> Iterator["Servers"]:
+        """Run the servers in a thread."""
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="servers")
+        thread.start()
+        try:
+            with tempfile.TemporaryDirectory(prefix="klm-") as scratch:
+                yield from cls._run(Path(scratch), loop)
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    @classmethod
+    def _run(cls, folder: Path, loop: asyncio.AbstractEventLoop) -> Iterator["Servers"]:
+        etcd = LocalEtcd(find_binaries(), folder)
+        socket = folder / "egress"
+        cluster = LocalCluster("chaos", folder / "chaos", etcd.binaries, Authority(), etcd.url, socket)
+        servers = cls(etcd, cluster, loop)
+
+        def wait_for(work: Coroutine[Any, Any, None]) -> None:
+            asyncio.run_coroutine_threadsafe(work, loop).result()
+
+        try:
+            wait_for(etcd.start())
+            cluster.etcd_url = etcd.url
+            wait_for(cluster.start())
+            yield servers
+        finally:
+            wait_for(cluster.stop())
+            wait_for(etcd.stop())
+
+    async def on_their_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something with the processes, where they belong."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
