@@ -179,6 +179,7 @@ class Informer(Generic[T]):
         async for page in pages:
             if not version:
                 self._refuse_stale(page.resource_version)
+                self._highest = max(self._highest, _number(page.resource_version))  # seen, even if the list breaks
             version = page.resource_version
             for item in page.items:
                 key = self.resource.key_of(item)
