@@ -1,8 +1,9 @@
 """A cache of one kind of object that follows the API server, and tells what changes.
 
 List, then watch from there; when the watch ends, watch on from the last version heard of; when that version is too
-old, list again and tell the difference. A stream that breaks, is refused or falls silent is opened again after a
-growing pause, and what the cache holds stays available meanwhile.
+old, list again and tell the difference. A list whose pages expire before the last one is asked for as a whole. A
+stream that breaks, is refused or falls silent is opened again after a growing pause, and what the cache holds stays
+available meanwhile.
 
 What is promised: after the last change of an object, a handler hears of its newest state at least once, and never of
 an older one after a newer one. What is not: that every state in between is heard of.
@@ -98,6 +99,7 @@ class Informer(Generic[T]):
         self._version = ""
         self._highest = 0
         self._stale_lists = 0
+        self._pages_expire = False
         self._synced = asyncio.Event()
         self._backoff = backoff or Backoff(base=0.1, most=2.5)
 
@@ -142,7 +144,9 @@ class Informer(Generic[T]):
                 await self._list()
             await self._watch()
         except Gone:
-            log.info("the watch of %s is too old, listing again", self.resource.plural_name)
+            self._pages_expire = not self._version
+            what = "pages of a list" if self._pages_expire else "watch"
+            log.info("the %s of %s is too old, listing again", what, self.resource.plural_name)
             self._version = ""
         except KubeError as error:
             self._note_failure(error)
@@ -171,7 +175,7 @@ class Informer(Generic[T]):
         pages = self._client.pages(
             self.resource,
             self._namespace,
-            page_size=self._page_size,
+            page_size=0 if self._pages_expire else self._page_size,
             unreadable=unreadable.append,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
@@ -191,6 +195,7 @@ class Informer(Generic[T]):
         for key in set(self.cache.keys()) - seen:
             self._remove(key)
         self._advance(version)
+        self._pages_expire = False
         self.last_error = None
         self._synced.set()
 
