@@ -6,8 +6,9 @@ watch. Plain HTTP to the client, TLS to the server with whatever identity the se
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,13 @@ class Proxy:
         """Run a proxy before the API server of a kubeconfig, with the identity in it."""
         behind = await connection_from_kubeconfig(kubeconfig, KubeconfigPolicy.permissive())
         tls = True if behind.tls is None else tls_context(behind.tls)
-        connector = aiohttp.TCPConnector(limit=0, ssl=tls)
+        sockets: list[socket.socket] = []
+
+        def remembered(address: tuple[Any, ...]) -> socket.socket:
+            sockets.append(socket.socket(*address[:3]))
+            return sockets[-1]
+
+        connector = aiohttp.TCPConnector(limit=0, ssl=tls, socket_factory=remembered)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
             proxy = cls(server or behind.server, session)
@@ -119,6 +126,7 @@ class Proxy:
                 yield proxy
             finally:
                 await proxy.refuse()
+        await _end(sockets)
 
     @property
     def url(self) -> str:
@@ -255,6 +263,17 @@ class Proxy:
     def _target(self, asked: Asked) -> URL:
         query = self.change_target(asked)
         return URL(f"{self._server}{asked.path}?{urlencode(query)}", encoded=True)
+
+
+async def _end(sockets: list[socket.socket]) -> None:
+    """End connections whose TLS handshake was under way when nobody wanted them any more."""
+    for _ in range(2):
+        for _turn in range(4):
+            await asyncio.sleep(0)
+        for each in sockets:
+            if each.fileno() >= 0:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
 
 
 def _abort(watch: _Watch) -> None:
