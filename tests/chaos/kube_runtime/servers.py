@@ -13,6 +13,7 @@ from local.binaries import find_binaries
 from local.cluster import LocalCluster
 from local.etcd import LocalEtcd
 from local.pki import Authority
+from local.processes import ChildProcess
 
 T = TypeVar("T")
 
@@ -59,6 +60,22 @@ class Servers:
             wait_for(cluster.stop())
             wait_for(etcd.stop())
 
+    async def end_api_server(self, grace_seconds: float) -> None:
+        """Ask the API server to end, and end it when it does not within the grace time; 0 is no farewell at all."""
+        await self.on_their_loop(_end(self.cluster._children.pop("kube-apiserver"), grace_seconds))
+
+    async def end_etcd(self, grace_seconds: float) -> None:
+        """End etcd in the same way."""
+        (child,) = self.etcd.children
+        await self.on_their_loop(_end(child, grace_seconds))
+
     async def on_their_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something with the processes, where they belong."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+
+async def _end(child: ChildProcess, grace_seconds: float) -> None:
+    if grace_seconds:
+        await child.stop(grace_seconds)
+    else:
+        await child.kill()

@@ -136,7 +136,10 @@ class Transport:
             ) as response:
                 self._count(str(response.status), "GET")
                 if response.status != 200:
-                    raise self._refusal(response, await self._body(response))
+                    refusal = self._refusal(response, await self._body(response))
+                    if isinstance(refusal, Unauthorized):
+                        self._connection.credentials.refused()  # so that the next attempt asks for others
+                    raise refusal
                 try:
                     yield response.content
                 finally:
