@@ -1,16 +1,21 @@
 """Credentials that are replaced while somebody follows: the old ones are refused, and the new ones are asked for."""
 
 import base64
+import importlib
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, KubeconfigPolicy, Resource, Unauthorized
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource, RuntimeMetrics, Unauthorized
+from local import pki
+from local.cluster import ADMINISTRATORS
 from tests.chaos.kube_runtime.conftest import IMPATIENT
 from tests.chaos.kube_runtime.following import change_everything, following, populate, starting_to_follow
 from tests.chaos.kube_runtime.servers import Servers
@@ -21,8 +26,9 @@ ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ServiceAccount"
 RBAC = "rbac.authorization.k8s.io"
 BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(RBAC, "v1", "RoleBinding", "rolebindings", namespaced=True)
 REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-PLUGIN = "import json, pathlib, sys; print(json.dumps({'apiVersion': sys.argv[1], 'kind': 'ExecCredential', 'status': "
-PLUGIN += "{'token': pathlib.Path(sys.argv[2]).read_text()}}))"
+PLUGIN = """import json, pathlib, sys
+status = {name: pathlib.Path(path).read_text() for name, path in (each.split("=", 1) for each in sys.argv[2:])}
+print(json.dumps({"apiVersion": sys.argv[1], "kind": "ExecCredential", "status": status}))"""
 
 
 @pytest_asyncio.fixture
@@ -40,7 +46,9 @@ async def token(direct: Client, namespace: str) -> str:
 
 
 @asynccontextmanager
-async def client_with(servers: Servers, user: dict[str, Any], server: str = "") -> AsyncIterator[Client]:
+async def client_with(
+    servers: Servers, user: dict[str, Any], server: str = "", options: ClientOptions = IMPATIENT
+) -> AsyncIterator[Client]:
     """Give a client of that user, directly to the API server unless told otherwise."""
     authority = base64.b64encode(servers.cluster.authority.certificate).decode()
     cluster: dict[str, Any] = {"server": server or servers.cluster.server}
@@ -52,14 +60,15 @@ async def client_with(servers: Servers, user: dict[str, Any], server: str = "") 
         "users": [{"name": "u", "user": user}],
     }
     policy = KubeconfigPolicy.permissive()
-    async with await Client.from_kubeconfig(document, options=IMPATIENT, policy=policy) as made:
+    async with await Client.from_kubeconfig(document, options=options, policy=policy) as made:
         yield made
 
 
-def plugin_that_reads(file: Path) -> dict[str, Any]:
-    """Return a user of a kubeconfig whose token is what a command finds in a file."""
+def plugin_that_reads(**files: Path) -> dict[str, Any]:
+    """Return a user of a kubeconfig whose credentials are what a command finds in files."""
     version = "client.authentication.k8s.io/v1"
-    command = {"command": sys.executable, "args": ["-c", PLUGIN, version, str(file)]}
+    named = [f"{name}={path}" for name, path in files.items()]
+    command = {"command": sys.executable, "args": ["-c", PLUGIN, version, *named]}
     return {"exec": {"apiVersion": version, "interactiveMode": "Never", **command}}
 
 
@@ -67,7 +76,7 @@ def plugin_that_reads(file: Path) -> dict[str, Any]:
 def user(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """A user whose token is in the file `token`, one way or the other."""
     file = tmp_path / "token"
-    return {"tokenFile": str(file)} if request.param == "token file" else plugin_that_reads(file)
+    return {"tokenFile": str(file)} if request.param == "token file" else plugin_that_reads(token=file)
 
 
 async def test_token_that_the_server_does_not_know_is_read_again(
@@ -103,3 +112,32 @@ async def test_watch_that_is_refused_for_an_old_token_is_opened_with_the_new_one
             proxy.cut_watches()
             await change_everything(direct, namespace)
             await follower.agrees_with(direct)
+
+
+@pytest.mark.parametrize("source", ["files", "plugin"])
+async def test_client_certificate_that_ended_is_replaced_by_the_new_one(
+    servers: Servers, direct: Client, namespace: str, tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def issue(lifetime: timedelta) -> tuple[Path, Path]:
+        monkeypatch.setattr(pki, "LIFETIME", lifetime)
+        return servers.cluster.authority.issue("robot", ADMINISTRATORS).write(tmp_path, "robot")
+
+    await populate(direct, namespace)
+    importlib.import_module("kubernetes_asyncio.config.kube_config")  # it takes as long as the certificate lasts
+    certificate, key = issue(timedelta(seconds=2))
+    user: dict[str, Any] = {"client-certificate": str(certificate), "client-key": str(key)}
+    if source == "plugin":
+        user = plugin_that_reads(clientCertificateData=certificate, clientKeyData=key)
+    often = replace(IMPATIENT, watch_seconds=1, metrics=(metrics := RuntimeMetrics()))
+    async with client_with(servers, user, options=often) as client, following(client, namespace) as follower:
+        issue(timedelta(days=1))
+        await eventually(lambda: answered(metrics, "401"), what="the old certificate is refused")
+        await change_everything(direct, namespace)
+        await follower.agrees_with(direct)
+        assert not follower.informer.last_error
+
+
+def answered(metrics: RuntimeMetrics, code: str) -> float:
+    """Return how many requests were answered with a code."""
+    (requests,) = (each for each in metrics.collect() if each.name == "rest_client_requests")
+    return sum(sample.value for sample in requests.samples if sample.labels["code"] == code)

@@ -159,7 +159,7 @@ async def test_watch_that_begins_in_the_past_does_not_take_the_cache_there_for_g
         await change_everything(direct, namespace, "later")
         await direct.delete(CONFIG_MAPS, "new-changed", namespace)
         await follower.agrees_with(direct)
-        proxy.change_target = lambda asked: asked.query | {"resourceVersion": past} if asked.is_watch else asked.query
+        proxy.change_target = lambda asked: {**asked.query, "resourceVersion": past} if asked.is_watch else asked.query
         proxy.cut_watches()
         watches = follower.counts.watches
         await eventually(lambda: follower.counts.watches > watches)
