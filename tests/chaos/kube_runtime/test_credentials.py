@@ -22,6 +22,7 @@ from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Answer, Asked, Proxy, status
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.xdist_group("credentials")  # what runs plugins takes seconds to import
 ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)
 RBAC = "rbac.authorization.k8s.io"
 BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(RBAC, "v1", "RoleBinding", "rolebindings", namespaced=True)
@@ -68,7 +69,7 @@ def plugin_that_reads(**files: Path) -> dict[str, Any]:
     """Return a user of a kubeconfig whose credentials are what a command finds in files."""
     version = "client.authentication.k8s.io/v1"
     named = [f"{name}={path}" for name, path in files.items()]
-    command = {"command": sys.executable, "args": ["-c", PLUGIN, version, *named]}
+    command = {"command": sys.executable, "args": ["-IS", "-c", PLUGIN, version, *named]}
     return {"exec": {"apiVersion": version, "interactiveMode": "Never", **command}}
 
 

@@ -18,7 +18,7 @@ from tests.waiting import eventually
 
 MIB = 1024 * 1024
 WATCHES = 100
-OBJECTS = 300
+OBJECTS = 150
 OBJECT_BYTES = 4_000
 
 

@@ -6,11 +6,12 @@ import logging
 import msgspec
 import pytest
 
-from kube_runtime import Client
+from kube_runtime import Backoff, Client
 from tests.chaos.kube_runtime.following import change_everything, following, populate, put, starting_to_follow
 from tests.chaos.proxy import Answer, Asked, Proxy, status, status_document
 from tests.waiting import eventually
 
+HASTY = Backoff(base=0.02, most=0.2)
 GARBAGE = [
     pytest.param(b"\x00\xff<html>bad gateway</html>", id="no JSON"),
     pytest.param(b"[]", id="JSON of another shape"),
@@ -149,7 +150,7 @@ async def test_storm_of_refusals_is_weathered(
     client: Client, direct: Client, proxy: Proxy, namespace: str, refusal: Answer
 ) -> None:
     await populate(direct, namespace)
-    async with following(client, namespace) as follower:
+    async with following(client, namespace, backoff=HASTY) as follower:
         with proxy.answering(lambda _asked: refusal):
             proxy.cut_watches()
             await change_everything(direct, namespace)
@@ -166,7 +167,7 @@ async def test_storm_at_the_first_list_is_weathered(
     await populate(direct, namespace)
     asked = len(proxy.asked)
     with proxy.answering(lambda _asked: refusal):
-        async with starting_to_follow(client, namespace) as follower:
+        async with starting_to_follow(client, namespace, backoff=HASTY) as follower:
             await eventually(lambda: len(proxy.asked) >= asked + 3)
             assert not follower.informer.synced
             proxy.forget_rules()
