@@ -93,6 +93,7 @@ class Proxy:
     def __init__(self, server: str, session: aiohttp.ClientSession) -> None:
         self.asked: list[Asked] = []
         self.change_target: Callable[[Asked], Mapping[str, str]] = lambda asked: asked.query
+        self.delay: Callable[[Asked], float] = lambda _asked: 0.0
         self.change_line: Callable[[bytes], bytes] = lambda line: line
         self._server = server
         self._session = session
@@ -207,6 +208,7 @@ class Proxy:
         asked = Asked(request.method, request.path, dict(request.query), dict(request.headers))
         self.asked.append(asked)
         await self._flowing.wait()
+        await asyncio.sleep(self.delay(asked))
         for rule in list(self._rules):
             answer = rule(asked)
             if answer is not None:

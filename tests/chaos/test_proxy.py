@@ -137,6 +137,14 @@ async def test_stalled_proxy_lets_nothing_through_until_it_goes_on(
     assert await asking == "GET / "
 
 
+async def test_answers_can_be_late(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+    proxy.delay = lambda asked: 0.1 if asked.path == "/slow" else 0.0
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    assert await text(session, f"{proxy.url}/slow") == "GET /slow "
+    assert clock() - began >= 0.1
+
+
 async def test_refusing_proxy_is_as_good_as_none_until_it_accepts(proxy: Proxy, session: aiohttp.ClientSession) -> None:
     async with session.get(f"{proxy.url}/?watch=true") as answer:
         await proxy.refuse()

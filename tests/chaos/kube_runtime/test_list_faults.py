@@ -1,11 +1,13 @@
 """A list that fails half way, or is older than what was seen: nothing is lost, and nothing goes back in time."""
 
+import asyncio
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from kube_runtime import Backoff, Client
+from kube_runtime.informer import informer
 from tests.chaos.kube_runtime.following import (
     CONFIG_MAPS,
     change_everything,
@@ -60,6 +62,28 @@ async def test_list_whose_pages_expire_each_time_is_asked_for_as_a_whole(
             await follower.agrees_with(direct)
             assert follower.counts.lists == 2
     assert [asked.query.get("limit") for asked in proxy.asked if asked.is_list] == ["2", "2", None]
+
+
+async def test_slow_list_that_is_too_old_for_a_watch_each_time_is_not_repeated_without_pause(
+    client: Client, direct: Client, proxy: Proxy, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is so busy that lists take longer than it remembers is not helped by more lists."""
+    monkeypatch.setattr(informer, "STEADY_SECONDS", 0.05)
+    await populate(direct, namespace)
+    listed_at: list[float] = []
+
+    def refuse_watches(asked: Asked) -> Answer | None:
+        if asked.is_list and "continue" not in asked.query:
+            listed_at.append(asyncio.get_running_loop().time())
+        return status(410, "Expired") if asked.is_watch else None
+
+    proxy.delay = lambda asked: 0.1 if asked.is_list else 0.0
+    with proxy.answering(refuse_watches):
+        async with starting_to_follow(client, namespace, backoff=Backoff(base=0.1, most=2.0)) as follower:
+            await eventually(lambda: len(listed_at) >= 4)
+            proxy.forget_rules()
+            await follower.agrees_with(direct)
+    assert listed_at[3] - listed_at[2] >= 0.3 + 0.4, "the fourth list comes after three pages and a longer pause"
 
 
 async def test_objects_that_went_while_nobody_listened_are_removed(

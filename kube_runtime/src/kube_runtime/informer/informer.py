@@ -147,14 +147,15 @@ class Informer(Generic[T]):
                 await self._follow_once()
 
     async def _follow_once(self) -> None:
-        """List if that is needed, then watch to the end of one stream; pause unless that went well for a while."""
+        """List if that is needed, then watch to the end of one stream; pause unless the watch went well for a while."""
         clock = asyncio.get_running_loop().time
-        began = clock()
+        watching_since: float | None = None
         asked_pause = 0.0
         self._streamed = None
         try:
             if not self._version and self._asks_for_pages:
                 await self._list()
+            watching_since = clock()
             await self._watch()
         except (Invalid, BadRequest) as error:
             self._note_refusal(error)
@@ -166,9 +167,9 @@ class Informer(Generic[T]):
         except KubeError as error:
             self._note_failure(error)
             asked_pause = _asked_pause(error)
-        if clock() - began >= STEADY_SECONDS:
+        if watching_since is not None and clock() - watching_since >= STEADY_SECONDS:
             self._backoff.reset()
-            if self.last_error is None:
+            if self.last_error is None and self._version:
                 return
         await asyncio.sleep(max(self._backoff.next(), asked_pause))
 
