@@ -50,7 +50,17 @@ class Follower:
 
     async def agrees_with(self, server: Client) -> None:
         """Wait until the cache holds what the server holds, and the newest version of everything was reconciled."""
+        await self._equals(server)
+        assert not self.told_backwards, "an older state was told after a newer one"
 
+    async def follows_into_the_past(self, server: Client) -> None:
+        """Wait as `agrees_with` does, where older states after newer ones are what happened."""
+        await self._equals(server)
+        assert self.told_backwards
+        self.told_backwards.clear()
+        self._newest_told.clear()
+
+    async def _equals(self, server: Client) -> None:
         async def same() -> bool:
             try:
                 listed = await server.list(CONFIG_MAPS, self._namespace)
@@ -61,7 +71,6 @@ class Follower:
 
         await eventually(same, within=WITHIN_SECONDS, what="the cache and the reconciles equal the server")
         assert not self.twice, "a key was given to two workers at once"
-        assert not self.told_backwards, "an older state was told after a newer one"
 
     def cached(self) -> dict[ObjectKey, str]:
         """Return the version of each object in the cache."""

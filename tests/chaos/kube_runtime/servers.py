@@ -1,6 +1,7 @@
 """One etcd and one API server, on an event loop of their own that goes on between the tests, to be ended at will."""
 
 import asyncio
+import shutil
 import tempfile
 import threading
 from collections.abc import Coroutine, Iterator
@@ -68,6 +69,33 @@ class Servers:
         """End etcd in the same way."""
         (child,) = self.etcd.children
         await self.on_their_loop(_end(child, grace_seconds))
+
+    async def start_again(self) -> None:
+        """Start again what was ended."""
+        if not self.etcd.children or self.etcd.children[0].returncode is not None:
+            await self.on_their_loop(self.etcd.start_again())
+        if not self.cluster.children:
+            await self.on_their_loop(self.cluster.start_api_server())
+
+    async def back_up(self) -> Path:
+        """Copy what etcd has stored, ending the servers for that."""
+        copy = self.etcd.directory / "backup"
+        await self._end_both()
+        await asyncio.to_thread(shutil.copytree, self.etcd.directory / "etcd", copy)
+        await self.start_again()
+        return copy
+
+    async def restore(self, backup: Path) -> None:
+        """Put a copy in the place of what etcd has stored, ending the servers for that."""
+        stored = self.etcd.directory / "etcd"
+        await self._end_both()
+        await asyncio.to_thread(shutil.rmtree, stored)
+        await asyncio.to_thread(backup.rename, stored)
+        await self.start_again()
+
+    async def _end_both(self) -> None:
+        await self.end_api_server(0)
+        await self.end_etcd(5)
 
     async def on_their_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something with the processes, where they belong."""

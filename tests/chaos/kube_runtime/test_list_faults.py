@@ -169,8 +169,7 @@ async def test_server_that_lost_its_past_for_good_is_followed_there(
                 lambda: {str(key) for key in follower.cached()} == restored.keys(), what="the cache is the backup"
             )
         assert "went back in time" in caplog.text
-        follower.told_backwards.clear()  # it is what happened
-        await follower.agrees_with(direct)
+        await follower.follows_into_the_past(direct)
 
 
 async def test_watch_that_begins_in_the_past_does_not_take_the_cache_there_for_good(
