@@ -6,8 +6,8 @@ stream that breaks, is refused or falls silent is opened again after a growing p
 available meanwhile.
 
 What is there can also come as the beginning of the watch itself (`initial_events`), where the API server offers that.
-It is off unless asked for: 5,000 objects of 4 kB took 1.5 to 2 times as long as in pages and 2 to 3 times the server's
-CPU, and saved 3 of 27 MiB at the peak (docs/decisions/004-lists-in-pages.md).
+It is off unless asked for: 5,000 objects of 4 kB took twice as long as in pages and nearly three times the server's
+CPU, and saved 3 of 25 MiB at the peak (docs/decisions/004-lists-in-pages.md).
 
 What is promised: after the last change of an object, a handler hears of its newest state at least once, and never of
 an older one after a newer one. What is not: that every state in between is heard of.
