@@ -78,9 +78,9 @@ class Servers:
             await self.on_their_loop(self.cluster.start_api_server())
 
     async def back_up(self) -> Path:
-        """Copy what etcd has stored, ending the servers for that."""
+        """Copy what etcd has stored, ending etcd for that."""
         copy = self.etcd.directory / "backup"
-        await self._end_both()
+        await self.end_etcd(0)
         await asyncio.to_thread(shutil.copytree, self.etcd.directory / "etcd", copy)
         await self.start_again()
         return copy
@@ -88,14 +88,11 @@ class Servers:
     async def restore(self, backup: Path) -> None:
         """Put a copy in the place of what etcd has stored, ending the servers for that."""
         stored = self.etcd.directory / "etcd"
-        await self._end_both()
+        await self.end_api_server(0)
+        await self.end_etcd(0)
         await asyncio.to_thread(shutil.rmtree, stored)
         await asyncio.to_thread(backup.rename, stored)
         await self.start_again()
-
-    async def _end_both(self) -> None:
-        await self.end_api_server(0)
-        await self.end_etcd(5)
 
     async def on_their_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something with the processes, where they belong."""

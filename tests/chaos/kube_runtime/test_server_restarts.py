@@ -73,6 +73,7 @@ async def test_etcd_that_is_restored_from_a_backup_is_followed_into_the_past(
     """An API server takes a watch from a version that it has not reached, and says nothing in it."""
     await populate(direct, namespace)
     backup = await servers.back_up()
+    await writes_work(direct, namespace)
     alert = replace(OPTIONS, watch_silence_seconds=1.0)
     kubeconfig = servers.cluster.admin_kubeconfig
     hasty = Backoff(base=0.02, most=0.2)
