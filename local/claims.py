@@ -7,7 +7,7 @@ whether that process still runs.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -40,22 +40,25 @@ def claimed(folder: Path) -> Iterator[Path]:
 @contextmanager
 def first_unclaimed(folder: Path) -> Iterator[Path]:
     """Claim a folder or, where somebody works in it already, the first of `<folder>-2`, `<folder>-3` and so on."""
-    for number in count(1):
-        candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
-        if holder(candidate) is None:
-            with claimed(candidate):
-                yield candidate
+    with ExitStack() as claim:
+        for number in count(1):
+            candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+            try:
+                claim.enter_context(claimed(candidate))
+            except FolderInUse:
+                continue
+            yield candidate
             return
 
 
 def holder(folder: Path) -> int | None:
-    """Return the id of the process that works in a folder, None where there is none."""
+    """Return the id of the process that works in a folder, None where there is none, or it is just ending."""
     try:
         with (folder / CLAIM).open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                return int(file.read())
+                return int(file.read() or 0) or None
     except FileNotFoundError:
         return None
     return None

@@ -7,14 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
 from local.binaries import Binaries, find_binaries
 from local.cluster import LocalCluster
+from local.etcd import LocalEtcd
 from local.pki import Authority
-from local.ports import free_port
-from local.processes import ChildProcess
-from local.starting import ATTEMPTS, PortTaken, StartFailed, answers, has_ended, start_server
+from local.starting import StartFailed, has_ended
 
 __all__ = ["LocalCluster", "LocalClusters", "StartFailed"]
 
@@ -26,7 +23,7 @@ class LocalClusters:
     directory: Path
     kcp: LocalCluster
     skrs: tuple[LocalCluster, ...]
-    etcd: ChildProcess
+    etcd: LocalEtcd
 
     @classmethod
     @asynccontextmanager
@@ -42,21 +39,27 @@ class LocalClusters:
         with tempfile.TemporaryDirectory(prefix="klm-") as scratch:
             folder = directory or Path(scratch) / "clusters"
             folder.mkdir(parents=True, exist_ok=True)
-            async with _etcd(binaries, folder) as (etcd, url):
+            async with _etcd(binaries, folder) as etcd:
                 authority = Authority()
                 kcp = LocalCluster(
                     "kcp",
                     folder / "kcp",
                     binaries,
                     authority,
-                    url,
+                    etcd.url,
                     Path(scratch) / "0",
                     with_controllers=True,
                     audit=audit,
                 )
                 others = tuple(
                     LocalCluster(
-                        f"skr-{n}", folder / f"skr-{n}", binaries, authority, url, Path(scratch) / f"{n}", audit=audit
+                        f"skr-{n}",
+                        folder / f"skr-{n}",
+                        binaries,
+                        authority,
+                        etcd.url,
+                        Path(scratch) / f"{n}",
+                        audit=audit,
                     )
                     for n in range(1, skrs + 1)
                 )
@@ -65,7 +68,7 @@ class LocalClusters:
 
     async def first_ended(self) -> StartFailed:
         """Wait until one of the programs has ended by itself, and return what says so."""
-        children = [self.etcd, *(child for cluster in (self.kcp, *self.skrs) for child in cluster.children)]
+        children = [*self.etcd.children, *(child for cluster in (self.kcp, *self.skrs) for child in cluster.children)]
         waiting = {asyncio.ensure_future(child.process.wait()): child for child in children}
         try:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -96,33 +99,11 @@ async def _running(clusters: tuple[LocalCluster, ...]) -> AsyncGenerator[None, N
 
 
 @asynccontextmanager
-async def _etcd(binaries: Binaries, folder: Path) -> AsyncGenerator[tuple[ChildProcess, str], None]:
-    """Run etcd; give it with its URL. Raises StartFailed."""
-    child, url = await _start_etcd(binaries, folder)
+async def _etcd(binaries: Binaries, folder: Path) -> AsyncGenerator[LocalEtcd, None]:
+    """Run etcd. Raises StartFailed."""
+    etcd = LocalEtcd(binaries, folder)
+    await etcd.start()
     try:
-        yield child, url
+        yield etcd
     finally:
-        await child.stop()
-
-
-async def _start_etcd(binaries: Binaries, folder: Path, attempt: int = 1) -> tuple[ChildProcess, str]:
-    url, peer = f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
-    command = [
-        str(binaries.etcd),
-        f"--data-dir={folder / 'etcd'}",
-        f"--listen-client-urls={url}",
-        f"--advertise-client-urls={url}",
-        f"--listen-peer-urls={peer}",
-        f"--initial-advertise-peer-urls={peer}",
-        f"--initial-cluster=default={peer}",
-        "--unsafe-no-fsync",
-        "--log-level=error",
-    ]
-    try:
-        async with httpx.AsyncClient(trust_env=False) as client:
-            child = await start_server("etcd", command, folder / "etcd.log", lambda: answers(client, f"{url}/health"))
-    except PortTaken:
-        if attempt == ATTEMPTS:
-            raise
-        return await _start_etcd(binaries, folder, attempt + 1)
-    return child, url
+        await etcd.stop()

@@ -180,6 +180,23 @@ def test_change_of_an_unreadable_object_is_told_apart_from_garbage() -> None:
         assert not isinstance(refused.value, ObjectUnreadable)
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        {},
+        {"metadata": None},
+        {"metadata": {}},
+        {"metadata": {"name": ["x"]}},
+        {"metadata": {"name": "x", "namespace": 7}},
+    ],
+)
+def test_dict_without_a_name_is_no_object(item: dict[str, Any]) -> None:
+    with pytest.raises(ResponseInvalid, match="it has no name"):
+        Decoding(dict).event(json.dumps({"type": "ADDED", "object": item}).encode())
+    with pytest.raises(ResponseInvalid, match="it has no name"):
+        Decoding(dict).list(json.dumps({"metadata": {}, "items": [item]}).encode())
+
+
 @given(some.binary(max_size=100))
 def test_any_line_is_an_event_or_refused(line: bytes) -> None:
     with suppress(ResponseInvalid, ApiError):

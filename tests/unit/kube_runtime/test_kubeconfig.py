@@ -1,9 +1,12 @@
 """What a kubeconfig may ask for, and that its secrets are left nowhere."""
 
+import asyncio
 import base64
+import os
 import ssl
 import tempfile
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,9 @@ import pytest
 from kube_runtime import KubeconfigInvalid, KubeconfigPolicy, KubeconfigRefused, dump_yaml
 from kube_runtime.client.credentials import StaticToken, TokenFile
 from kube_runtime.client.kubeconfig import Connection, connection_from_kubeconfig, connection_in_cluster
+from kube_runtime.client.plugins import PluginCredentials
 from kube_runtime.client.tls import TlsSettings, tls_context
+from tests.unit.kube_runtime.until import until
 
 SECRET = "very-secret-token"
 STRICT = KubeconfigPolicy.strict()
@@ -183,6 +188,53 @@ async def test_exec_plugin_gives_the_token_and_is_asked_again_when_refused(tmp_p
     assert connection.credentials.refused()
     assert await connection.credentials.headers() == {"Authorization": "Bearer given"}
     assert len((tmp_path / "calls").read_text().split()) == 2
+
+
+async def test_plugin_that_is_refused_while_it_is_asked_gives_its_answer_to_everybody(tmp_path: Path) -> None:
+    started, go = tmp_path / "started", tmp_path / "go"
+    os.mkfifo(go)
+    credentials = PluginCredentials(plugin_that_says(tmp_path, '{"token": "new"}', f"touch {started}; cat {go}"))
+    asking = [asyncio.create_task(credentials.headers())]
+    await until(started.exists)
+    credentials.refused()
+    asking.append(asyncio.create_task(credentials.headers()))
+    await asyncio.to_thread(go.write_text, "")
+    assert await asyncio.gather(*asking) == [{"Authorization": "Bearer new"}] * 2
+    assert await credentials.headers() == {"Authorization": "Bearer new"}
+
+
+async def test_certificate_of_a_plugin_is_left_in_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    said = '{"token": "t", "clientCertificateData": "certificate", "clientKeyData": "key"}'
+    credentials = PluginCredentials(plugin_that_says(tmp_path, said), renew_seconds=0.0)
+
+    assert await credentials.certificates() == TlsSettings(certificate=b"certificate", key=b"key")
+    assert await credentials.headers() == {"Authorization": "Bearer t"}
+    assert list(scratch.iterdir()) == []
+
+
+async def test_answer_of_a_plugin_is_used_for_half_of_what_is_left_of_it(tmp_path: Path) -> None:
+    ends = (datetime.now(UTC) + timedelta(seconds=20)).isoformat()
+    clock = [0.0]
+    said = f'{{"token": "t", "expirationTimestamp": "{ends}"}}'
+    calls = tmp_path / "calls"
+    plugin = plugin_that_says(tmp_path, said, f"echo x >> {calls}")
+    credentials = PluginCredentials(plugin, clock=lambda: clock[0])
+    for clock[0], asked in ((0.0, 1), (5.0, 1), (11.0, 2)):
+        await credentials.headers()
+        assert len(calls.read_text().split()) == asked
+
+
+def plugin_that_says(folder: Path, status: str, first: str = "true") -> dict[str, Any]:
+    """Return a user whose credentials a command says, after it has done something else."""
+    script = folder / "plugin"
+    version = "client.authentication.k8s.io/v1"
+    said = f'{{"apiVersion": "{version}", "kind": "ExecCredential", "status": {status}}}'
+    script.write_text(f"#!/bin/sh\n{first}\necho '{said}'\n")
+    script.chmod(0o700)
+    return {"exec": {"apiVersion": version, "command": str(script)}}
 
 
 async def test_plugin_that_fails_does_not_tell_what_it_said(tmp_path: Path) -> None:

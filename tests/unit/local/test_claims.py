@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from local.claims import FolderInUse, claimed, first_unclaimed, holder
+from local.claims import CLAIM, FolderInUse, claimed, first_unclaimed, holder
 
 CLAIM_AND_WAIT = """
 import sys, time
@@ -51,3 +51,9 @@ def test_a_claim_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
         assert holder(tmp_path) == process.pid
         process.send_signal(signal.SIGKILL)
     assert holder(tmp_path) is None
+
+
+def test_a_claim_that_is_just_ending_names_nobody(tmp_path: Path) -> None:
+    with claimed(tmp_path):
+        (tmp_path / CLAIM).write_text("")
+        assert holder(tmp_path) is None

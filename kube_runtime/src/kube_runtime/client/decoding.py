@@ -93,6 +93,7 @@ class Decoding(Generic[T]):
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(_Event[shape])
         self._raw_list = msgspec.json.Decoder(_List[msgspec.Raw])
         self._detach: Callable[[T], None] | None = detacher_for(shape)
+        self._is_dict = kind is dict
 
     def object(self, body: bytes) -> T:
         """Decode one object."""
@@ -113,6 +114,9 @@ class Decoding(Generic[T]):
                 raise ResponseInvalid(f"the list is not what its kind promises: {error}") from None
             page = self._readable_part(body, unreadable)
         items = page.items or ()
+        if self._is_dict:
+            for item in items:
+                _require_identity(item)
         if self._detach is not None:
             for item in items:
                 self._detach(item)
@@ -130,6 +134,8 @@ class Decoding(Generic[T]):
             event = self._event.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return self._other(line, error)
+        if self._is_dict:
+            _require_identity(event.object)
         if self._detach is not None:
             self._detach(event.object)
         return event.type, event.object
@@ -159,6 +165,16 @@ class Decoding(Generic[T]):
             except msgspec.DecodeError as error:
                 unreadable(_unreadable(raw, error))
         return _List(page.metadata, tuple(readable))
+
+
+def _require_identity(item: Any) -> None:
+    """Raise ResponseInvalid for a dict that has no name: a struct's type says so, a dict's says nothing."""
+    metadata = item.get("metadata")
+    if isinstance(metadata, dict):
+        name, namespace = metadata.get("name"), metadata.get("namespace")
+        if isinstance(name, str) and (namespace is None or isinstance(namespace, str)):
+            return
+    raise ResponseInvalid("the answer holds what is no Kubernetes object: it has no name")
 
 
 def _unreadable(document: bytes | msgspec.Raw, why: Exception | None) -> ObjectUnreadable:

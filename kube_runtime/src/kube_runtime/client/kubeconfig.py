@@ -4,10 +4,11 @@ A kubeconfig is a small program: it can have a command run, files read and sent 
 that comes from somebody else is therefore held to a policy before anything in it is acted upon.
 """
 
+import asyncio
 import base64
 import binascii
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -68,11 +69,15 @@ STRICT = KubeconfigPolicy.strict()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Where an API server is and how to speak to it."""
+    """Where an API server is and how to speak to it.
+
+    `read_tls` reads what `tls` was read from once more, where somebody may have renewed it.
+    """
 
     server: str
     tls: TlsSettings | None
     credentials: Credentials = field(repr=False)
+    read_tls: Callable[[], Awaitable[TlsSettings]] | None = field(default=None, repr=False)
     server_name: str | None = None
     proxy: str | None = field(default=None, repr=False)
     impersonation: Mapping[str, str] = field(default_factory=dict)
@@ -93,12 +98,25 @@ async def connection_from_kubeconfig(
     _enforce(policy, cluster, user)
     server = _server_of(cluster)
     tls, credentials = _tls_of(cluster, user, base), _credentials_of(user, base)
+    read_tls: Callable[[], Awaitable[TlsSettings]] | None = None
     if isinstance(credentials, PluginCredentials) and tls.certificate is None:
-        asked = await credentials.certificates()
-        tls = TlsSettings(tls.authority, asked.certificate, asked.key, tls.verify)
+        plugin, without = credentials, tls
+
+        async def read_tls() -> TlsSettings:
+            asked = await plugin.certificates()
+            return replace(without, certificate=asked.certificate, key=asked.key)
+
+        tls = await read_tls()
+    elif _refers_to_files(cluster, user):
+
+        async def read_tls() -> TlsSettings:
+            return await asyncio.to_thread(_tls_of, cluster, user, base)
+
+    is_tls = server.startswith("https:")
     return Connection(
         server=server,
-        tls=tls if server.startswith("https:") else None,
+        tls=tls if is_tls else None,
+        read_tls=read_tls if is_tls else None,
         credentials=credentials,
         server_name=_text(cluster, "tls-server-name"),
         proxy=_text(cluster, "proxy-url"),

@@ -68,9 +68,11 @@ class Transport:
         self._stream_timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=options.connect_timeout_seconds, sock_read=options.watch_silence_seconds
         )
+        self._tls = connection.tls
+        self._ssl = True if connection.tls is None else tls_context(connection.tls)
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self._session = aiohttp.ClientSession(
-            connector=_connector(connection, options, self._socket),
+            connector=_connector(options, self._socket),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             read_bufsize=_READ_BUFFER,
@@ -118,7 +120,7 @@ class Transport:
             try:
                 return await self._attempt(method, target, body, content_type, timeout, fence, accept)
             except Unauthorized:
-                if refused_before or attempt == self.options.attempts or not self._connection.credentials.refused():
+                if refused_before or attempt == self.options.attempts or not await self._renew_identity():
                     raise
                 refused_before = True
             except (TooManyRequests, ServerUnavailable) as error:
@@ -138,12 +140,16 @@ class Transport:
                 self._url(target),
                 headers=headers,
                 timeout=self._stream_timeout,
+                ssl=self._ssl,
                 allow_redirects=False,
                 **self._extra,
             ) as response:
                 self._count(str(response.status), "GET")
                 if response.status != 200:
-                    raise self._refusal(response, await self._body(response))
+                    refusal = self._refusal(response, await self._body(response))
+                    if isinstance(refusal, Unauthorized):
+                        await self._renew_identity()  # for the next attempt
+                    raise refusal
                 try:
                     yield response.content
                 finally:
@@ -164,6 +170,21 @@ class Transport:
         made = _socket(address)
         self._sockets.add(made)
         return made
+
+    async def _renew_identity(self) -> bool:
+        """Take note that the server does not know who asks. Returns whether it may know who asks next.
+
+        A new client certificate comes with a context of its own, and with it come new connections: the pool keeps
+        those of one context apart from those of another.
+        """
+        may_know = self._connection.credentials.refused()
+        if self._connection.read_tls is None:
+            return may_know
+        tls = await self._connection.read_tls()
+        if tls == self._tls:
+            return may_know
+        self._tls, self._ssl = tls, tls_context(tls)
+        return True
 
     def _pause_or_raise(self, error: TooManyRequests | ServerUnavailable, attempt: int) -> None:
         if isinstance(error, ServerUnavailable) and error.retry_after is None:
@@ -196,6 +217,7 @@ class Transport:
                     data=None if body is None else RequestBody(body, content_type, fence),
                     headers=headers,
                     timeout=limit,
+                    ssl=self._ssl,
                     allow_redirects=False,
                     **self._extra,
                 ) as response:
@@ -244,11 +266,10 @@ async def _let_go() -> None:
 
 
 def _connector(
-    connection: Connection, options: ClientOptions, socket_factory: Callable[[tuple[Any, ...]], socket.socket]
+    options: ClientOptions, socket_factory: Callable[[tuple[Any, ...]], socket.socket]
 ) -> aiohttp.TCPConnector:
     return aiohttp.TCPConnector(
         limit=0,
-        ssl=True if connection.tls is None else tls_context(connection.tls),
         keepalive_timeout=options.keep_alive_seconds,
         ttl_dns_cache=30,
         socket_factory=socket_factory,

@@ -6,7 +6,7 @@ from typing import TypeVar
 import aiohttp
 
 from kube_runtime.client.transport import Transport
-from kube_runtime.exceptions import ResponseInvalid
+from kube_runtime.exceptions import ClusterUnreachable, ResponseInvalid
 
 __all__ = ["watch_lines"]
 
@@ -16,7 +16,8 @@ T = TypeVar("T")
 async def watch_lines(transport: Transport, target: str) -> AsyncGenerator[list[bytes], None]:
     """Yield the lines of one watch, all that came at once together. Ends when the server ends the watch.
 
-    Raises ApiError, ClusterUnreachable (also for a silent watch) and ResponseInvalid.
+    Raises ApiError, ClusterUnreachable (also for a watch that is silent or ends in the middle of a line) and
+    ResponseInvalid.
     """
     async with transport.stream(target) as content:
         async for lines in _lines(content, transport.options.max_event_bytes):
@@ -38,3 +39,5 @@ async def _lines(content: aiohttp.StreamReader, most: int) -> AsyncIterator[list
             pending += len(chunk)
         if pending > most:
             raise ResponseInvalid(f"a line of the watch is longer than {most} bytes")
+    if pending:
+        raise ClusterUnreachable("the watch ended in the middle of a line")

@@ -1,0 +1,64 @@
+"""Servers that tests may end, a way to them that can be disturbed, and one that can't."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource
+from tests.chaos.kube_runtime.servers import Servers
+from tests.chaos.proxy import Proxy
+
+NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
+IMPATIENT = ClientOptions(qps=0, timeout_seconds=2, connect_timeout_seconds=2, watch_silence_seconds=1.0, attempts=2)
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """One etcd and one API server for all tests of a worker."""
+    with Servers.start() as running:
+        yield running
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def no_task_is_left_over() -> AsyncIterator[None]:
+    """Fail a test after which something goes on."""
+    before = asyncio.all_tasks()
+    yield
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    assert not left
+
+
+@pytest_asyncio.fixture
+async def direct(servers: Servers, no_task_is_left_over: None) -> AsyncIterator[Client]:
+    """A client whose requests nobody disturbs."""
+    options = ClientOptions(qps=0, timeout_seconds=10)
+    async with await Client.from_environment(servers.cluster.admin_kubeconfig, options=options) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def proxy(servers: Servers, no_task_is_left_over: None) -> AsyncIterator[Proxy]:
+    """A proxy before the API server."""
+    async with Proxy.start(servers.cluster.admin_kubeconfig) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def client(proxy: Proxy) -> AsyncIterator[Client]:
+    """A client that goes by the proxy, and holds a watch to be broken after a second of silence."""
+    async with await Client.from_kubeconfig(
+        proxy.kubeconfig(), options=IMPATIENT, policy=KubeconfigPolicy.permissive()
+    ) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def namespace(direct: Client) -> str:
+    """A namespace that no other test uses."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    await direct.create(NAMESPACES, {"metadata": {"name": name}}, field_manager="test")
+    return name

@@ -1,0 +1,106 @@
+"""One etcd and one API server, on an event loop of their own that goes on between the tests, to be ended at will."""
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from local.binaries import find_binaries
+from local.cluster import LocalCluster
+from local.etcd import LocalEtcd
+from local.pki import Authority
+from local.processes import ChildProcess
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The processes, and what it takes to speak to them."""
+
+    etcd: LocalEtcd
+    cluster: LocalCluster
+    _loop: asyncio.AbstractEventLoop
+
+    @classmethod
+    @contextmanager
+    def start(cls) -> Iterator["Servers"]:
+        """Run the servers in a thread."""
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="servers")
+        thread.start()
+        try:
+            with tempfile.TemporaryDirectory(prefix="klm-") as scratch:
+                yield from cls._run(Path(scratch), loop)
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    @classmethod
+    def _run(cls, folder: Path, loop: asyncio.AbstractEventLoop) -> Iterator["Servers"]:
+        etcd = LocalEtcd(find_binaries(), folder)
+        socket = folder / "egress"
+        cluster = LocalCluster("chaos", folder / "chaos", etcd.binaries, Authority(), etcd.url, socket)
+        servers = cls(etcd, cluster, loop)
+
+        def wait_for(work: Coroutine[Any, Any, None]) -> None:
+            asyncio.run_coroutine_threadsafe(work, loop).result()
+
+        try:
+            wait_for(etcd.start())
+            cluster.etcd_url = etcd.url
+            wait_for(cluster.start())
+            yield servers
+        finally:
+            wait_for(cluster.stop())
+            wait_for(etcd.stop())
+
+    async def end_api_server(self, grace_seconds: float) -> None:
+        """Ask the API server to end, and end it when it does not within the grace time; 0 is no farewell at all."""
+        await self.on_their_loop(_end(self.cluster._children.pop("kube-apiserver"), grace_seconds))
+
+    async def end_etcd(self, grace_seconds: float) -> None:
+        """End etcd in the same way."""
+        (child,) = self.etcd.children
+        await self.on_their_loop(_end(child, grace_seconds))
+
+    async def start_again(self) -> None:
+        """Start again what was ended."""
+        if not self.etcd.children or self.etcd.children[0].returncode is not None:
+            await self.on_their_loop(self.etcd.start_again())
+        if not self.cluster.children:
+            await self.on_their_loop(self.cluster.start_api_server())
+
+    async def back_up(self) -> Path:
+        """Copy what etcd has stored, ending etcd for that."""
+        copy = self.etcd.directory / "backup"
+        await self.end_etcd(0)
+        await asyncio.to_thread(shutil.copytree, self.etcd.directory / "etcd", copy)
+        await self.start_again()
+        return copy
+
+    async def restore(self, backup: Path) -> None:
+        """Put a copy in the place of what etcd has stored, ending the servers for that."""
+        stored = self.etcd.directory / "etcd"
+        await self.end_api_server(0)
+        await self.end_etcd(0)
+        await asyncio.to_thread(shutil.rmtree, stored)
+        await asyncio.to_thread(backup.rename, stored)
+        await self.start_again()
+
+    async def on_their_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something with the processes, where they belong."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+
+async def _end(child: ChildProcess, grace_seconds: float) -> None:
+    if grace_seconds:
+        await child.stop(grace_seconds)
+    else:
+        await child.kill()

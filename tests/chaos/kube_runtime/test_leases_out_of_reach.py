@@ -1,0 +1,172 @@
+"""A holder that can't reach the API server stops acting before others begin, and what it still sends is refused."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+
+import pytest
+
+from kube_runtime import Client, KubeconfigPolicy, KubeError
+from kube_runtime.leases import LeaderElection, LeaseLost, LeaseTiming, Membership
+from tests.chaos.kube_runtime.conftest import IMPATIENT
+from tests.chaos.kube_runtime.following import CONFIG_MAPS
+from tests.chaos.kube_runtime.servers import Servers
+from tests.chaos.proxy import Proxy, status
+from tests.waiting import eventually
+
+SHORT = LeaseTiming(lease_seconds=3, act_seconds=2.0, renew_seconds=0.3)
+PAUSE_SECONDS = 0.02
+KEYS = [f"key-{number}" for number in range(50)]
+
+
+@asynccontextmanager
+async def stalled(proxy: Proxy) -> AsyncIterator[None]:
+    proxy.stall()
+    yield
+    proxy.resume()
+
+
+@asynccontextmanager
+async def refused(proxy: Proxy) -> AsyncIterator[None]:
+    await proxy.refuse()
+    yield
+    await proxy.accept()
+
+
+@asynccontextmanager
+async def overloaded(proxy: Proxy) -> AsyncIterator[None]:
+    with proxy.answering(lambda _asked: status(429, "TooManyRequests", Retry_After="30")):
+        yield
+
+
+@asynccontextmanager
+async def unknown(proxy: Proxy) -> AsyncIterator[None]:
+    with proxy.answering(lambda _asked: status(401, "Unauthorized")):
+        yield
+
+
+Fault = Callable[[Proxy], AbstractAsyncContextManager[None]]
+FAULTS: list[Fault] = [stalled, refused, overloaded, unknown]
+
+
+class Reign:
+    """Stands for election and, while it leads, writes its name again and again; keeps account of when it could."""
+
+    def __init__(self, client: Client, namespace: str, lease: str, name: str) -> None:
+        self.election = LeaderElection(client, namespace=namespace, name=lease, identity=name, timing=SHORT)
+        self.wrote_at: list[float] = []
+        self.began_at: list[float] = []
+        self.ended_at: list[float] = []
+        self._name = name
+        self._throne = f"throne-{lease}"
+        self._namespace = namespace
+        self._fenced = client.fenced_by(self.election.check)
+
+    async def run(self) -> None:
+        """Take part until cancelled."""
+        await self.election.run(self._lead)
+
+    async def write(self) -> None:
+        """Write, if that is still allowed."""
+        document = {"metadata": {"name": self._throne}, "data": {"holder": self._name}}
+        await self._fenced.apply(CONFIG_MAPS, self._throne, document, self._namespace, field_manager=self._name)
+        self.wrote_at.append(asyncio.get_running_loop().time())
+
+    async def _lead(self) -> None:
+        clock = asyncio.get_running_loop().time
+        self.began_at.append(clock())
+        try:
+            while True:
+                with suppress(KubeError, LeaseLost):
+                    await self.write()
+                await asyncio.sleep(PAUSE_SECONDS)
+        finally:
+            self.ended_at.append(clock())
+
+
+async def test_leader_out_of_reach_ends_before_the_next_one_begins(
+    servers: Servers, direct: Client, namespace: str
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for fault in FAULTS:
+            tasks.create_task(cut_off_a_leader(servers, direct, namespace, fault))
+
+
+async def test_member_out_of_reach_owns_nothing_when_others_take_over(
+    servers: Servers, direct: Client, namespace: str
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for fault in FAULTS:
+            tasks.create_task(cut_off_a_member(servers, direct, namespace, fault))
+
+
+async def cut_off_a_leader(servers: Servers, direct: Client, namespace: str, fault: Fault) -> None:
+    """Have two stand for election, cut the leader off by a fault, and see who writes when."""
+    name = fault.__name__
+    async with reach(servers) as (proxy, client), asyncio.TaskGroup() as tasks:
+        cut_off = Reign(client, namespace, name, "cut-off")
+        other = Reign(direct, namespace, name, "other")
+        standing = [tasks.create_task(cut_off.run())]
+        await eventually(lambda: cut_off.wrote_at)
+        standing.append(tasks.create_task(other.run()))
+        async with fault(proxy):
+            await eventually(lambda: len(other.wrote_at) >= 20, within=20)
+            assert cut_off.ended_at[0] < other.began_at[0]
+            assert cut_off.wrote_at[-1] < other.began_at[0]
+            with pytest.raises(LeaseLost):
+                await cut_off.write()
+        done = len(other.wrote_at)
+        await eventually(lambda: len(other.wrote_at) >= done + 20)
+        assert cut_off.wrote_at[-1] < other.began_at[0], "it writes nothing when it can again"
+        assert len(cut_off.began_at) == 1
+        assert other.election.epoch == cut_off.election.epoch + 1
+        for task in standing:
+            task.cancel()
+
+
+async def cut_off_a_member(servers: Servers, direct: Client, namespace: str, fault: Fault) -> None:
+    """Have two share keys, cut one off by a fault, and see who owns what."""
+    twice: list[str] = []
+    group = f"keepers-{fault.__name__}"
+    async with reach(servers) as (proxy, client), asyncio.TaskGroup() as tasks:
+        cut_off, other = (
+            Membership(each, namespace=namespace, group=group, identity=name, timing=SHORT)
+            for each, name in ((client, "cut-off"), (direct, "other"))
+        )
+
+        def note_shared_keys() -> bool:
+            twice.extend(key for key in KEYS if cut_off.owns(key) and other.owns(key))
+            return True
+
+        taking_part = [tasks.create_task(member.run()) for member in (cut_off, other)]
+        await eventually(lambda: shared(cut_off, other))
+        async with fault(proxy):
+            await eventually(lambda: note_shared_keys() and all(map(other.owns, KEYS)), every=0.005, within=20)
+            assert not any(map(cut_off.owns, KEYS))
+            with pytest.raises(LeaseLost):
+                cut_off.check()
+        await eventually(lambda: note_shared_keys() and shared(cut_off, other), every=0.005)
+        for task in taking_part:
+            task.cancel()
+    assert not twice
+
+
+@asynccontextmanager
+async def reach(servers: Servers) -> AsyncIterator[tuple[Proxy, Client]]:
+    """Give a client with a proxy of its own between it and the API server."""
+    async with Proxy.start(servers.cluster.admin_kubeconfig) as proxy:
+        policy = KubeconfigPolicy.permissive()
+        async with await Client.from_kubeconfig(proxy.kubeconfig(), options=IMPATIENT, policy=policy) as client:
+            yield proxy, client
+
+
+def shared(*members: Membership) -> bool:
+    """Tell whether every key has an owner, and every member some of them."""
+    return all(any(member.owns(key) for member in members) for key in KEYS) and all(
+        any(map(member.owns, KEYS)) for member in members
+    )
+
+
+def test_leader_that_is_killed_is_replaced_within_twenty_seconds_by_default() -> None:
+    timing = LeaseTiming()
+    assert timing.lease_seconds + timing.renew_seconds <= 20

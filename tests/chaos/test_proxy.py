@@ -1,0 +1,156 @@
+"""The proxy does what the fault tests believe it does."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from tests.chaos.proxy import Proxy, status
+from tests.waiting import eventually
+
+
+class Server:
+    """Echoes what it is asked; a watch says each line that it is given."""
+
+    def __init__(self) -> None:
+        self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        if request.query.get("watch") != "true":
+            body = await request.read()
+            return web.Response(text=f"{request.method} {request.path_qs} {body.decode()}")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while line := await self.lines.get():
+            await response.write(line)
+        return response
+
+
+@pytest_asyncio.fixture
+async def server() -> Server:
+    """The server behind the proxy."""
+    return Server()
+
+
+@pytest_asyncio.fixture
+async def proxy(server: Server, tmp_path: Path) -> AsyncIterator[Proxy]:
+    """A proxy before that server."""
+    http = web.Server(server.serve, handler_cancellation=True)
+    listener = await asyncio.get_running_loop().create_server(http, "127.0.0.1", 0)
+    kubeconfig = tmp_path / "kubeconfig"
+    port = listener.sockets[0].getsockname()[1]
+    cluster = {"server": f"http://127.0.0.1:{port}"}
+    contexts = [{"name": "c", "context": {"cluster": "c"}}]
+    document = {"current-context": "c", "contexts": contexts, "clusters": [{"name": "c", "cluster": cluster}]}
+    kubeconfig.write_bytes(msgspec.json.encode(document))
+    async with Proxy.start(kubeconfig) as running:
+        yield running
+    listener.close()
+    await http.shutdown(0)
+
+
+@pytest_asyncio.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    """Somebody who asks."""
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as made:
+        yield made
+
+
+async def text(session: aiohttp.ClientSession, url: str) -> str:
+    async with session.get(url) as answer:
+        return await answer.text()
+
+
+async def test_requests_and_answers_go_through_unchanged(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+    async with session.post(f"{proxy.url}/a/b?x=1%2F2", data=b"body") as answer:
+        assert await answer.text() == "POST /a/b?x=1%2F2 body"
+    assert [(asked.method, asked.path, asked.query) for asked in proxy.asked] == [("POST", "/a/b", {"x": "1/2"})]
+
+
+async def test_rule_answers_in_the_place_of_the_server(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+    refusal = status(429, "TooManyRequests", Retry_After="3")
+    with proxy.answering(lambda asked: refusal if asked.path == "/busy" else None):
+        async with session.get(f"{proxy.url}/busy") as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (429, "3")
+            assert (await answer.json())["reason"] == "TooManyRequests"
+        assert await text(session, f"{proxy.url}/idle") == "GET /idle "
+    assert await text(session, f"{proxy.url}/busy") == "GET /busy "
+
+
+async def test_target_can_be_another_than_was_asked_for(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+    proxy.change_target = lambda asked: {**asked.query, "x": "2"}
+    assert await text(session, f"{proxy.url}/?x=1") == "GET /?x=2 "
+
+
+async def test_lines_of_a_watch_come_as_they_are_said_and_can_be_changed(
+    proxy: Proxy, server: Server, session: aiohttp.ClientSession
+) -> None:
+    proxy.change_line = bytes.upper
+    async with session.get(f"{proxy.url}/?watch=true") as answer:
+        server.lines.put_nowait(b"one\ntw")
+        assert await answer.content.readline() == b"ONE\n"
+        server.lines.put_nowait(b"o\n")
+        assert await answer.content.readline() == b"TWO\n"
+        await proxy.say(b"between")
+        assert await answer.content.readline() == b"between\n"
+        server.lines.put_nowait(b"")
+        assert await answer.content.read() == b""
+
+
+async def test_watch_is_cut_in_the_middle_of_a_line(
+    proxy: Proxy, server: Server, session: aiohttp.ClientSession
+) -> None:
+    proxy.cut_in_next_line()
+    async with session.get(f"{proxy.url}/?watch=true") as answer:
+        server.lines.put_nowait(b"12345678\n")
+        assert await answer.content.readexactly(4) == b"1234"
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.content.read()
+
+
+async def test_silent_watch_says_nothing_and_stays_open(
+    proxy: Proxy, server: Server, session: aiohttp.ClientSession
+) -> None:
+    async with session.get(f"{proxy.url}/?watch=true") as answer:
+        await eventually(lambda: proxy.open_watches == 1)
+        proxy.silence_watches()
+        server.lines.put_nowait(b"one\n")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(answer.content.readline(), 0.1)
+        assert proxy.open_watches == 1
+
+
+async def test_stalled_proxy_lets_nothing_through_until_it_goes_on(
+    proxy: Proxy, session: aiohttp.ClientSession
+) -> None:
+    proxy.stall()
+    asking = asyncio.create_task(text(session, f"{proxy.url}/"))
+    await eventually(lambda: proxy.asked)
+    assert not asking.done()
+    proxy.resume()
+    assert await asking == "GET / "
+
+
+async def test_answers_can_be_late(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+    proxy.delay = lambda asked: 0.1 if asked.path == "/slow" else 0.0
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    assert await text(session, f"{proxy.url}/slow") == "GET /slow "
+    assert clock() - began >= 0.1
+
+
+async def test_refusing_proxy_is_as_good_as_none_until_it_accepts(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+    async with session.get(f"{proxy.url}/?watch=true") as answer:
+        await proxy.refuse()
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.content.read()
+    with pytest.raises(aiohttp.ClientConnectorError):
+        await text(session, f"{proxy.url}/")
+    await proxy.accept()
+    assert await text(session, f"{proxy.url}/") == "GET / "
