@@ -131,14 +131,27 @@ class SimulatedCluster:
         store = self._opened.store
         return [stored.document() for storage in sorted(store.storages()) for stored in store.table(storage).in_order()]
 
+    def changes(self) -> list[Change]:
+        """Return the writes that the cluster remembers, oldest first."""
+        store = self._opened.store
+        return store.changes_after(store.oldest)
+
+    def create(self, *objects: dict[str, Any]) -> None:
+        """Create objects at once, without a socket. Raises Refused for one that is not valid."""
+        for document in objects:
+            kind = self._kind_named(document)
+            root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+            namespace = f"/namespaces/{document['metadata'].get('namespace', 'default')}" if kind.namespaced else ""
+            answer = self.answer_to("POST", f"{root}{namespace}/{kind.plural}", document)
+            if answer.code >= 300:
+                refused = answer.document()
+                raise Refused(answer.code, refused.get("reason", ""), refused["message"], refused.get("details"))
+
     def restore(self, objects: Iterable[dict[str, Any]]) -> None:
         """Put objects in as they are, without any check: for a cluster that begins with something."""
         state = self._opened
         for document in objects:
-            group = document["apiVersion"].rpartition("/")[0]
-            kind = next((each for each in self._kinds() if (each.group, each.kind) == (group, document["kind"])), None)
-            if kind is None:
-                raise ValueError(f"{document['kind']} of {document['apiVersion']} is not served")
+            kind = self._kind_named(document)
             metadata = dict(document["metadata"])
             key = (metadata.get("namespace", ""), metadata["name"])
             state.store.write(kind.storage, key, document["apiVersion"], {**document, "metadata": metadata})
@@ -245,6 +258,12 @@ class SimulatedCluster:
 
     def _kinds(self) -> Iterable[Kind]:
         return itertools.chain(BUILTIN_KINDS, self._opened.lifecycle.custom.values())
+
+    def _kind_named(self, document: dict[str, Any]) -> Kind:
+        for kind in self._kinds():
+            if (kind.api_version, kind.kind) == (document["apiVersion"], document["kind"]):
+                return kind
+        raise ValueError(f"{document['kind']} of {document['apiVersion']} is not served")
 
     def _kind_of(self, storage: Storage) -> Kind | None:
         found = _BUILTIN_BY_STORAGE.get(storage)

@@ -51,7 +51,7 @@ class Lifecycle:
         if definition["metadata"].get("deletionTimestamp"):
             self._empty_definition(change.after, definition)
         elif not (definition.get("status") or {}).get("conditions"):
-            definition["status"] = _established(definition, definition["metadata"]["creationTimestamp"])
+            definition["status"] = _established(definition, definition["metadata"].get("creationTimestamp", ""))
             self._store.write(CRD.storage, change.after.key, CRD.api_version, definition)
 
     def _empty_definition(self, stored: Stored, definition: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -96,11 +97,15 @@ async def test_slow_answer_is_only_slow(client: Client, cluster: SimulatedCluste
 
 async def test_reordered_writes_are_done_last_first(client: Client, cluster: SimulatedCluster) -> None:
     reorder = Reorder(is_write, count=3)
+
+    def has_seen(count: int) -> bool:
+        return reorder.seen == count
+
     with cluster.ruled_by(reorder):
         async with asyncio.TaskGroup() as tasks:
             for number in range(3):
                 tasks.create_task(write(client, value=str(number)))
-                await until(lambda seen=number: reorder.seen == seen + 1)
+                await until(partial(has_seen, number + 1))
     assert await data_of(client) == {"value": "0"}
 
 
