@@ -277,9 +277,8 @@ class SimulatedCluster:
         if self._state is None:
             self._state = state = _State(self.name, self._settings, self._kind_of)
             for namespace in _NAMESPACES:
-                body = msgspec.json.encode({"metadata": {"name": namespace}})
-                request = request_of(self.name, "POST", "/api/v1/namespaces?fieldManager=kube-apiserver", body)
-                state.writer.create(NAMESPACE, request)
+                document = state.writer.initial_namespace(namespace)
+                state.store.write(NAMESPACE.storage, ("", namespace), NAMESPACE.api_version, document)
             state.store.on_change = self._note
         return self._state
 

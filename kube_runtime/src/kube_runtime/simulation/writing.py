@@ -173,6 +173,17 @@ class Writer:
             metadata["finalizers"] = finalizers
         return self.store.write(kind.storage, stored.key, stored.api_version, document)
 
+    def initial_namespace(self, name: str) -> Document:
+        """Return a namespace that is there from the beginning."""
+        metadata = {"name": name, "uid": self._uid(), "creationTimestamp": self._now()}
+        return {
+            "kind": NAMESPACE.kind,
+            "apiVersion": NAMESPACE.api_version,
+            "metadata": {**metadata, "labels": {"kubernetes.io/metadata.name": name}},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+
     def _create(self, kind: Kind, request: ApiRequest, document: Document) -> Answer:
         metadata = document["metadata"]
         if metadata.get("generateName") and not metadata.get("name"):
