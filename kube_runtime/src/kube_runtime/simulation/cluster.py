@@ -48,10 +48,16 @@ class _State:
 
     __slots__ = ("changes", "lifecycle", "store", "watches", "writer")
 
-    def __init__(self, name: str, settings: ClusterSettings, kind_of: Callable[[Storage], Kind | None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: ClusterSettings,
+        kind_of: Callable[[Storage], Kind | None],
+        kind_named: Callable[[str, str], Kind | None],
+    ) -> None:
         self.store = Store(settings.history)
         self.writer = Writer(name, self.store, settings.clock)
-        self.lifecycle = Lifecycle(self.store, self.writer, kind_of)
+        self.lifecycle = Lifecycle(self.store, self.writer, kind_of, kind_named)
         self.watches = Watches()
         self.changes: list[Change] = []
 
@@ -139,7 +145,7 @@ class SimulatedCluster:
     def create(self, *objects: dict[str, Any]) -> None:
         """Create objects at once, without a socket. Raises Refused for one that is not valid."""
         for document in objects:
-            kind = self._kind_named(document)
+            kind = self._kind_of_object(document)
             root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
             namespace = f"/namespaces/{document['metadata'].get('namespace', 'default')}" if kind.namespaced else ""
             answer = self.answer_to("POST", f"{root}{namespace}/{kind.plural}", document)
@@ -151,7 +157,7 @@ class SimulatedCluster:
         """Put objects in as they are, without any check: for a cluster that begins with something."""
         state = self._opened
         for document in objects:
-            kind = self._kind_named(document)
+            kind = self._kind_of_object(document)
             metadata = dict(document["metadata"])
             key = (metadata.get("namespace", ""), metadata["name"])
             state.store.write(kind.storage, key, document["apiVersion"], {**document, "metadata": metadata})
@@ -259,11 +265,14 @@ class SimulatedCluster:
     def _kinds(self) -> Iterable[Kind]:
         return itertools.chain(BUILTIN_KINDS, self._opened.lifecycle.custom.values())
 
-    def _kind_named(self, document: dict[str, Any]) -> Kind:
-        for kind in self._kinds():
-            if (kind.api_version, kind.kind) == (document["apiVersion"], document["kind"]):
-                return kind
-        raise ValueError(f"{document['kind']} of {document['apiVersion']} is not served")
+    def _kind_of_object(self, document: dict[str, Any]) -> Kind:
+        kind = self._kind_named(document["apiVersion"], document["kind"])
+        if kind is None:
+            raise ValueError(f"{document['kind']} of {document['apiVersion']} is not served")
+        return kind
+
+    def _kind_named(self, api_version: str, kind: str) -> Kind | None:
+        return next((each for each in self._kinds() if (each.api_version, each.kind) == (api_version, kind)), None)
 
     def _kind_of(self, storage: Storage) -> Kind | None:
         found = _BUILTIN_BY_STORAGE.get(storage)
@@ -275,7 +284,7 @@ class SimulatedCluster:
     def _opened(self) -> _State:
         """The state, made at the first use."""
         if self._state is None:
-            self._state = state = _State(self.name, self._settings, self._kind_of)
+            self._state = state = _State(self.name, self._settings, self._kind_of, self._kind_named)
             for namespace in _NAMESPACES:
                 document = state.writer.initial_namespace(namespace)
                 state.store.write(NAMESPACE.storage, ("", namespace), NAMESPACE.api_version, document)

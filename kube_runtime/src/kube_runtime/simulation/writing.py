@@ -37,16 +37,18 @@ from kube_runtime.simulation.store import Store, Stored
 from kube_runtime.simulation.validation import metadata_causes, pruned, schema_causes, unknown_fields, with_defaults
 from kube_runtime.yaml_text import load_yaml
 
-__all__ = ["CLEANUP", "Writer"]
+__all__ = ["CLEANUP", "FOREGROUND", "ORPHAN", "Writer"]
 
 Document = dict[str, Any]
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Holds a definition that is being deleted until its objects are gone."""
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName")
 _EMPTY_GOES = ("labels", "annotations", "finalizers", "ownerReferences", "namespace", "generateName", "selfLink")
-_STAYING_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+_STAYING_FINALIZERS = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 
 @dataclass(slots=True)
