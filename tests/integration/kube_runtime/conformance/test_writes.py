@@ -202,6 +202,14 @@ async def test_secret_is_stored_as_base64_with_a_type(both: Both) -> None:
     assert (created["data"], created["type"]) == ({"a": "Yg=="}, "Opaque")
 
 
+async def test_body_that_is_too_large_is_refused_and_a_large_one_is_not(both: Both) -> None:
+    await both.ask(201, "POST", CONFIG_MAPS, config_map("large", a="x" * 1_000_000))
+    for server in (both.real, both.simulated):
+        path = CONFIG_MAPS.replace("{ns}", both.namespace)
+        code, said = await server.ask("POST", path, config_map("larger", a="x" * 4_000_000), "application/json")
+        assert (code, said["reason"]) == (413, "RequestEntityTooLarge"), server.name
+
+
 async def test_what_is_not_served_is_refused(both: Both) -> None:
     for path in ("/apis/nowhere.example.com/v1", "/api/v1/namespaces/{ns}/nothings", "/nowhere"):
         codes = [
