@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kube_runtime.simulation.faults.faults import (
     CutAtAwait,
@@ -39,12 +40,17 @@ class FaultReport:
 
 
 async def check_under_faults(
-    workload: Workload, *, most_places: int = 60, at_once: int = 8, patience_seconds: float = 10.0
+    workload: Workload,
+    *,
+    most_places: int = 60,
+    at_once: int = 8,
+    patience_seconds: float = 10.0,
+    stale_writes: int = 1,
 ) -> FaultReport:
     """Run a workload undisturbed, then with each fault at each place, and report what was not the same.
 
     Of more than `most_places` places for a kind of fault, so many are taken, evenly spread. `at_once` runs go side by
-    side, each on clusters of its own.
+    side, each on clusters of its own. A process that starts on the past does so from before its last `stale_writes`.
     """
     async with serve_simulation(history=_HISTORY) as simulation:
         counting = Undisturbed()
@@ -52,13 +58,13 @@ async def check_under_faults(
         undisturbed = [Finding(str(counting), complaint) for complaint in reference.complaints]
         if undisturbed:
             return FaultReport(tuple(undisturbed), {str(counting): 1})
-        kinds: dict[type[Fault], int] = {
-            KillAfterWrite: counting.writes,
-            StartStale: counting.writes,
-            HideEvent: len(counting.events),
-            CutAtAwait: counting.awaits_before_last_write,
-        }
-        faults = [kind(place) for kind, places in kinds.items() for place in _spread(places, most_places)]
+        kinds: list[tuple[Callable[[int], Fault], int]] = [
+            (KillAfterWrite, counting.writes),
+            (partial(StartStale, back=stale_writes), counting.writes),
+            (HideEvent, len(counting.events)),
+            (CutAtAwait, counting.awaits_before_last_write),
+        ]
+        faults = [made(place) for made, places in kinds for place in _spread(places, most_places)]
         findings = await _try_all(simulation, workload, faults, reference, at_once, patience_seconds)
     runs = {str(counting): 1}
     for fault in faults:

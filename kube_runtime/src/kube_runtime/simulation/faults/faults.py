@@ -4,7 +4,6 @@ A fault is a rule of the cluster, and is told of each await. What it needs done 
 over when its place has come and gone.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,10 +22,13 @@ class Running(Protocol):
     def kill(self, *, stale_before: tuple[str, int] | None = None) -> None:
         """End the process and start it anew; on a view of a cluster as it was at a version, for a while."""
 
+    def version_of(self, cluster: str) -> int:
+        """Return the newest resource version of a cluster."""
+
 
 @dataclass(eq=False)
 class Fault(Rule):
-    """Nothing goes wrong; places are counted. `place` is the one at which a fault happens, from 1 on."""
+    """What goes wrong at one place: `place` says which, counted from 1 on. By itself, nothing does."""
 
     place: int = 0
     counted: int = field(default=0, init=False)
@@ -50,7 +52,7 @@ class Fault(Rule):
 
 @dataclass(eq=False)
 class Undisturbed(Fault):
-    """Counts every kind of place, as long as `counting`."""
+    """Counts the places of every kind."""
 
     writes: int = field(default=0, init=False)
     awaits: int = field(default=0, init=False)
@@ -93,18 +95,22 @@ class KillAfterWrite(Fault):
 
 @dataclass(eq=False)
 class StartStale(Fault):
-    """The process dies after a write, and starts on a view of the cluster from before that write."""
+    """The process dies after a write, and starts on a view of the cluster from before its last `back` writes."""
 
-    version_of: Callable[[str], int] = field(default=lambda _: 0)
+    back: int = 1
+    versions: dict[str, list[int]] = field(default_factory=dict, init=False)
 
     def __str__(self) -> str:
-        return f"restarted on the view before write {self.place}"
+        return f"restarted after write {self.place} on a view from before its last {self.back}"
 
     async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
-        before = self.version_of(request.cluster)
+        if self.run is None or not _is_own_write(request):
+            return await proceed()
+        known = self.versions.setdefault(request.cluster, [])
+        known.append(self.run.version_of(request.cluster))
         answer = await proceed()
-        if self.run is not None and _is_own_write(request) and self._is_here():
-            self.run.kill(stale_before=(request.cluster, before))
+        if self._is_here():
+            self.run.kill(stale_before=(request.cluster, known[-self.back :][0]))
             raise ConnectionDropped
         return answer
 

@@ -13,7 +13,7 @@ from typing import Any
 from kube_runtime.client import Client, ClientOptions, KubeconfigPolicy
 from kube_runtime.exceptions import KubeError
 from kube_runtime.simulation.cluster import SimulatedCluster
-from kube_runtime.simulation.faults.faults import AGENT, Fault, StartStale
+from kube_runtime.simulation.faults.faults import AGENT, Fault
 from kube_runtime.simulation.faults.oracle import Outcome, outcome_of
 from kube_runtime.simulation.faults.stepping import ReconcileCut, Stepped
 from kube_runtime.simulation.faults.workload import Process, Users, Workload
@@ -72,8 +72,6 @@ class Run:
         """Run to the end, and return what it came to."""
         fault = self._fault
         fault.run = self
-        if isinstance(fault, StartStale):
-            fault.version_of = lambda name: self._simulation.cluster(name).version
         for cluster in self._clusters.values():
             cluster.create(*self._workload.initial)
             cluster.add_rule(fault)
@@ -92,6 +90,10 @@ class Run:
         if self._life is not None:
             self._life.cancel()
         self._killed.set()
+
+    def version_of(self, cluster: str) -> int:
+        """Return the newest resource version of a cluster."""
+        return self._simulation.cluster(cluster).version
 
     async def _perform(self) -> None:
         lives = asyncio.create_task(self._live_again_and_again())
