@@ -103,6 +103,38 @@ def forgetful(client: Client, things: Informer[JsonObject]) -> Reconcile:
     return reconcile
 
 
+def trusting(client: Client, things: Informer[JsonObject]) -> Reconcile:
+    """Takes a list for the present, and gives what it makes a name that does not keep it from being made twice."""
+
+    async def reconcile(key: ObjectKey) -> Result:
+        if things.cache.get(key) is None:
+            return Result()
+        listed = await client.list(CONFIG_MAPS, key.namespace, label_selector=f"thing={key.name}")
+        if not listed.items:
+            metadata = {"generateName": f"{key.name}-", "labels": {"thing": key.name}}
+            await client.create(CONFIG_MAPS, {"metadata": metadata}, key.namespace, field_manager=KEEPER)
+        return Result()
+
+    return reconcile
+
+
+def historian(client: Client, things: Informer[JsonObject]) -> Reconcile:
+    """Writes down every word that a Thing ever had, as if it heard of each."""
+
+    async def reconcile(key: ObjectKey) -> Result:
+        found = things.cache.get(key)
+        if found is not None:
+            word = found["spec"]["word"]
+            known = await client.list(CONFIG_MAPS, key.namespace, field_selector=f"metadata.name={key.name}")
+            if not known.items:
+                await client.create(CONFIG_MAPS, _config_map(key, found), key.namespace, field_manager=KEEPER)
+            elif word not in (known.items[0].get("data") or {}).values():
+                await client.merge_patch(CONFIG_MAPS, key.name, {"data": {f"then-{word}": word}}, key.namespace)
+        return Result()
+
+    return reconcile
+
+
 def hasty(client: Client, things: Informer[JsonObject]) -> Reconcile:
     """Notes that it has done its work before it has."""
 

@@ -30,6 +30,20 @@ async def test_controller_that_forgets_what_it_made_makes_it_twice() -> None:
         report.raise_findings()
 
 
+async def test_controller_that_takes_an_old_list_for_the_present_makes_things_twice() -> None:
+    report = await check_under_faults(keepers.workload(keepers.trusting))
+
+    assert not faults_found(report, "killed")
+    assert "configmaps default/one-* in one was created 2 times instead of 1" in faults_found(report, "restarted")
+
+
+async def test_controller_that_counts_on_hearing_of_every_state_misses_one() -> None:
+    report = await check_under_faults(keepers.workload(keepers.historian))
+
+    assert not faults_found(report, "killed")
+    assert any("'then-bye': 'bye'" in what for what in faults_found(report, "event"))
+
+
 async def test_controller_that_says_it_is_done_before_it_is_leaves_work_undone() -> None:
     report = await check_under_faults(keepers.workload(keepers.hasty))
 
