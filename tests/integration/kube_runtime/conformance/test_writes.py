@@ -82,6 +82,14 @@ async def test_document_must_be_of_the_kind_and_place_that_the_path_names(both: 
     await both.ask(400, "PATCH", f"{WIDGETS}/one", {"metadata": {"namespace": "elsewhere"}}, MERGE)
 
 
+@pytest.mark.parametrize("metadata", [{"labels": {"a": 1}}, {"labels": ["a"]}, {"finalizers": "a"}], ids=str)
+async def test_metadata_that_is_none_is_not_understood(both: Both, metadata: dict[str, Any]) -> None:
+    await both.ask(400, "POST", CONFIG_MAPS, config_map("one", metadata), wording=False)
+    await both.ask(
+        400, "POST", WIDGETS, widget("one", size=1) | {"metadata": {"name": "one", **metadata}}, wording=False
+    )
+
+
 async def test_namespace_must_be_there_and_staying(both: Both) -> None:
     missing = await both.ask(404, "POST", WIDGETS.replace("{ns}", "nowhere"), widget("one", size=1))
     assert missing["details"] == {"name": "nowhere", "kind": "namespaces"}
