@@ -132,6 +132,11 @@ class SimulatedCluster:
         if self._state is not None:
             self._state.watches.end()
 
+    def break_watches(self) -> None:
+        """Break the connection of every watch, as a network does."""
+        if self._state is not None:
+            self._state.watches.end(abruptly=True)
+
     def objects(self) -> list[dict[str, Any]]:
         """Return all objects of the cluster, each a copy, by kind, namespace and name."""
         store = self._opened.store

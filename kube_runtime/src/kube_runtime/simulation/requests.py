@@ -13,10 +13,14 @@ from kube_runtime.simulation.refusals import Refused
 if TYPE_CHECKING:
     from kube_runtime.simulation.watching import Watch
 
-__all__ = ["Address", "Answer", "ApiRequest", "address_of", "request_of"]
+__all__ = ["Address", "Answer", "ApiRequest", "ConnectionDropped", "address_of", "request_of"]
 
 WRITES = frozenset({"create", "update", "patch", "apply", "delete", "deletecollection"})
 _APPLY = "application/apply-patch+yaml"
+
+
+class ConnectionDropped(Exception):
+    """The connection is closed without an answer, or in the middle of one."""
 
 
 @dataclass(slots=True)

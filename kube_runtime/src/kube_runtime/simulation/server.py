@@ -11,8 +11,8 @@ from aiohttp import web
 from kube_runtime.simulation.cluster import ClusterSettings, SimulatedCluster
 from kube_runtime.simulation.records import Record, Records
 from kube_runtime.simulation.refusals import Refused, too_large, unknown_path
-from kube_runtime.simulation.requests import Answer, request_of
-from kube_runtime.simulation.rules import ConnectionDropped
+from kube_runtime.simulation.requests import Answer, ConnectionDropped, request_of
+from kube_runtime.simulation.watching import Watch
 
 __all__ = ["Simulation", "serve_simulation"]
 
@@ -71,11 +71,9 @@ class Simulation:
         )
         try:
             answer = await cluster.respond(request)
+            return _response(answer) if answer.watch is None else await _stream(http, answer.watch)
         except ConnectionDropped:
             return _dropped(http)
-        if answer.watch is None:
-            return _response(answer)
-        return await _stream(http, answer)
 
 
 @asynccontextmanager
@@ -138,12 +136,11 @@ def _dropped(http: web.BaseRequest) -> web.Response:
     return web.Response(status=500)
 
 
-async def _stream(http: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+async def _stream(http: web.BaseRequest, watch: Watch) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     await response.prepare(http)
-    if answer.watch is not None:
-        async for chunk in answer.watch.chunks():
-            await response.write(chunk)
+    async for chunk in watch.chunks():
+        await response.write(chunk)
     await response.write_eof()
     return response

@@ -133,6 +133,24 @@ async def test_frozen_reads_and_watches_show_the_past_while_writes_go_on(
     await asyncio.wait([following])
 
 
+async def test_watch_that_ends_or_breaks_is_taken_up_where_it_was(client: Client, cluster: SimulatedCluster) -> None:
+    informer = Informer(client, CONFIG_MAPS, namespace="default")
+    following = asyncio.create_task(informer.run())
+    await informer.wait_synced(5)
+    for number, interrupt in enumerate((cluster.end_watches, cluster.break_watches), start=1):
+        await until(lambda: cluster.open_watches == 1)
+        interrupt()
+        await write(client, f"n{number}")
+        await until(partial(len_is, informer, number))
+    assert [record.verb for record in cluster.requests(lambda record: record.manager == "tests")].count("list") == 1
+    following.cancel()
+    await asyncio.wait([following])
+
+
+def len_is(informer: Informer[dict[str, Any]], count: int) -> bool:
+    return len(informer.cache) == count
+
+
 async def test_hidden_change_is_told_when_it_is_overwritten_or_shown(client: Client, cluster: SimulatedCluster) -> None:
     def is_one(request: ApiRequest, change: Change) -> bool:
         return change.after.name == "one"

@@ -7,8 +7,8 @@ over when its place has come and gone.
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kube_runtime.simulation.requests import Answer, ApiRequest
-from kube_runtime.simulation.rules import ConnectionDropped, Proceed, Rule
+from kube_runtime.simulation.requests import Answer, ApiRequest, ConnectionDropped
+from kube_runtime.simulation.rules import Proceed, Rule
 from kube_runtime.simulation.store import Change
 
 __all__ = ["CutAtAwait", "Fault", "HideEvent", "KillAfterWrite", "Running", "StartStale", "Undisturbed"]
