@@ -164,6 +164,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
             before = await fleet.do("counts")
             began = time.perf_counter()
             async with _manager(kubeconfig, port, folder) as manager:
+                await _listening(port)
                 changing = asyncio.create_task(_changes(fleet, users, 4))
                 await _quiet(fleet, before, len(users), options.kymas)
                 resync = time.perf_counter() - began
@@ -191,6 +192,12 @@ async def _with_a_quiet_fleet(
     disturbed = await _changes(fleet, users, 10)
     moved = await _bump(fleet)
     memory = manager.peak_memory()
+    for name, milliseconds in (("in resync", during), ("quiet", quiet), ("with silent clusters", disturbed)):
+        median, longest = statistics.median(milliseconds), max(milliseconds)
+        print(
+            f"events {name}: median {median:.1f} ms, p99 {_p99(milliseconds):.1f}, longest {longest:.1f}",
+            file=sys.stderr,
+        )
     return [
         _figure("fleet_quiet_cpu", "% of a core", share, "under 30", met=share < 30),
         _figure("fleet_memory", "MB", memory, "under 2048", met=memory < 2048),
@@ -280,6 +287,18 @@ async def _in_sync(fleet: FleetProgram, manager: Manager) -> None:
                 raise RuntimeError(f"the Lifecycle Manager ended:\n{tail(manager.child.log, 40)}")
             print(said, round(manager.cpu_seconds(), 1), "s CPU", file=sys.stderr)
             await asyncio.sleep(2)
+
+
+async def _listening(port: int) -> None:
+    """Wait until events are taken."""
+    async with asyncio.timeout(120):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionError:
+                await asyncio.sleep(0.05)
+            else:
+                return writer.close()
 
 
 async def _quiet(fleet: FleetProgram, before: Answer, users: int, kymas: int) -> None:

@@ -104,6 +104,9 @@ class EventRouter:
 
     def _resync(self, kyma: Kyma, key: ObjectKey) -> None:
         self.controllers.kyma.queue.add(key, Priority.EVENT)
+        for kind in CATALOG_KINDS:
+            self.controllers.reconcilers.catalog.wake(key, kind)
+        self.controllers.catalog.queue.add(key, Priority.CHANGE)
         for module_key in keys_of(kyma):
             self.controllers.reconcilers.module_config.wake(module_key)
             self.controllers.module_config.queue.add(module_key, Priority.EVENT)

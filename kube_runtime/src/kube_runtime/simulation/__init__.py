@@ -13,9 +13,8 @@ does by itself. `rules` make things go wrong on purpose, `records` remember what
 from kube_runtime.simulation.cluster import ClusterSettings, SimulatedCluster
 from kube_runtime.simulation.records import Record
 from kube_runtime.simulation.refusals import Refused
-from kube_runtime.simulation.requests import Answer, ApiRequest
+from kube_runtime.simulation.requests import Answer, ApiRequest, ConnectionDropped
 from kube_runtime.simulation.rules import (
-    ConnectionDropped,
     Delay,
     Drop,
     Freeze,

@@ -48,10 +48,16 @@ class _State:
 
     __slots__ = ("changes", "lifecycle", "store", "watches", "writer")
 
-    def __init__(self, name: str, settings: ClusterSettings, kind_of: Callable[[Storage], Kind | None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: ClusterSettings,
+        kind_of: Callable[[Storage], Kind | None],
+        kind_named: Callable[[str, str], Kind | None],
+    ) -> None:
         self.store = Store(settings.history)
         self.writer = Writer(name, self.store, settings.clock)
-        self.lifecycle = Lifecycle(self.store, self.writer, kind_of)
+        self.lifecycle = Lifecycle(self.store, self.writer, kind_of, kind_named)
         self.watches = Watches()
         self.changes: list[Change] = []
 
@@ -126,19 +132,37 @@ class SimulatedCluster:
         if self._state is not None:
             self._state.watches.end()
 
+    def break_watches(self) -> None:
+        """Break the connection of every watch, as a network does."""
+        if self._state is not None:
+            self._state.watches.end(abruptly=True)
+
     def objects(self) -> list[dict[str, Any]]:
         """Return all objects of the cluster, each a copy, by kind, namespace and name."""
         store = self._opened.store
         return [stored.document() for storage in sorted(store.storages()) for stored in store.table(storage).in_order()]
 
+    def changes(self) -> list[Change]:
+        """Return the writes that the cluster remembers, oldest first."""
+        store = self._opened.store
+        return store.changes_after(store.oldest)
+
+    def create(self, *objects: dict[str, Any]) -> None:
+        """Create objects at once, without a socket. Raises Refused for one that is not valid."""
+        for document in objects:
+            kind = self._kind_of_object(document)
+            root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+            namespace = f"/namespaces/{document['metadata'].get('namespace', 'default')}" if kind.namespaced else ""
+            answer = self.answer_to("POST", f"{root}{namespace}/{kind.plural}", document)
+            if answer.code >= 300:
+                refused = answer.document()
+                raise Refused(answer.code, refused.get("reason", ""), refused["message"], refused.get("details"))
+
     def restore(self, objects: Iterable[dict[str, Any]]) -> None:
         """Put objects in as they are, without any check: for a cluster that begins with something."""
         state = self._opened
         for document in objects:
-            group = document["apiVersion"].rpartition("/")[0]
-            kind = next((each for each in self._kinds() if (each.group, each.kind) == (group, document["kind"])), None)
-            if kind is None:
-                raise ValueError(f"{document['kind']} of {document['apiVersion']} is not served")
+            kind = self._kind_of_object(document)
             metadata = dict(document["metadata"])
             key = (metadata.get("namespace", ""), metadata["name"])
             state.store.write(kind.storage, key, document["apiVersion"], {**document, "metadata": metadata})
@@ -246,6 +270,15 @@ class SimulatedCluster:
     def _kinds(self) -> Iterable[Kind]:
         return itertools.chain(BUILTIN_KINDS, self._opened.lifecycle.custom.values())
 
+    def _kind_of_object(self, document: dict[str, Any]) -> Kind:
+        kind = self._kind_named(document["apiVersion"], document["kind"])
+        if kind is None:
+            raise ValueError(f"{document['kind']} of {document['apiVersion']} is not served")
+        return kind
+
+    def _kind_named(self, api_version: str, kind: str) -> Kind | None:
+        return next((each for each in self._kinds() if (each.api_version, each.kind) == (api_version, kind)), None)
+
     def _kind_of(self, storage: Storage) -> Kind | None:
         found = _BUILTIN_BY_STORAGE.get(storage)
         if found is not None:
@@ -256,11 +289,10 @@ class SimulatedCluster:
     def _opened(self) -> _State:
         """The state, made at the first use."""
         if self._state is None:
-            self._state = state = _State(self.name, self._settings, self._kind_of)
+            self._state = state = _State(self.name, self._settings, self._kind_of, self._kind_named)
             for namespace in _NAMESPACES:
-                body = msgspec.json.encode({"metadata": {"name": namespace}})
-                request = request_of(self.name, "POST", "/api/v1/namespaces?fieldManager=kube-apiserver", body)
-                state.writer.create(NAMESPACE, request)
+                document = state.writer.initial_namespace(namespace)
+                state.store.write(NAMESPACE.storage, ("", namespace), NAMESPACE.api_version, document)
             state.store.on_change = self._note
         return self._state
 

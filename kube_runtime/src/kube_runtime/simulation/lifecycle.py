@@ -1,4 +1,4 @@
-"""What a cluster does by itself after a write: it serves the kinds of definitions, and empties what is being deleted.
+"""What a cluster does by itself after a write: serve kinds, empty what is being deleted, collect garbage.
 
 A real cluster has controllers for this, which take a moment. Here it is done in the turn of the write, after its answer
 was made, so that a client sees the same steps and nobody ever waits for them.
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kube_runtime.simulation.builtin import CRD, NAMESPACE
+from kube_runtime.simulation.garbage import GarbageCollector
 from kube_runtime.simulation.kinds import Kind, kinds_of_definition
 from kube_runtime.simulation.store import Change, Storage, Store, Stored
 from kube_runtime.simulation.writing import CLEANUP, Writer
@@ -16,11 +17,18 @@ __all__ = ["Lifecycle"]
 
 
 class Lifecycle:
-    """Follows the writes to one cluster. `kind_of` finds the kind of a table."""
+    """Follows the writes to one cluster. `kind_of` finds the kind of a table, `kind_named` one by version and name."""
 
-    __slots__ = ("_kind_of", "_store", "_writer", "custom", "served_since")
+    __slots__ = ("_garbage", "_kind_of", "_store", "_writer", "custom", "served_since")
 
-    def __init__(self, store: Store, writer: Writer, kind_of: Callable[[Storage], Kind | None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        kind_of: Callable[[Storage], Kind | None],
+        kind_named: Callable[[str, str], Kind | None],
+    ) -> None:
+        self._garbage = GarbageCollector(store, writer, kind_of, kind_named)
         self._store = store
         self._writer = writer
         self._kind_of = kind_of
@@ -31,6 +39,7 @@ class Lifecycle:
         """Do what follows from changes, and from what follows."""
         while changes:
             change = changes.pop(0)
+            self._garbage.follow(change)
             if change.storage == CRD.storage:
                 self._follow_definition(change)
             elif change.storage == NAMESPACE.storage:
@@ -51,7 +60,7 @@ class Lifecycle:
         if definition["metadata"].get("deletionTimestamp"):
             self._empty_definition(change.after, definition)
         elif not (definition.get("status") or {}).get("conditions"):
-            definition["status"] = _established(definition, definition["metadata"]["creationTimestamp"])
+            definition["status"] = _established(definition, definition["metadata"].get("creationTimestamp", ""))
             self._store.write(CRD.storage, change.after.key, CRD.api_version, definition)
 
     def _empty_definition(self, stored: Stored, definition: Mapping[str, Any]) -> None:

@@ -51,7 +51,10 @@ def list_objects(store: Store, kind: Kind, request: ApiRequest) -> Answer:
         if (not namespace or each.namespace == namespace) and (selector is None or selector(each))
     )
     page = list(islice(matching, limit)) if limit else list(matching)
-    rest = sum(1 for _ in matching) if limit else 0
+    rest = 0
+    if limit and page:
+        everything = selector is None and not namespace
+        rest = table.count_after(page[-1].key) if everything else sum(1 for _ in matching)
     metadata: dict[str, str | int] = {"resourceVersion": str(version)}
     if rest:
         last = page[-1]

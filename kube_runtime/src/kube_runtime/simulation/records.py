@@ -44,6 +44,8 @@ class Records:
     def add(self, request: ApiRequest, code: int) -> None:
         """Record a request and its answer."""
         self.count += 1
+        if not self._kept.maxlen:
+            return
         resource = request.kind.plural_name if request.kind is not None else ""
         self._kept.append(
             Record(

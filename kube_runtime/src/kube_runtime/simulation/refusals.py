@@ -24,6 +24,7 @@ __all__ = [
     "method_not_allowed",
     "not_found",
     "precondition_failed",
+    "too_large",
     "unknown_path",
     "unsupported_media_type",
     "version_too_large",
@@ -97,6 +98,11 @@ def method_not_allowed() -> Refused:
 def unsupported_media_type() -> Refused:
     """Refuse: a patch of a type that is not served."""
     return Refused(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
+def too_large(most: int) -> Refused:
+    """Refuse: the body is longer than so many bytes."""
+    return Refused(413, "RequestEntityTooLarge", f"Request entity too large: limit is {most}")
 
 
 def bad_request(message: str) -> Refused:

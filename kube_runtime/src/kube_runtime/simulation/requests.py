@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote, unquote_plus
 
 import msgspec
 
@@ -13,10 +13,14 @@ from kube_runtime.simulation.refusals import Refused
 if TYPE_CHECKING:
     from kube_runtime.simulation.watching import Watch
 
-__all__ = ["Address", "Answer", "ApiRequest", "address_of", "request_of"]
+__all__ = ["Address", "Answer", "ApiRequest", "ConnectionDropped", "address_of", "request_of"]
 
 WRITES = frozenset({"create", "update", "patch", "apply", "delete", "deletecollection"})
 _APPLY = "application/apply-patch+yaml"
+
+
+class ConnectionDropped(Exception):
+    """The connection is closed without an answer, or in the middle of one."""
 
 
 @dataclass(slots=True)
@@ -110,12 +114,20 @@ def request_of(
         cluster=cluster,
         method=method,
         path=path,
-        query=dict(parse_qsl(query, keep_blank_values=True)) if query else {},
+        query=_parameters(query) if query else {},
         body=body,
         content_type=content_type.partition(";")[0].strip(),
         user_agent=user_agent,
         segments=segments,
     )
+
+
+def _parameters(query: str) -> dict[str, str]:
+    found = {}
+    for part in query.split("&"):
+        name, _, value = part.partition("=")
+        found[name] = unquote_plus(value) if "%" in value or "+" in value else value
+    return found
 
 
 def address_of(segments: tuple[str, ...]) -> Address | None:

@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from kube_runtime.simulation.refusals import Refused
-from kube_runtime.simulation.requests import Answer, ApiRequest
+from kube_runtime.simulation.requests import Answer, ApiRequest, ConnectionDropped
 from kube_runtime.simulation.store import Change
 
 __all__ = [
-    "ConnectionDropped",
     "Delay",
     "Drop",
     "Freeze",
@@ -31,10 +30,6 @@ __all__ = [
 
 Matcher = Callable[[ApiRequest], bool]
 Proceed = Callable[[], Awaitable[Answer]]
-
-
-class ConnectionDropped(Exception):
-    """The connection is closed without an answer."""
 
 
 def every_request(request: ApiRequest) -> bool:
@@ -187,7 +182,10 @@ class Reorder(_Counted):
 
 @dataclass(eq=False)
 class Freeze(Rule):
-    """Shows the cluster as it was at a version, to reads and watches; writes go on."""
+    """Shows the cluster as it was at a version, to reads and watches; writes go on.
+
+    The version must be within the history that the cluster keeps; a list of an older one is refused with 410.
+    """
 
     version: int
     matches: Matcher = every_request

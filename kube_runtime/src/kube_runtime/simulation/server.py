@@ -10,14 +10,14 @@ from aiohttp import web
 
 from kube_runtime.simulation.cluster import ClusterSettings, SimulatedCluster
 from kube_runtime.simulation.records import Record, Records
-from kube_runtime.simulation.refusals import unknown_path
-from kube_runtime.simulation.requests import Answer, request_of
-from kube_runtime.simulation.rules import ConnectionDropped
+from kube_runtime.simulation.refusals import Refused, too_large, unknown_path
+from kube_runtime.simulation.requests import Answer, ConnectionDropped, request_of
+from kube_runtime.simulation.watching import Watch
 
 __all__ = ["Simulation", "serve_simulation"]
 
 _PREFIX = "/clusters/"
-_LARGEST_BODY = 16 * 1024 * 1024
+_LARGEST_BODY = 3 * 1024 * 1024
 _SHUTDOWN_SECONDS = 1.0
 
 
@@ -61,18 +61,19 @@ class Simulation:
         cluster = self._clusters.get(name) if http.raw_path.startswith(_PREFIX) else None
         if cluster is None:
             return _response(Answer.refusing(unknown_path()))
-        body = await http.read() if http.can_read_body else b""
+        try:
+            body = await _body(http) if http.can_read_body else b""
+        except Refused as refused:
+            return _response(Answer.refusing(refused))
         headers = http.headers
         request = request_of(
             name, http.method, f"/{target}", body, headers.get("Content-Type", ""), headers.get("User-Agent", "")
         )
         try:
             answer = await cluster.respond(request)
+            return _response(answer) if answer.watch is None else await _stream(http, answer.watch)
         except ConnectionDropped:
             return _dropped(http)
-        if answer.watch is None:
-            return _response(answer)
-        return await _stream(http, answer)
 
 
 @asynccontextmanager
@@ -107,6 +108,20 @@ async def serve_simulation(
         await runner.cleanup()
 
 
+async def _body(http: web.BaseRequest) -> bytes:
+    """Return the body of a request. Raises Refused for one that is larger than a real server takes."""
+    if (http.content_length or 0) > _LARGEST_BODY:
+        raise too_large(_LARGEST_BODY)
+    parts: list[bytes] = []
+    size = 0
+    while chunk := await http.content.readany():
+        size += len(chunk)
+        if size > _LARGEST_BODY:
+            raise too_large(_LARGEST_BODY)
+        parts.append(chunk)
+    return b"".join(parts)
+
+
 def _response(answer: Answer) -> web.Response:
     headers = {"Content-Type": answer.content_type}
     if answer.retry_after_seconds is not None:
@@ -121,12 +136,11 @@ def _dropped(http: web.BaseRequest) -> web.Response:
     return web.Response(status=500)
 
 
-async def _stream(http: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+async def _stream(http: web.BaseRequest, watch: Watch) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     await response.prepare(http)
-    if answer.watch is not None:
-        async for chunk in answer.watch.chunks():
-            await response.write(chunk)
+    async for chunk in watch.chunks():
+        await response.write(chunk)
     await response.write_eof()
     return response

@@ -6,8 +6,10 @@ history, which is all that watches and pages need: a watch is a place in it, and
 newer entries taken back.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -87,11 +89,18 @@ class Table:
 
     def in_order(self, after: ObjectName | None = None) -> Iterable[Stored]:
         """Yield the objects by namespace and name, from behind a key on."""
+        names = self._names()
+        start = 0 if after is None else bisect_right(names, after)
+        return (self._objects[key] for key in islice(names, start, None))
+
+    def count_after(self, key: ObjectName) -> int:
+        """Return how many objects come behind a key."""
+        return len(self._objects) - bisect_right(self._names(), key)
+
+    def _names(self) -> list[ObjectName]:
         if self._ordered is None:
             self._ordered = sorted(self._objects)
-        for key in self._ordered:
-            if after is None or key > after:
-                yield self._objects[key]
+        return self._ordered
 
     def put(self, stored: Stored) -> None:
         """Store a state of an object."""

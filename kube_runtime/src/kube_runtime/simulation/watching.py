@@ -12,7 +12,7 @@ import msgspec
 from kube_runtime.simulation.kinds import Kind
 from kube_runtime.simulation.reading import served_body, version_asked
 from kube_runtime.simulation.refusals import FieldCause, Refused, gone
-from kube_runtime.simulation.requests import ApiRequest
+from kube_runtime.simulation.requests import ApiRequest, ConnectionDropped
 from kube_runtime.simulation.selectors import Selector, selector_of
 from kube_runtime.simulation.store import Change, ObjectName, Storage, Store, Stored
 
@@ -50,11 +50,11 @@ class Watches:
             for watch in self._open.get(followed, ()):
                 watch.wake()
 
-    def end(self) -> None:
-        """End all watches, as a server does that goes down."""
+    def end(self, *, abruptly: bool = False) -> None:
+        """End all watches, as a server does that goes down; abruptly, as a network does that breaks."""
         for followers in self._open.values():
             for watch in followers:
-                watch.end()
+                watch.end(abruptly=abruptly)
 
 
 class Watch:
@@ -88,19 +88,21 @@ class Watch:
         self._hidden: dict[ObjectName, Change] = {}
         self._woken = asyncio.Event()
         self._ended = False
+        self._broken = False
         self._start = self._start_version()
 
     def wake(self) -> None:
         """Look for what is new."""
         self._woken.set()
 
-    def end(self) -> None:
+    def end(self, *, abruptly: bool = False) -> None:
         """Tell nothing more."""
         self._ended = True
+        self._broken = abruptly
         self._woken.set()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield what there is to send, until the watch ends."""
+        """Yield what there is to send, until the watch ends. Raises ConnectionDropped where it is broken."""
         loop = asyncio.get_running_loop()
         until = loop.time() + float(self.request.query.get("timeoutSeconds") or _LONGEST_SECONDS)
         bookmark_at = loop.time() + self._bookmark_seconds
@@ -130,6 +132,8 @@ class Watch:
                         await self._woken.wait()
                 except TimeoutError:
                     continue
+            if self._broken:
+                raise ConnectionDropped
         finally:
             self._watches.remove(self)
 

@@ -4,7 +4,6 @@ A write decodes what is there, makes the new state, holds it against its kind, s
 unless nothing changed. Nothing here awaits, so each write is done in one piece.
 """
 
-import base64
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,15 +12,26 @@ from typing import Any
 
 import msgspec
 
-from kube_runtime.exceptions import ManifestInvalid
+from kube_runtime.simulation.bodies import applied_document, decoded, json_object
 from kube_runtime.simulation.builtin import CRD, NAMESPACE
+from kube_runtime.simulation.checks import (
+    check_identity,
+    check_kind,
+    check_name,
+    check_namespace,
+    check_preconditions,
+    manager_required,
+    refuse_invalid,
+    refuse_new_finalizers,
+    refuse_unknown,
+)
+from kube_runtime.simulation.completion import completed, counts_as_a_generation, scoped, without
 from kube_runtime.simulation.kinds import Kind
 from kube_runtime.simulation.merging import UnfitForApply, check_typed, merge_patch
 from kube_runtime.simulation.ownership import after_apply, after_update, as_managed_fields, owned, owners_of
 from kube_runtime.simulation.reading import served_body
 from kube_runtime.simulation.refusals import (
     FieldCause,
-    Refused,
     already_exists,
     bad_request,
     changed_meanwhile,
@@ -34,19 +44,18 @@ from kube_runtime.simulation.refusals import (
 )
 from kube_runtime.simulation.requests import Answer, ApiRequest
 from kube_runtime.simulation.store import Store, Stored
-from kube_runtime.simulation.validation import metadata_causes, pruned, schema_causes, unknown_fields, with_defaults
-from kube_runtime.yaml_text import load_yaml
 
-__all__ = ["CLEANUP", "Writer"]
+__all__ = ["CLEANUP", "FOREGROUND", "ORPHAN", "Writer"]
 
 Document = dict[str, Any]
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Holds a definition that is being deleted until its objects are gone."""
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName")
-_EMPTY_GOES = ("labels", "annotations", "finalizers", "ownerReferences", "namespace", "generateName", "selfLink")
-_STAYING_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+_STAYING_FINALIZERS = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 
 @dataclass(slots=True)
@@ -59,19 +68,19 @@ class Writer:
 
     def create(self, kind: Kind, request: ApiRequest) -> Answer:
         """Store a new object."""
-        document = _decoded(request, kind)
-        _check_kind(document, kind)
-        _refuse_unknown(document, kind, request)
+        document = decoded(request, kind)
+        check_kind(document, kind)
+        refuse_unknown(document, kind, request)
         if document["metadata"].get("resourceVersion"):
             raise internal("resourceVersion should not be set on objects to be created")
         return self._create(kind, request, document)
 
     def update(self, kind: Kind, request: ApiRequest) -> Answer:
         """Store an object over the one that is there."""
-        document = _decoded(request, kind)
-        _check_kind(document, kind)
-        _check_name(document["metadata"], request)
-        _refuse_unknown(document, kind, request)
+        document = decoded(request, kind)
+        check_kind(document, kind)
+        check_name(document["metadata"], request)
+        refuse_unknown(document, kind, request)
         version = document["metadata"].get("resourceVersion")
         if kind.creates_on_update and self.store.table(kind.storage).get((request.namespace, request.name)) is None:
             return self._create(kind, request, document)
@@ -93,31 +102,33 @@ class Writer:
         """Change an object by a JSON merge patch."""
         if request.content_type != "application/merge-patch+json":
             raise unsupported_media_type()
-        patch = _json(request.body)
+        patch = json_object(request.body)
         stored = self._stored(kind, request)
-        before = stored.document()
+        before = {**stored.document(), "apiVersion": kind.api_version}
         after = merge_patch(before, patch)
-        _check_kind(after, kind)
-        _check_namespace(after["metadata"], request)
-        _check_name(after["metadata"], request)
-        _refuse_unknown(after, kind, request)
-        _check_identity(before, after, kind, request)
+        if not isinstance(after.get("metadata"), dict):
+            raise bad_request("metadata is no object")
+        check_kind(after, kind)
+        check_namespace(after["metadata"], request)
+        check_name(after["metadata"], request)
+        refuse_unknown(after, kind, request)
+        check_identity(before, after, kind, request)
         return self._change(kind, request, stored, before, after)
 
     def apply(self, kind: Kind, request: ApiRequest) -> Answer:
         """Have the fields of a document as it says, and those gone that its manager applied before."""
         if not request.query.get("fieldManager"):
-            raise _manager_required()
-        document = _applied(request)
+            raise manager_required()
+        document = applied_document(request)
         if "managedFields" in document["metadata"]:
             raise bad_request("metadata.managedFields must be nil")
         if not document.get("kind") or not document.get("apiVersion"):
             raise bad_request("invalid object type: /, Kind=")
-        _check_kind(document, kind)
+        check_kind(document, kind)
         metadata = document["metadata"] = {**document["metadata"]}
         metadata.setdefault("name", request.name)
-        _check_name(metadata, request)
-        _check_namespace(metadata, request)
+        check_name(metadata, request)
+        check_namespace(metadata, request)
         try:
             check_typed(document, kind.shape)
         except UnfitForApply as why:
@@ -132,10 +143,10 @@ class Writer:
 
     def delete(self, kind: Kind, request: ApiRequest) -> Answer:
         """Delete an object, or mark it as being deleted where finalizers hold it."""
-        options = _json(request.body) if request.body else {}
+        options = json_object(request.body) if request.body else {}
         stored = self._stored(kind, request)
         metadata = stored.document()["metadata"]
-        _check_preconditions(options.get("preconditions") or {}, metadata, kind, request.name)
+        check_preconditions(options.get("preconditions") or {}, metadata, kind, request.name)
         propagation = options.get("propagationPolicy") or request.query.get("propagationPolicy") or ""
         if request.dry_run:
             left = stored if metadata.get("finalizers") else None
@@ -173,12 +184,23 @@ class Writer:
             metadata["finalizers"] = finalizers
         return self.store.write(kind.storage, stored.key, stored.api_version, document)
 
+    def initial_namespace(self, name: str) -> Document:
+        """Return a namespace that is there from the beginning."""
+        metadata = {"name": name, "uid": self._uid(), "creationTimestamp": self._now()}
+        return {
+            "kind": NAMESPACE.kind,
+            "apiVersion": NAMESPACE.api_version,
+            "metadata": {**metadata, "labels": {"kubernetes.io/metadata.name": name}},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+
     def _create(self, kind: Kind, request: ApiRequest, document: Document) -> Answer:
         metadata = document["metadata"]
         if metadata.get("generateName") and not metadata.get("name"):
             metadata["name"] = self._generated(kind, request.namespace, metadata["generateName"])
         name = metadata.get("name") or ""
-        _check_namespace(metadata, request)
+        check_namespace(metadata, request)
         self._check_namespace_is_there(kind, request, name)
         if kind.namespaced:
             metadata["namespace"] = request.namespace
@@ -190,15 +212,15 @@ class Writer:
             document["metadata"]["generation"] = 1
         if kind.status:
             document.pop("status", None)
-        document = _completed(document, kind)
-        _refuse_invalid(document, kind)
+        document = completed(document, kind)
+        refuse_invalid(document, kind)
         if self.store.table(kind.storage).get((request.namespace, name)) is not None:
             raise already_exists(kind, name)
         nothing: Document = {"metadata": {}}
         if applied is None:
             owners = after_update([], nothing, document, kind.shape, request, kind.api_version, self._now())
         else:
-            named = owned(_scoped(applied, kind, request))
+            named = owned(scoped(applied, kind, request))
             _, owners = after_apply([], nothing, named, kind.shape, request, kind.api_version, self._now())
         if owners:
             document["metadata"]["managedFields"] = as_managed_fields(owners)
@@ -208,11 +230,11 @@ class Writer:
 
     def _apply(self, kind: Kind, request: ApiRequest, stored: Stored, document: Document) -> Answer:
         before = stored.document()
-        _check_identity(before, document, kind, request)
+        check_identity(before, document, kind, request)
         given = document["metadata"].get("resourceVersion")
         if given and given != str(stored.version):
             raise changed_meanwhile(kind, request.name)
-        named = owned(_scoped(document, kind, request))
+        named = owned(scoped(document, kind, request))
         live = owned(before)
         now = self._now()
         owners = owners_of(before["metadata"])
@@ -222,7 +244,7 @@ class Writer:
         for key in before["metadata"].keys() - merged.get("metadata", {}).keys():
             if key in live.get("metadata", {}):
                 del after["metadata"][key]
-        after = _completed(after, kind)
+        after = completed(after, kind)
         after["metadata"]["managedFields"] = as_managed_fields(owners)
         return self._settle(kind, request, stored, before, after)
 
@@ -237,12 +259,12 @@ class Writer:
         if "namespace" in before["metadata"]:
             metadata["namespace"] = before["metadata"]["namespace"]
         if request.subresource == "status":
-            after = {**before, "status": after["status"]} if "status" in after else _without(before, "status")
+            after = {**before, "status": after["status"]} if "status" in after else without(before, "status")
         else:
             after = {**after, "metadata": metadata}
             if kind.status:
-                after = {**after, "status": before["status"]} if "status" in before else _without(after, "status")
-        after = _completed({**after, "apiVersion": kind.api_version}, kind)
+                after = {**after, "status": before["status"]} if "status" in before else without(after, "status")
+        after = completed({**after, "apiVersion": kind.api_version}, kind)
         owners = after_update(
             owners_of(before["metadata"]), before, after, kind.shape, request, kind.api_version, self._now()
         )
@@ -251,12 +273,12 @@ class Writer:
 
     def _settle(self, kind: Kind, request: ApiRequest, stored: Stored, before: Document, after: Document) -> Answer:
         """Check a changed object and store it, unless nothing changed or it only waited for its finalizers."""
-        _refuse_invalid(after, kind)
-        _refuse_new_finalizers(before, after, kind, request.name)
+        refuse_invalid(after, kind)
+        refuse_new_finalizers(before, after, kind, request.name)
         after["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
         if not after["metadata"].get("managedFields"):
             after["metadata"].pop("managedFields", None)
-        if kind.generation and _counts(before, after, kind):
+        if kind.generation and counts_as_a_generation(before, after, kind):
             after["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
         if after == {**before, "apiVersion": kind.api_version}:
             return Answer(200, served_body(kind, stored))
@@ -307,196 +329,3 @@ class Writer:
 
     def _now(self) -> str:
         return self.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _json(body: bytes) -> Document:
-    try:
-        document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"the object provided is unrecognized: {error}") from None
-    if not isinstance(document, dict):
-        raise bad_request("the object provided is unrecognized: it is no object")
-    return document
-
-
-def _decoded(request: ApiRequest, kind: Kind) -> Document:
-    document = _json(request.body)
-    document.setdefault("apiVersion", kind.api_version)
-    document.setdefault("kind", kind.kind)
-    return _with_metadata(document)
-
-
-def _applied(request: ApiRequest) -> Document:
-    try:
-        document = msgspec.json.decode(request.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        try:
-            document = load_yaml(request.body.decode(errors="replace"))
-        except ManifestInvalid as error:
-            raise bad_request(f"error decoding YAML: {error}") from None
-    if not isinstance(document, dict):
-        raise bad_request("error decoding YAML: it is no object")
-    return _with_metadata(document)
-
-
-def _with_metadata(document: Document) -> Document:
-    metadata = document.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        raise bad_request("metadata is no object")
-    return {**document, "metadata": metadata or {}}
-
-
-def _check_kind(document: Document, kind: Kind) -> None:
-    if document["apiVersion"] != kind.api_version:
-        said = f"({document['apiVersion']}) does not match the expected API version ({kind.api_version})"
-        raise bad_request(f"the API version in the data {said}")
-    if document["kind"] != kind.kind:
-        name = document["metadata"].get("name") or ""
-        cause = FieldCause("FieldValueInvalid", f'Invalid value: "{document["kind"]}": must be {kind.kind}', "kind")
-        raise invalid(replace(kind, kind=document["kind"]), name, [cause])
-
-
-def _check_name(metadata: Document, request: ApiRequest) -> None:
-    name = metadata.get("name")
-    if name != request.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
-
-
-def _check_namespace(metadata: Document, request: ApiRequest) -> None:
-    if metadata.get("namespace") and metadata["namespace"] != request.namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-
-
-def _check_identity(before: Document, after: Document, kind: Kind, request: ApiRequest) -> None:
-    """Refuse another uid than the one that is there."""
-    uid = after["metadata"].get("uid")
-    if uid and uid != before["metadata"]["uid"]:
-        cause = FieldCause("FieldValueInvalid", f'Invalid value: "{uid}": field is immutable', "metadata.uid")
-        raise invalid(kind, request.name, [cause, cause])
-
-
-def _refuse_unknown(document: Document, kind: Kind, request: ApiRequest) -> None:
-    if request.query.get("fieldValidation") != "Strict":
-        return
-    unknown = list(unknown_fields(document, kind.shape))
-    if unknown:
-        said = ", ".join(f'unknown field "{field}"' for field in (sorted(unknown) if kind.custom else unknown))
-        what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-        raise bad_request(f"{what}: strict decoding error: {said}")
-
-
-def _refuse_invalid(document: Document, kind: Kind) -> None:
-    metadata = document["metadata"]
-    name_is_free = kind.group == "rbac.authorization.k8s.io"
-    causes = metadata_causes(metadata, name_is_label=kind is NAMESPACE, name_is_free=name_is_free)
-    if kind is CRD:
-        causes += _definition_causes(document)
-    wrong = list(schema_causes(document, kind.shape))
-    if wrong and not kind.custom:  # a real server fails to decode it
-        what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-        raise bad_request(f"{what}: {wrong[0].message}")
-    causes += wrong
-    if causes:
-        raise invalid(kind, metadata.get("name") or "", causes)
-
-
-def _definition_causes(definition: Document) -> list[FieldCause]:
-    spec = definition.get("spec") or {}
-    plural, group = (spec.get("names") or {}).get("plural"), spec.get("group")
-    if definition["metadata"]["name"] == f"{plural}.{group}":
-        return []
-    said = f'Invalid value: "{definition["metadata"]["name"]}": must be spec.names.plural+"."+spec.group'
-    return [FieldCause("FieldValueInvalid", said, "metadata.name")]
-
-
-def _refuse_new_finalizers(before: Document, after: Document, kind: Kind, name: str) -> None:
-    if not before["metadata"].get("deletionTimestamp"):
-        return
-    known = set(before["metadata"].get("finalizers") or ())
-    added = [each for each in after["metadata"].get("finalizers") or () if each not in known]
-    if added:
-        listed = ", ".join(f'"{each}"' for each in added)
-        said = (
-            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
-            f"[]string{{{listed}}}"
-        )
-        raise invalid(kind, name, [FieldCause("FieldValueForbidden", said, "metadata.finalizers")] * 2)
-
-
-def _check_preconditions(preconditions: Document, metadata: Document, kind: Kind, name: str) -> None:
-    uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
-    if uid and uid != metadata["uid"]:
-        why = (
-            f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']}). "
-            "The object might have been deleted and then recreated"
-        )
-        raise precondition_failed(kind, name, why)
-    if version and version != metadata["resourceVersion"]:
-        why = (
-            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
-            f"({metadata['resourceVersion']}). The object might have been modified"
-        )
-        raise precondition_failed(kind, name, why)
-
-
-def _manager_required() -> Refused:
-    cause = FieldCause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
-    details = {"group": "meta.k8s.io", "kind": "PatchOptions", "causes": [cause.as_json()]}
-    return Refused(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {cause}', details)
-
-
-def _scoped(document: Document, kind: Kind, request: ApiRequest) -> Document:
-    """Return the part of an applied document that the request may change."""
-    if request.subresource == "status":
-        return {"metadata": {}, **({"status": document["status"]} if "status" in document else {})}
-    return _without(document, "status") if kind.status else document
-
-
-def _completed(document: Document, kind: Kind) -> Document:
-    """Return an object without what its kind does not know, with its defaults, and without what is empty."""
-    if kind.custom:
-        document = with_defaults(pruned(document, kind.shape), kind.shape)
-    else:
-        document = with_defaults(document, kind.shape)
-        document = {key: value for key, value in document.items() if not _goes(key, value, kind)}
-        if kind.plural == "secrets" and "stringData" in document:
-            document = _with_encoded_data(document)
-        if kind is NAMESPACE:
-            document = _namespace_completed(document)
-    metadata = document["metadata"]
-    if any(key in metadata and not metadata[key] for key in _EMPTY_GOES):
-        document["metadata"] = {key: value for key, value in metadata.items() if value or key not in _EMPTY_GOES}
-    return document
-
-
-def _goes(field: str, value: Any, kind: Kind) -> bool:
-    """Tell whether a built-in kind leaves out a field that has nothing in it."""
-    if value is None:
-        return True
-    declared = kind.shape.fields.get(field)
-    return value in ({}, []) and not (declared is not None and declared.always_there)
-
-
-def _namespace_completed(document: Document) -> Document:
-    metadata = document["metadata"]
-    labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
-    return {**document, "metadata": {**metadata, "labels": labels}}
-
-
-def _with_encoded_data(secret: Document) -> Document:
-    encoded = {
-        key: base64.b64encode(value.encode()).decode() for key, value in (secret.get("stringData") or {}).items()
-    }
-    return {**_without(secret, "stringData"), "data": {**(secret.get("data") or {}), **encoded}}
-
-
-def _without(document: Document, field: str) -> Document:
-    return {key: value for key, value in document.items() if key != field}
-
-
-def _counts(before: Document, after: Document, kind: Kind) -> bool:
-    """Tell whether a change is one of those that metadata.generation counts."""
-    left_out = {"metadata", "apiVersion", "status"} if kind.status else {"metadata", "apiVersion"}
-    return {key: value for key, value in before.items() if key not in left_out} != {
-        key: value for key, value in after.items() if key not in left_out
-    }

@@ -5,6 +5,7 @@ leaves to chance, doesn't count.
 """
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,7 +46,7 @@ class Server:
 
     async def ask(self, method: str, path: str, body: object, content_type: str) -> tuple[int, Any]:
         """Send a request; return the code and the document."""
-        data = None if body is None else json.dumps(body)
+        data = None if body is None else io.BytesIO(json.dumps(body).encode())
         headers = {"Content-Type": content_type, "User-Agent": "conformance/1"}
         async with self.session.request(method, self.address + path, data=data, headers=headers) as answer:
             text = await answer.text()

@@ -1,8 +1,9 @@
 """Get, list, watch and discovery: both servers say the same."""
 
 import asyncio
+from functools import partial
 
-from tests.integration.kube_runtime.conformance.both import MERGE, Both, told
+from tests.integration.kube_runtime.conformance.both import APPLY, MERGE, Both, Server, told
 from tests.integration.kube_runtime.conformance.widgets import CRDS, GROUP, WIDGETS, config_map, definition, widget
 from tests.waiting import eventually
 
@@ -135,12 +136,7 @@ async def test_definition_makes_a_kind_and_takes_it_away(both: Both) -> None:
     await both.ask(422, "POST", CRDS, {**definition("others", "Other"), "metadata": {"name": "wrong"}})
     path = f"/apis/{GROUP}/v1/{plural}"
     for server in (both.real, both.simulated):
-
-        async def served(server: object = server) -> bool:
-            code, _ = await server.ask("GET", path, None, "")  # type: ignore[attr-defined]
-            return bool(code == 200)
-
-        await eventually(served)
+        await eventually(partial(_is_served, server, path))
         _, made = await server.ask("GET", f"{CRDS}/{plural}.{GROUP}", None, "")
         conditions = {each["type"]: each["status"] for each in made["status"]["conditions"]}
         assert conditions == {"NamesAccepted": "True", "Established": "True"}
@@ -155,12 +151,7 @@ async def test_definition_makes_a_kind_and_takes_it_away(both: Both) -> None:
     await both.own("DELETE", f"{CRDS}/{plural}.{GROUP}")
 
     for server in (both.real, both.simulated):
-
-        async def gone(server: object = server) -> bool:
-            codes = [(await server.ask("GET", each, None, ""))[0] for each in (path, f"{CRDS}/{plural}.{GROUP}")]  # type: ignore[attr-defined]
-            return codes == [404, 404]
-
-        await eventually(gone)
+        await eventually(partial(_are_gone, server, path, f"{CRDS}/{plural}.{GROUP}"))
 
 
 async def test_discovery_names_what_clients_look_for(both: Both) -> None:
@@ -179,3 +170,43 @@ async def test_discovery_names_what_clients_look_for(both: Both) -> None:
         assert group["preferredVersion"] == {"groupVersion": "apps/v1", "version": "v1"}
         _, version = await server.ask("GET", "/version", None, "")
         assert version["gitVersion"].startswith("v1.")
+
+
+async def test_versions_of_a_kind_serve_the_same_objects(both: Both) -> None:
+    suffix = both.namespace[-8:]
+    crd = definition(f"gizmos{suffix}", f"Gizmo{suffix}")
+    (version,) = crd["spec"]["versions"]
+    crd["spec"]["versions"].append({**version, "name": "v2", "storage": False})
+    await both.own("POST", CRDS, crd)
+    kind = crd["spec"]["names"]["kind"]
+    first, second = (f"/apis/{GROUP}/{name}/namespaces/{{ns}}/gizmos{suffix}" for name in ("v1", "v2"))
+    for server in (both.real, both.simulated):
+        await eventually(partial(_is_served, server, second.replace("{ns}", both.namespace)))
+    start = await both.own("GET", second)
+
+    made = {**widget("one", size=1), "kind": kind}
+    await both.ask(201, "POST", first, made)
+    await both.ask(200, "GET", f"{second}/one")
+    applied = {**made, "apiVersion": f"{GROUP}/v2", "spec": {"size": 1, "color": "green"}}
+    await both.ask(409, "PATCH", f"{second}/one?fieldManager=m", applied, APPLY)
+    await both.ask(200, "PATCH", f"{second}/one?fieldManager=m&force=true", applied, APPLY)
+    await both.ask(200, "PATCH", f"{second}/one?fieldManager=n", {"spec": {"size": 3}}, MERGE)
+    listed = await both.ask(200, "GET", first)
+    assert [item["spec"] for item in listed["items"]] == [{"size": 3, "color": "green"}]
+    for server, page in zip((both.real, both.simulated), start, strict=True):
+        query = f"watch=true&timeoutSeconds=1&resourceVersion={page['metadata']['resourceVersion']}"
+        events = await server.lines(f"{second}?{query}".replace("{ns}", both.namespace))
+        assert [(event["type"], event["object"]["apiVersion"]) for event in events] == [
+            ("ADDED", f"{GROUP}/v2"),
+            ("MODIFIED", f"{GROUP}/v2"),
+            ("MODIFIED", f"{GROUP}/v2"),
+        ]
+
+
+async def _is_served(server: Server, path: str) -> bool:
+    code, _ = await server.ask("GET", path, None, "")
+    return code == 200
+
+
+async def _are_gone(server: Server, *paths: str) -> bool:
+    return [(await server.ask("GET", path, None, ""))[0] for path in paths] == [404] * len(paths)

@@ -82,6 +82,14 @@ async def test_document_must_be_of_the_kind_and_place_that_the_path_names(both: 
     await both.ask(400, "PATCH", f"{WIDGETS}/one", {"metadata": {"namespace": "elsewhere"}}, MERGE)
 
 
+@pytest.mark.parametrize("metadata", [{"labels": {"a": 1}}, {"labels": ["a"]}, {"finalizers": "a"}], ids=str)
+async def test_metadata_that_is_none_is_not_understood(both: Both, metadata: dict[str, Any]) -> None:
+    await both.ask(400, "POST", CONFIG_MAPS, config_map("one", metadata), wording=False)
+    await both.ask(
+        400, "POST", WIDGETS, widget("one", size=1) | {"metadata": {"name": "one", **metadata}}, wording=False
+    )
+
+
 async def test_namespace_must_be_there_and_staying(both: Both) -> None:
     missing = await both.ask(404, "POST", WIDGETS.replace("{ns}", "nowhere"), widget("one", size=1))
     assert missing["details"] == {"name": "nowhere", "kind": "namespaces"}
@@ -200,6 +208,14 @@ async def test_secret_is_stored_as_base64_with_a_type(both: Both) -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}, "stringData": {"a": "b"}}
     created = await both.ask(201, "POST", "/api/v1/namespaces/{ns}/secrets", secret)
     assert (created["data"], created["type"]) == ({"a": "Yg=="}, "Opaque")
+
+
+async def test_body_that_is_too_large_is_refused_and_a_large_one_is_not(both: Both) -> None:
+    await both.ask(201, "POST", CONFIG_MAPS, config_map("large", a="x" * 1_000_000))
+    for server in (both.real, both.simulated):
+        path = CONFIG_MAPS.replace("{ns}", both.namespace)
+        code, said = await server.ask("POST", path, config_map("larger", a="x" * 4_000_000), "application/json")
+        assert (code, said["reason"]) == (413, "RequestEntityTooLarge"), server.name
 
 
 async def test_what_is_not_served_is_refused(both: Both) -> None:

@@ -95,17 +95,17 @@ async def test_slow_answer_is_only_slow(client: Client, cluster: SimulatedCluste
     assert slow.seen == 2
 
 
-def _has_seen(reorder: Reorder, count: int) -> bool:
-    return reorder.seen == count
-
-
 async def test_reordered_writes_are_done_last_first(client: Client, cluster: SimulatedCluster) -> None:
     reorder = Reorder(is_write, count=3)
+
+    def has_seen(count: int) -> bool:
+        return reorder.seen == count
+
     with cluster.ruled_by(reorder):
         async with asyncio.TaskGroup() as tasks:
             for number in range(3):
                 tasks.create_task(write(client, value=str(number)))
-                await until(partial(_has_seen, reorder, number + 1))
+                await until(partial(has_seen, number + 1))
     assert await data_of(client) == {"value": "0"}
 
 
@@ -131,6 +131,24 @@ async def test_frozen_reads_and_watches_show_the_past_while_writes_go_on(
     assert informer.cache.get(ObjectKey("default", "one"))["data"] == {"a": "new"}  # type: ignore[index]
     following.cancel()
     await asyncio.wait([following])
+
+
+async def test_watch_that_ends_or_breaks_is_taken_up_where_it_was(client: Client, cluster: SimulatedCluster) -> None:
+    informer = Informer(client, CONFIG_MAPS, namespace="default")
+    following = asyncio.create_task(informer.run())
+    await informer.wait_synced(5)
+    for number, interrupt in enumerate((cluster.end_watches, cluster.break_watches), start=1):
+        await until(lambda: cluster.open_watches == 1)
+        interrupt()
+        await write(client, f"n{number}")
+        await until(partial(len_is, informer, number))
+    assert [record.verb for record in cluster.requests(lambda record: record.manager == "tests")].count("list") == 1
+    following.cancel()
+    await asyncio.wait([following])
+
+
+def len_is(informer: Informer[dict[str, Any]], count: int) -> bool:
+    return len(informer.cache) == count
 
 
 async def test_hidden_change_is_told_when_it_is_overwritten_or_shown(client: Client, cluster: SimulatedCluster) -> None:

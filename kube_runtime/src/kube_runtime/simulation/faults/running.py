@@ -1,0 +1,216 @@
+"""One run of a workload with one fault: lives of the process, the script beside it, and the wait for silence.
+
+Silence is counted in rounds of reconciles, so that a slow machine is waited for: a key that is reconciled at all has to
+be reconciled so and so often without any write in between. Where nothing is left to be reconciled, time has to do.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+from kube_runtime.client import Client, ClientOptions, KubeconfigPolicy
+from kube_runtime.exceptions import KubeError
+from kube_runtime.simulation.cluster import SimulatedCluster
+from kube_runtime.simulation.faults.faults import AGENT, Fault
+from kube_runtime.simulation.faults.oracle import Outcome, outcome_of
+from kube_runtime.simulation.faults.stepping import ReconcileCut, Stepped
+from kube_runtime.simulation.faults.workload import Process, Users, Workload
+from kube_runtime.simulation.requests import Answer, ApiRequest
+from kube_runtime.simulation.rules import Freeze, Proceed, Rule
+from kube_runtime.simulation.server import Simulation
+
+__all__ = ["Run"]
+
+ROUNDS_BETWEEN_STEPS = 2
+ROUNDS_AT_THE_END = 10
+_WITHOUT_AN_ANSWER = 0.5
+_POLICY = KubeconfigPolicy(allow_insecure=True)
+
+
+class _NeverAtRest(Exception):
+    """There is no point in going on with the script."""
+
+
+class _OwnWrites(Rule):
+    """Counts the writes that the process sends."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.last = ""
+
+    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+        if request.is_write and request.user_agent.startswith(AGENT):
+            self.sent += 1
+            self.last = f"{request.verb} {request.path}"
+        return await proceed()
+
+
+class Run:
+    """One run. `name` makes its clusters its own; it settles within `patience_seconds`, or that is a complaint."""
+
+    def __init__(
+        self, simulation: Simulation, workload: Workload, fault: Fault, name: str, patience_seconds: float
+    ) -> None:
+        self._workload = workload
+        self._fault = fault
+        self._patience_seconds = patience_seconds
+        self._clusters = {each: simulation.cluster(f"{name}-{each}") for each in workload.clusters}
+        self._names = {cluster.name: each for each, cluster in self._clusters.items()}
+        self._simulation = simulation
+        self._writes = _OwnWrites()
+        self._rounds: Counter[object] = Counter()
+        self._last_round: dict[object, float] = {}
+        self._under_way = 0
+        self._complaints: list[str] = []
+        self._life: asyncio.Task[None] | None = None
+        self._killed = asyncio.Event()
+        self._stale: tuple[str, int] | None = None
+
+    async def outcome(self) -> Outcome:
+        """Run to the end, and return what it came to."""
+        fault = self._fault
+        fault.run = self
+        for cluster in self._clusters.values():
+            cluster.create(*self._workload.initial)
+            cluster.add_rule(fault)
+            cluster.add_rule(self._writes)
+        try:
+            with suppress(_NeverAtRest):
+                await self._perform()
+            return self._judged()
+        finally:
+            for cluster in self._clusters.values():
+                self._simulation.remove(cluster.name)
+
+    def kill(self, *, stale_before: tuple[str, int] | None = None) -> None:
+        """End this life of the process. `stale_before`: the cluster and version that the next one sees at first."""
+        self._stale = stale_before
+        if self._life is not None:
+            self._life.cancel()
+        self._killed.set()
+
+    def version_of(self, cluster: str) -> int:
+        """Return the newest resource version of a cluster."""
+        return self._simulation.cluster(cluster).version
+
+    async def _perform(self) -> None:
+        lives = asyncio.create_task(self._live_again_and_again())
+        try:
+            async with self._clients("user") as clients:
+                await self._workload.script(Users(clients, self._settle_between_steps))
+            for cluster in self._clusters.values():
+                cluster.remove_rule(self._fault)
+            await self._settle(ROUNDS_AT_THE_END, lambda: self._writes.sent)
+        finally:
+            lives.cancel()
+            with suppress(asyncio.CancelledError):
+                await lives
+
+    async def _live_again_and_again(self) -> None:
+        while True:
+            self._killed.clear()
+            self._life = asyncio.create_task(self._live())
+            thawing = asyncio.create_task(self._thaw_after_a_round())
+            try:
+                await asyncio.wait([self._life])
+            finally:
+                for task in (self._life, thawing):
+                    task.cancel()
+                await asyncio.wait([self._life, thawing])
+            if not self._killed.is_set():
+                self._complain_of_the_end(self._life)
+                return
+
+    async def _live(self) -> None:
+        async with self._clients(AGENT) as clients:
+            await self._workload.process(Process(clients, self._workload.resync_seconds, self._observe))
+
+    async def _thaw_after_a_round(self) -> None:
+        """Have a process that starts on the past do a round in it."""
+        if self._stale is None:
+            return
+        (name, version), self._stale = self._stale, None
+        began = self._rounds.total()
+        freeze = Freeze(version, lambda request: request.user_agent.startswith(AGENT))
+        with self._simulation.cluster(name).ruled_by(freeze), suppress(TimeoutError):
+            async with asyncio.timeout(_WITHOUT_AN_ANSWER):
+                while self._rounds.total() <= began:  # noqa: ASYNC110 - rounds of several lives
+                    await asyncio.sleep(self._workload.resync_seconds / 4)
+
+    def _complain_of_the_end(self, life: "asyncio.Task[None]") -> None:
+        error = None if life.cancelled() else life.exception()
+        self._complaints.append(f"the process ended by itself: {error!r}")
+
+    async def _observe(self, key: object, reconcile: Coroutine[Any, Any, Any]) -> Any:
+        self._under_way += 1
+        try:
+            return await Stepped(reconcile, self._fault.at_await)
+        except (KubeError, ReconcileCut, TimeoutError):
+            raise  # what a cluster does to everybody, and what was done on purpose
+        except Exception as error:
+            self._complaints.append(f"the reconcile of {key} raised {error!r}")
+            raise
+        finally:
+            self._under_way -= 1
+            self._rounds[key] += 1
+            self._last_round[key] = asyncio.get_running_loop().time()
+
+    async def _settle_between_steps(self) -> None:
+        """Wait until nothing changes any more; what is tried in vain because of a fault may go on being tried."""
+        await self._settle(ROUNDS_BETWEEN_STEPS, lambda: sum(each.version for each in self._clusters.values()))
+
+    async def _settle(self, rounds: int, written: Callable[[], int]) -> None:
+        """Wait until nothing is written any more. What never comes to that is a complaint."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience_seconds
+        answered_by = loop.time() + _WITHOUT_AN_ANSWER
+        before = self._rounds.copy()
+        while self._rounds == before and loop.time() < answered_by:
+            await self._moment()
+        while True:
+            writes, since, start = written(), self._rounds.copy(), loop.time()
+            while written() == writes and not self._is_silent(rounds, since, loop.time() - start):
+                if loop.time() > deadline:
+                    said = f"it did not come to rest within {self._patience_seconds:g} s"
+                    self._complaints.append(f"{said}; its last write: {self._writes.last or 'none'}")
+                    raise _NeverAtRest
+                await self._moment()
+            if written() == writes:
+                return
+
+    def _is_silent(self, rounds: int, since: "Counter[object]", seconds: float) -> bool:
+        enough_seconds = rounds * self._workload.resync_seconds
+        if seconds < enough_seconds or self._under_way:
+            return False
+        now = asyncio.get_running_loop().time()
+        return all(
+            count - since[key] >= rounds or now - self._last_round[key] >= enough_seconds  # or the object is gone
+            for key, count in self._rounds.items()
+        )
+
+    async def _moment(self) -> None:
+        await asyncio.sleep(self._workload.resync_seconds / 4)
+
+    def _judged(self) -> Outcome:
+        outcome = Outcome(complaints=list(dict.fromkeys(self._complaints)))
+        for name, cluster in self._clusters.items():
+            part = outcome_of(name, cluster.changes(), cluster.objects(), self._workload.ignored)
+            outcome.objects |= part.objects
+            outcome.created += part.created
+            outcome.deleted += part.deleted
+        return outcome
+
+    @asynccontextmanager
+    async def _clients(self, agent: str) -> AsyncIterator[dict[str, Client]]:
+        options = ClientOptions(qps=0, timeout_seconds=10.0, user_agent=f"{agent}/1")
+        async with AsyncExitStack() as stack:
+            yield {
+                name: await stack.enter_async_context(await _connect(cluster, options))
+                for name, cluster in self._clusters.items()
+            }
+
+
+async def _connect(cluster: SimulatedCluster, options: ClientOptions) -> Client:
+    return await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=_POLICY)
