@@ -5,7 +5,6 @@ shown where it ends by itself.
 """
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ import msgspec
 from rich.console import Console
 
 from benchmarks.peers.controller_runtime_build import built_peer, peer_program
+from benchmarks.peers.cpu_time import cpu_seconds
 from local.processes import ChildProcess, start_child, tail
 from local.progress import told_on
 
@@ -31,7 +31,6 @@ CONTROLLER_RUNTIME: Program = "controller-runtime"
 PROGRAMS: tuple[Program, ...] = (OURS, KOPF, CONTROLLER_RUNTIME)
 
 LOOK_EVERY_SECONDS = 0.05
-TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,7 @@ class Running:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that the program has used, in all its threads."""
-        after_name = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(after_name[11]) + int(after_name[12])) / TICKS_A_SECOND
+        return cpu_seconds(self.child.pid)
 
     def peak_mib(self) -> float:
         """Return the most memory that the program ever had."""
