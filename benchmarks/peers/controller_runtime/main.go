@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -147,7 +148,7 @@ func passKeys(count int) {
 		keys[number].Name = fmt.Sprintf("key-%d", number)
 	}
 	plain := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	began := time.Now()
+	began := cpuSeconds()
 	for range 3 {
 		for _, key := range keys {
 			plain.Add(key)
@@ -157,10 +158,10 @@ func passKeys(count int) {
 		key, _ := plain.Get()
 		plain.Done(key)
 	}
-	plainSeconds := time.Since(began).Seconds()
+	plainSeconds := cpuSeconds() - began
 
 	byPriority := priorityqueue.New[reconcile.Request]("peer")
-	began = time.Now()
+	began = cpuSeconds()
 	for round := range 3 {
 		for number, key := range keys {
 			priority := (number + round) % 3
@@ -171,7 +172,16 @@ func passKeys(count int) {
 		key, _, _ := byPriority.GetWithPriority()
 		byPriority.Done(key)
 	}
-	tell(map[string]any{"workqueue": plainSeconds, "priorityqueue": time.Since(began).Seconds()})
+	tell(map[string]any{"workqueue": plainSeconds, "priorityqueue": cpuSeconds() - began})
+}
+
+// cpuSeconds returns the CPU time of this process, which does not depend on who else wants the core.
+func cpuSeconds() float64 {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		log.Fatal(err)
+	}
+	return float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9
 }
 
 func unlimited(kubeconfig string) (*rest.Config, error) {
