@@ -3,7 +3,8 @@
 Every library has a process of its own and the same objects on the same API server. They are started in turns, the best
 start of each counts; at the end all are left idle at the same time.
 
-Run by `python -m benchmarks.kube_runtime_cache [--objects 20000] [--starts 3] [--idle-seconds 30] [--no-peers]`.
+Run by `python -m benchmarks.kube_runtime_cache [--objects 20000] [--starts 3] [--idle-seconds 30]
+[--as-dicts] [--no-peers]`.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import uvloop
 
 from benchmarks.figures import Figure
 from benchmarks.peers.comparing import at_most, compared, under
-from benchmarks.peers.programs import CONTROLLER_RUNTIME, KOPF, Program, Running, prepared, running
+from benchmarks.peers.programs import CONTROLLER_RUNTIME, KOPF, OURS, Program, Running, prepared, running
 from benchmarks.peers.stage import cluster_with_things
 
 NAMESPACE = "cached"
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument("--objects", type=int, default=20_000)
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--idle-seconds", type=float, default=30.0)
+    parser.add_argument("--as-dicts", action="store_true", help="have ours read dicts, as kopf does")
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
     programs = prepared(peers=options.peers)
@@ -54,7 +56,11 @@ def main() -> int:
 async def _measure(programs: Sequence[Program], options: argparse.Namespace) -> dict[Program, Measured]:
     async with cluster_with_things(**{NAMESPACE: options.objects}) as (_, kubeconfig):
         arguments = (f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}")
-        counts = {program: (f"--count={options.objects}",) if program == KOPF else () for program in programs}
+        own: dict[Program, tuple[str, ...]] = {
+            OURS: ("--as-dicts",) if options.as_dicts else (),
+            KOPF: (f"--count={options.objects}",),
+            CONTROLLER_RUNTIME: (),
+        }
         seconds: dict[Program, list[float]] = {program: [] for program in programs}
 
         async def filled(program: Program, cache: Running) -> None:
@@ -64,13 +70,13 @@ async def _measure(programs: Sequence[Program], options: argparse.Namespace) -> 
 
         for _ in range(options.starts - 1):
             for program in programs:
-                async with running(program, "cache", *arguments, *counts[program]) as cache:
+                async with running(program, "cache", *arguments, *own[program]) as cache:
                     await filled(program, cache)
         async with AsyncExitStack() as stack:
             caches = {}
             for program in programs:
                 caches[program] = cache = await stack.enter_async_context(
-                    running(program, "cache", *arguments, *counts[program])
+                    running(program, "cache", *arguments, *own[program])
                 )
                 await filled(program, cache)
             idle = await _idle_percent(caches, options.idle_seconds)
