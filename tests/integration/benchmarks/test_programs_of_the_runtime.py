@@ -1,0 +1,42 @@
+"""The runtime's benchmarks still run, at a small size and without peers. What they measure is nobody's concern here."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+PATIENCE_SECONDS = 60.0
+PROGRAMS = {
+    "kube_runtime_cache": ("--objects=100", "--starts=1", "--idle-seconds=0.1"),
+    "kube_runtime_queue": ("--keys=1000", "--rounds=1"),
+    "kube_runtime_reconciles": ("--things=50", "--rounds=1"),
+    "kube_runtime_urgency": ("--objects=100", "--rounds=1", "--changes=50", "--rate=1000"),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+async def test_benchmark_prints_its_figures(program: str, kcp: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        f"benchmarks.{program}",
+        "--no-peers",
+        *PROGRAMS[program],
+        env={**os.environ, "KUBE_RUNTIME_KUBECONFIG": str(kcp)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            printed, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+    figures = [msgspec.json.decode(line) for line in printed.splitlines()]
+    assert figures, errors.decode()
+    assert all(figure["name"].startswith(program) for figure in figures)
