@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import structlog
 from prometheus_client import Counter
 
-from kube_runtime import Change, Controller, ObjectKey, Priority, Result, RetryPolicy, RuntimeMetrics
+from kube_runtime import Change, Controller, ObjectKey, Pace, Priority, Result, RetryPolicy, RuntimeMetrics
 from lifecycle_manager.catalog import CATALOG_RECORD, CatalogReconciler
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import CRD_HASH, KymaReconciler
@@ -69,6 +69,7 @@ class Controllers:
         metrics: RuntimeMetrics,
         requeues: Counter,
     ) -> None:
+        pace = Pace()
         policy = RetryPolicy(
             base_seconds=settings.failure_base_delay.total_seconds(),
             most_seconds=settings.failure_max_delay.total_seconds(),
@@ -80,7 +81,7 @@ class Controllers:
             name: str, reconcile: Callable[[K], Awaitable[Result]], concurrency: int, retry: RetryPolicy = policy
         ) -> Controller[K]:
             counted = _counted(name, _awaiting_access(reconcile), requeues)
-            return Controller(name, counted, concurrency=concurrency, retry=retry, metrics=metrics)
+            return Controller(name, counted, concurrency=concurrency, retry=retry, metrics=metrics, pace=pace)
 
         self.reconcilers = reconcilers
         self.kyma = controller("kyma", reconcilers.kyma.reconcile, settings.max_concurrent_kyma_reconciles)

@@ -20,7 +20,7 @@ from kube_runtime.apply import (
 )
 from kube_runtime.backoff import Backoff
 from kube_runtime.client import Client, ClientOptions, KubeconfigPolicy, RestMapper, Revision, WatchEvent
-from kube_runtime.controller import Controller, Failure, Priority, QueueShutDown, Result, RetryPolicy, WorkQueue
+from kube_runtime.controller import Controller, Failure, Pace, Priority, QueueShutDown, Result, RetryPolicy, WorkQueue
 from kube_runtime.event_recorder import EventRecorder
 from kube_runtime.exceptions import (
     AlreadyExists,
@@ -91,6 +91,7 @@ __all__ = [
     "ObjectList",
     "ObjectOutcome",
     "ObjectUnreadable",
+    "Pace",
     "Priority",
     "QueueShutDown",
     "Readiness",

@@ -10,10 +10,12 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
+from kube_runtime.controller.pace import Pace
 from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
 from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
 from kube_runtime.controller.turns import Turns
@@ -50,6 +52,8 @@ class Controller(Generic[K]):
     - `concurrency`: how many keys at once
     - `timeout_seconds`: how long one reconcile may take
     - `retry`: the pauses after failures
+    - `pace`: shared with other controllers, limits what is under way of all that is not urgent; then a quarter as many
+      workers again, and never less than two, wait for events alone
     - `requeue_jitter`: the share of `requeue_after` that is added at random, so that keys spread over time
     """
 
@@ -62,6 +66,7 @@ class Controller(Generic[K]):
         timeout_seconds: float = 60.0,
         retry: RetryPolicy = DEFAULT_POLICY,
         requeue_jitter: float = 0.05,
+        pace: Pace | None = None,
         metrics: RuntimeMetrics | None = None,
     ) -> None:
         self.name = name
@@ -70,6 +75,7 @@ class Controller(Generic[K]):
         self._concurrency = concurrency
         self._timeout_seconds = timeout_seconds
         self._requeue_jitter = requeue_jitter
+        self._pace = pace
         self._metrics = metrics.controller(name, concurrency) if metrics else ControllerMetrics(concurrency)
         self._failures: OrderedDict[K, Failure] = OrderedDict()
         self._workers: list[asyncio.Task[None]] = []
@@ -87,6 +93,11 @@ class Controller(Generic[K]):
                 tasks.create_task(self._work(), name=f"{self.name} worker {number}")
                 for number in range(self._concurrency)
             ]
+            if self._pace is not None:
+                self._workers += [
+                    tasks.create_task(self._work_on_events(), name=f"{self.name} worker for events {number}")
+                    for number in range(max(2, self._concurrency // 4))
+                ]
 
     async def shutdown(self, grace_seconds: float) -> None:
         """Take no more keys; finish those that wait and those under way; stop what is left after the grace time."""
@@ -102,19 +113,34 @@ class Controller(Generic[K]):
 
     async def _work(self) -> None:
         while True:
-            await self._turns.mine()
             try:
-                key = await self.queue.get()
+                await self.queue.filled()
+                async with self._slot():
+                    await self._turns.mine()
+                    if len(self.queue):  # else somebody was faster
+                        await self._work_on(await self.queue.get())
             except QueueShutDown:
                 return
-            self._metrics.active_workers += 1
-            began = time.perf_counter()
+
+    async def _work_on_events(self) -> None:
+        while True:
             try:
-                await self._attempt(key)
-            finally:
-                self._metrics.reconcile_seconds.observe(time.perf_counter() - began)
-                self._metrics.active_workers -= 1
-                self.queue.done(key)
+                await self._work_on(await self.queue.get_urgent())
+            except QueueShutDown:
+                return
+
+    def _slot(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._pace is None else self._pace.slot()
+
+    async def _work_on(self, key: K) -> None:
+        self._metrics.active_workers += 1
+        began = time.perf_counter()
+        try:
+            await self._attempt(key)
+        finally:
+            self._metrics.reconcile_seconds.observe(time.perf_counter() - began)
+            self._metrics.active_workers -= 1
+            self.queue.done(key)
 
     async def _attempt(self, key: K) -> None:
         deadline = asyncio.timeout(self._timeout_seconds)

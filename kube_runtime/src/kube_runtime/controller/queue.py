@@ -54,6 +54,7 @@ class WorkQueue(Generic[K]):
         self._alarm: asyncio.Handle | None = None
         self._alarm_at = 0.0
         self._getters: deque[asyncio.Future[None]] = deque()
+        self._urgent_getters: deque[asyncio.Future[None]] = deque()
         self._drain_waiters: list[asyncio.Future[None]] = []
         self._taken = 0
         self._shut_down = False
@@ -77,10 +78,12 @@ class WorkQueue(Generic[K]):
             self._metrics.adds += 1
             self._waiting[key] = priority
             self._lanes[priority][key] = time.perf_counter()
-            self._wake()
+            self._wake(priority)
         elif priority < before:
             self._waiting[key] = priority
             self._lanes[priority][key] = self._lanes[before].pop(key)
+            if priority is Priority.EVENT:
+                self._wake_first(self._urgent_getters)
 
     def add_after(self, key: K, seconds: float, priority: Priority = Priority.RESYNC) -> None:
         """Add a key later. Where it is to be added anyway, the earlier time and the higher urgency hold."""
@@ -119,7 +122,23 @@ class WorkQueue(Generic[K]):
                 return self._take()
             if self._shut_down:
                 raise QueueShutDown
-            await self._wait()
+            await self._wait(self._getters)
+
+    async def filled(self) -> None:
+        """Wait until a key waits, and leave it there. Raises QueueShutDown at the end."""
+        while not self._waiting:
+            if self._shut_down:
+                raise QueueShutDown
+            await self._wait(self._getters)
+
+    async def get_urgent(self) -> K:
+        """Return the next key that somebody waits for, and no other. Raises QueueShutDown at the end."""
+        while True:
+            if self._lanes[Priority.EVENT]:
+                return self._take_from(self._lanes[Priority.EVENT])
+            if self._shut_down:
+                raise QueueShutDown
+            await self._wait(self._urgent_getters)
 
     def done(self, key: K) -> None:
         """Take note that the work on a key has ended, well or not."""
@@ -139,7 +158,7 @@ class WorkQueue(Generic[K]):
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        self._release(list(self._getters))
+        self._release([*self._getters, *self._urgent_getters])
         if self._is_drained():
             self._release(self._drain_waiters)
 
@@ -157,7 +176,9 @@ class WorkQueue(Generic[K]):
     def _take(self) -> K:
         self._taken += 1
         lanes = self._lanes if self._taken % FAIR_SHARE else self._lanes[::-1]
-        lane = next(lane for lane in lanes if lane)
+        return self._take_from(next(lane for lane in lanes if lane))
+
+    def _take_from(self, lane: OrderedDict[K, float]) -> K:
         key, added_at = lane.popitem(last=False)
         del self._waiting[key]
         now = time.perf_counter()
@@ -165,24 +186,31 @@ class WorkQueue(Generic[K]):
         self._metrics.queue_seconds.observe(now - added_at)
         return key
 
-    async def _wait(self) -> None:
+    async def _wait(self, getters: deque[asyncio.Future[None]]) -> None:
         getter = asyncio.get_running_loop().create_future()
-        self._getters.append(getter)
+        getters.append(getter)
         try:
             await getter
         except asyncio.CancelledError:
             if getter.done() and not getter.cancelled():
-                self._wake()  # woken in vain: pass it on
-            elif getter in self._getters:
-                self._getters.remove(getter)
+                self._wake_first(getters)  # woken in vain: pass it on
+            elif getter in getters:
+                getters.remove(getter)
             raise
 
-    def _wake(self) -> None:
-        while self._getters:
-            getter = self._getters.popleft()
+    def _wake(self, priority: Priority) -> None:
+        """Have somebody come for a key: for an urgent one those first who take nothing else."""
+        if priority is not Priority.EVENT or not self._wake_first(self._urgent_getters):
+            self._wake_first(self._getters)
+
+    @staticmethod
+    def _wake_first(getters: deque[asyncio.Future[None]]) -> bool:
+        while getters:
+            getter = getters.popleft()
             if not getter.done():
                 getter.set_result(None)
-                return
+                return True
+        return False
 
     @staticmethod
     def _release(waiters: list[asyncio.Future[None]]) -> None:

@@ -1,0 +1,89 @@
+"""How much is done at once of what is not urgent: little on a loop that is late, and nothing urgent waits for it."""
+
+import asyncio
+import time
+
+from kube_runtime import Controller, Pace, Priority, Result
+from tests.unit.kube_runtime.until import until
+
+
+async def test_loop_that_is_late_has_less_under_way() -> None:
+    pace = Pace(most=64)
+    highest = 0
+
+    async def busy() -> None:
+        nonlocal highest
+        async with pace.slot():
+            for _ in range(3):
+                time.sleep(0.004)  # noqa: ASYNC251 - what keeps the loop is what this is about
+                await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(100):
+            tasks.create_task(busy())
+    assert pace.limit == 4
+
+
+async def test_work_that_only_waits_has_more_under_way() -> None:
+    pace = Pace(most=64)
+    under_way, most = 0, 0
+
+    async def patient() -> None:
+        nonlocal under_way, most
+        async with pace.slot():
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0.02)
+            under_way -= 1
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(1_000):
+            tasks.create_task(patient())
+    assert 16 < most <= 64
+
+
+async def test_place_that_is_given_to_somebody_who_left_goes_to_the_next() -> None:
+    pace = Pace(most=4)
+    release = asyncio.Event()
+    entered: list[int] = []
+
+    async def hold(number: int) -> None:
+        async with pace.slot():
+            entered.append(number)
+            await release.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        held = [tasks.create_task(hold(number)) for number in range(16)]
+        await until(lambda: len(entered) == 16)
+        leaving, staying = tasks.create_task(hold(16)), tasks.create_task(hold(17))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        held[0].cancel()
+        await until(lambda: 17 in entered)
+        release.set()
+    assert not staying.cancelled()
+
+
+async def test_event_is_worked_on_while_all_places_are_taken() -> None:
+    begun: list[str] = []
+    release = asyncio.Event()
+
+    async def reconcile(key: str) -> Result:
+        begun.append(key)
+        if key != "urgent":
+            await release.wait()
+        return Result()
+
+    controller = Controller("busy", reconcile, concurrency=4, pace=Pace())
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(controller.run())
+        for number in range(50):
+            controller.queue.add(f"resync-{number}", Priority.RESYNC)
+        await until(lambda: len(begun) == 4)
+        controller.queue.add("urgent", Priority.EVENT)
+        await until(lambda: "urgent" in begun)
+        controller.queue.add("resync-49", Priority.EVENT)  # one that waits already becomes urgent
+        await until(lambda: "resync-49" in begun)
+        release.set()
+        await controller.shutdown(5)
+    assert len(begun) == 51
