@@ -75,7 +75,7 @@ class Settings(BaseSettings):
     max_concurrent_sync_resource_reconciles: int = Field(50, ge=1, description="SyncResources at once")
     max_concurrent_watcher_reconciles: int = Field(20, ge=1, description="clusters' Watchers set up at once")
     kyma_requeue_success_interval: Duration = Field(
-        timedelta(seconds=30), description="how often a Kyma is looked at without an event"
+        timedelta(minutes=2), description="how often a Kyma is looked at without an event"
     )
     kyma_requeue_busy_interval: Duration = Field(
         timedelta(seconds=5), description="how often a Kyma is looked at that is being deleted"
@@ -87,13 +87,13 @@ class Settings(BaseSettings):
         timedelta(minutes=5), description="how often a Kyma's mandatory modules are looked at without a change"
     )
     module_config_requeue_success_interval: Duration = Field(
-        timedelta(seconds=30), description="how often Module CRs are read without an event"
+        timedelta(minutes=2), description="how often Module CRs are read without an event"
     )
     sync_resource_requeue_success_interval: Duration = Field(
-        timedelta(seconds=30), description="how often a SyncResource's objects are looked at without an event"
+        timedelta(minutes=2), description="how often a SyncResource's objects are looked at without an event"
     )
     watcher_requeue_success_interval: Duration = Field(
-        timedelta(seconds=30), description="how often a cluster's Watcher is looked at"
+        timedelta(minutes=5), description="how often a cluster's Watcher is looked at"
     )
     watcher_silence: Duration = Field(
         timedelta(seconds=35), description="after how long without a heartbeat a cluster's Watcher counts as silent"
