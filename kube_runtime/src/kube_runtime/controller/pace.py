@@ -4,9 +4,12 @@ Each reconcile under way adds its share to every turn of the loop, and somebody'
 So when turns grow long, fewer reconciles are begun, and when they are short, more: clusters that answer slowly keep
 hundreds under way, clusters that answer at once a few, and the core is busy in both cases. The limit falls by a tenth
 and rises by one, as the windows of TCP do.
+
+A turn counts by the CPU time of the loop's thread: where others have the core, doing less would not help.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,7 +30,7 @@ class Pace:
         self._limit = _FIRST
         self._under_way = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._expected: float | None = None
+        self._looked_at: float | None = None
 
     @property
     def limit(self) -> int:
@@ -62,7 +65,7 @@ class Pace:
 
     def _take(self) -> None:
         self._under_way += 1
-        if self._expected is None:
+        if self._looked_at is None:
             self._tick()
 
     def _admit(self) -> None:
@@ -73,18 +76,16 @@ class Pace:
                 turn.set_result(None)
 
     def _tick(self) -> None:
-        """Look how late the loop is, as long as anything is under way."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        if self._expected is not None:
-            late = now - self._expected
-            if late > self._turn_seconds:
+        """Look at how long the loop's turns are, as long as anything is under way."""
+        used = time.thread_time()
+        if self._looked_at is not None:
+            if used - self._looked_at > _TICK_SECONDS + self._turn_seconds:
                 self._limit = max(self._limit * 0.9, _LEAST)
             elif self._waiting:
                 self._limit = min(self._limit + 1, self._most)
                 self._admit()
         if self._under_way == 0 and not self._waiting:
-            self._expected = None
+            self._looked_at = None
             return
-        self._expected = now + _TICK_SECONDS
-        loop.call_at(self._expected, self._tick)
+        self._looked_at = used
+        asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
