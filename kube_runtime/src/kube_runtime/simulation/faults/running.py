@@ -25,7 +25,8 @@ __all__ = ["Run"]
 
 ROUNDS_BETWEEN_STEPS = 2
 ROUNDS_AT_THE_END = 10
-_WITHOUT_AN_ANSWER = 0.5
+_WITHOUT_AN_ANSWER = 1.0
+_FOR_A_START = 5.0
 _POLICY = KubeconfigPolicy(allow_insecure=True)
 
 
@@ -128,16 +129,22 @@ class Run:
             await self._workload.process(Process(clients, self._workload.resync_seconds, self._observe))
 
     async def _thaw_after_a_round(self) -> None:
-        """Have a process that starts on the past do a round in it."""
+        """Have a process that starts on the past do a round in it: it gets the time for one once it watches."""
         if self._stale is None:
             return
         (name, version), self._stale = self._stale, None
         began = self._rounds.total()
         freeze = Freeze(version, lambda request: request.user_agent.startswith(AGENT))
-        with self._simulation.cluster(name).ruled_by(freeze), suppress(TimeoutError):
-            async with asyncio.timeout(_WITHOUT_AN_ANSWER):
-                while self._rounds.total() <= began:  # noqa: ASYNC110 - rounds of several lives
-                    await asyncio.sleep(self._workload.resync_seconds / 4)
+        cluster = self._simulation.cluster(name)
+        with cluster.ruled_by(freeze):
+            await self._until(lambda: cluster.open_watches > 0, _FOR_A_START)
+            await self._until(lambda: self._rounds.total() > began, _WITHOUT_AN_ANSWER)
+
+    async def _until(self, condition: Callable[[], bool], seconds: float) -> None:
+        """Wait for something that need not come."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not condition() and asyncio.get_running_loop().time() < deadline:
+            await self._moment()
 
     def _complain_of_the_end(self, life: "asyncio.Task[None]") -> None:
         error = None if life.cancelled() else life.exception()
@@ -165,10 +172,8 @@ class Run:
         """Wait until nothing is written any more. What never comes to that is a complaint."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_seconds
-        answered_by = loop.time() + _WITHOUT_AN_ANSWER
         before = self._rounds.copy()
-        while self._rounds == before and loop.time() < answered_by:
-            await self._moment()
+        await self._until(lambda: self._rounds != before, _WITHOUT_AN_ANSWER)
         while True:
             writes, since, start = written(), self._rounds.copy(), loop.time()
             while written() == writes and not self._is_silent(rounds, since, loop.time() - start):
