@@ -127,7 +127,7 @@ class LifecycleManager:
     async def _control(self, directory: Path, stopping: asyncio.Event) -> None:
         """Take events and work the queues off until told to stop, then finish what was acknowledged."""
         authority = await AuthorityStore(self.kcp, utc_now).ensure()
-        controllers = self._controllers(authority)
+        controllers = self.controllers(authority)
         for_events = ServingCertificate(directory / "events", self._endpoint_names(), utc_now)
         for_admission = ServingCertificate(directory / "admission", self._webhook_names(), utc_now)
         for certificate in (for_events, for_admission):
@@ -151,7 +151,8 @@ class LifecycleManager:
                 task.cancel()
             await controllers.shutdown(GRACE_SECONDS)
 
-    def _controllers(self, authority: KeyPair) -> Controllers:
+    def controllers(self, authority: KeyPair) -> Controllers:
+        """Make the controllers, each with its queue; none of them runs yet."""
         settings, informers = self.settings, self.informers
         reconcilers = Reconcilers(
             kyma=KymaReconciler(
@@ -181,6 +182,7 @@ class LifecycleManager:
                 self.offers,
                 utc_now,
                 interval_seconds=settings.catalog_requeue_success_interval.total_seconds(),
+                leaving_seconds=settings.kyma_requeue_busy_interval.total_seconds(),
             ),
             mandatory=MandatoryInstallation(
                 self.kcp,

@@ -57,7 +57,6 @@ RESOURCES: dict[str, Resource[Any]] = {
     ModuleReleaseMeta.KIND: MODULE_RELEASE_METAS,
 }
 AT_ONCE = 16
-LEAVING_SECONDS = 5.0
 SILENT_SECONDS = 30.0
 log = structlog.get_logger("catalog")
 
@@ -80,6 +79,7 @@ class CatalogReconciler:
     offers: Offers
     clock: Callable[[], datetime]
     interval_seconds: float = 600.0
+    leaving_seconds: float = 5.0
     catalogs: Catalogs = field(default_factory=Catalogs)
     definitions: tuple[KubernetesObject, ...] = field(init=False)
     definitions_digest: str = field(init=False)
@@ -114,6 +114,8 @@ class CatalogReconciler:
             return Result(requeue_after=max(self._due[key] - time.monotonic(), 0.0))
         try:
             async with self.connections.to(kyma.metadata.name) as skr:
+                if find(kyma.status.conditions, CONDITION) is None:
+                    await self._announce(kyma)
                 record = await self._bring_in_order(key, skr, Record.of(kyma), wanted, suspected)
         except (KubeError, SkrAccessError) as error:
             self._suspected.setdefault(key, set()).update(suspected)
@@ -208,9 +210,13 @@ class CatalogReconciler:
             raise
         if any(left):
             await self._say(kyma, "False", "Removing", f"waits for {sum(left)} objects of the catalog")
-            return Result(requeue_after=LEAVING_SECONDS)
+            return Result(requeue_after=self.leaving_seconds)
         await self._say(kyma, "False", REMOVED, "the catalog is gone from the cluster")
         return Result()
+
+    async def _announce(self, kyma: Kyma) -> None:
+        """Say that the catalog comes before anything of it is there: whoever dies in between leaves nothing unknown."""
+        await self._say(kyma, "False", "Syncing", "the catalog is being brought to the cluster")
 
     async def _keep(self, kyma: Kyma, record: Record) -> None:
         if Record.of(kyma) != record:

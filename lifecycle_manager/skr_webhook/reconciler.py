@@ -119,6 +119,8 @@ class SkrWebhookReconciler:
         return Result(requeue_after=outcome.requeue_after)
 
     async def _install(self, key: ObjectKey, kyma: Kyma, skr: Client, applier: Applier) -> Outcome:
+        if find(kyma.status.conditions, CONDITION) is None:  # said first, so that whoever dies leaves nothing unknown
+            await self._report(kyma, Outcome("False", "Installing", "the Watcher is being brought to the cluster"))
         certificate = await self.certificates.ensure(kyma, self.authority)
         trust = self.authority.certificate_pem
         documents = [*workload_documents(self.settings, certificate, trust)]

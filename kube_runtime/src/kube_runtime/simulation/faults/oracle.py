@@ -82,9 +82,10 @@ def findings_of(fault: str, reference: Outcome, outcome: Outcome, *, may_be_fewe
 
 
 def comparable(value: Any, ignored: frozenset[str]) -> Any:
-    """Return a document without what is never the same twice."""
+    """Return a document without what is never the same twice; conditions in the order of their types."""
     if isinstance(value, list):
-        return [comparable(each, ignored) for each in value]
+        items = [comparable(each, ignored) for each in value]
+        return sorted(items, key=lambda item: item["type"]) if all(map(_is_condition, items)) else items
     if not isinstance(value, dict):
         return value
     left_out = _VOLATILE | ignored | ({"name"} if "generateName" in value else set())
@@ -93,6 +94,10 @@ def comparable(value: Any, ignored: frozenset[str]) -> Any:
         for key, each in value.items()
         if key not in left_out and not key.endswith(("Time", "Timestamp"))
     }
+
+
+def _is_condition(item: Any) -> bool:
+    return isinstance(item, dict) and {"type", "status", "reason"} <= item.keys()
 
 
 def _name_of(metadata: Mapping[str, Any]) -> str:

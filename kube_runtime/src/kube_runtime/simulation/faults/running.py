@@ -66,6 +66,9 @@ class Run:
         self._under_way = 0
         self._complaints: list[str] = []
         self._life: asyncio.Task[None] | None = None
+        self._born = 0.0
+        self._frozen = False
+        self._rounds_of_life = 0
         self._killed = asyncio.Event()
         self._stale: tuple[str, int] | None = None
 
@@ -74,7 +77,7 @@ class Run:
         fault = self._fault
         fault.run = self
         for cluster in self._clusters.values():
-            cluster.create(*self._workload.initial)
+            cluster.create(*self._workload.initial_of(self._names[cluster.name]))
             cluster.add_rule(fault)
             cluster.add_rule(self._writes)
         try:
@@ -112,6 +115,7 @@ class Run:
     async def _live_again_and_again(self) -> None:
         while True:
             self._killed.clear()
+            self._born, self._rounds_of_life = asyncio.get_running_loop().time(), 0
             self._life = asyncio.create_task(self._live())
             thawing = asyncio.create_task(self._thaw_after_a_round())
             try:
@@ -136,9 +140,14 @@ class Run:
         began = self._rounds.total()
         freeze = Freeze(version, lambda request: request.user_agent.startswith(AGENT))
         cluster = self._simulation.cluster(name)
-        with cluster.ruled_by(freeze):
-            await self._until(lambda: cluster.open_watches > 0, _FOR_A_START)
-            await self._until(lambda: self._rounds.total() > began, _WITHOUT_AN_ANSWER)
+        self._frozen = True
+        try:
+            with cluster.ruled_by(freeze):
+                await self._until(lambda: cluster.open_watches > 0, _FOR_A_START)
+                await self._until(lambda: self._rounds.total() > began, _WITHOUT_AN_ANSWER)
+        finally:
+            self._frozen = False
+            self._born, self._rounds_of_life = asyncio.get_running_loop().time(), 0  # only now it sees what there is
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> None:
         """Wait for something that need not come."""
@@ -162,6 +171,7 @@ class Run:
         finally:
             self._under_way -= 1
             self._rounds[key] += 1
+            self._rounds_of_life += 1
             self._last_round[key] = asyncio.get_running_loop().time()
 
     async def _settle_between_steps(self) -> None:
@@ -173,6 +183,7 @@ class Run:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_seconds
         before = self._rounds.copy()
+        await self._until(lambda: any(each.open_watches for each in self._clusters.values()), _FOR_A_START)
         await self._until(lambda: self._rounds != before, _WITHOUT_AN_ANSWER)
         while True:
             writes, since, start = written(), self._rounds.copy(), loop.time()
@@ -187,13 +198,25 @@ class Run:
 
     def _is_silent(self, rounds: int, since: "Counter[object]", seconds: float) -> bool:
         enough_seconds = rounds * self._workload.resync_seconds
-        if seconds < enough_seconds or self._under_way:
+        if seconds < enough_seconds or self._under_way or self._is_starting():
             return False
         now = asyncio.get_running_loop().time()
         return all(
             count - since[key] >= rounds or now - self._last_round[key] >= enough_seconds  # or the object is gone
             for key, count in self._rounds.items()
         )
+
+    def _is_starting(self) -> bool:
+        """Tell whether the process has only been started, and has had no time yet to begin."""
+        if self._life is not None and self._life.done() and not self._killed.is_set():
+            return False
+        if self._frozen or self._stale is not None:
+            return True
+        if self._rounds_of_life:
+            return False
+        watching = any(each.open_watches for each in self._clusters.values())
+        age = asyncio.get_running_loop().time() - self._born
+        return age < (_WITHOUT_AN_ANSWER if watching else _FOR_A_START)
 
     async def _moment(self) -> None:
         await asyncio.sleep(self._workload.resync_seconds / 4)

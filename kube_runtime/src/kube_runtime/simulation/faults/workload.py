@@ -64,13 +64,17 @@ class Workload:
     - `process`: runs the controllers until it is cancelled; it is started anew after each death
     - `script`: what users do; they wait with `settled` wherever the next step is to find the last one done
     - `clusters`: the names of the clusters that both speak to
-    - `initial`: objects, such as definitions, that are in each cluster before anything runs
+    - `initial`: objects, such as definitions, that are in each cluster before anything runs; or by cluster
     - `ignored`: names of fields that need not be the same at the end, besides those of the server and times
     """
 
     process: Callable[[Process], Awaitable[None]]
     script: Script
     clusters: tuple[str, ...] = ("one",)
-    initial: tuple[JsonObject, ...] = ()
+    initial: tuple[JsonObject, ...] | Mapping[str, tuple[JsonObject, ...]] = ()
     ignored: frozenset[str] = frozenset()
     resync_seconds: float = 0.02
+
+    def initial_of(self, cluster: str) -> tuple[JsonObject, ...]:
+        """Return what is in a cluster before anything runs."""
+        return self.initial.get(cluster, ()) if isinstance(self.initial, Mapping) else self.initial

@@ -1,0 +1,160 @@
+"""Kymas, their catalog and their Manifests come to the same end whatever happens to the Lifecycle Manager on the way.
+
+Its own controllers run against a simulated control plane and a simulated user cluster, and are killed after their
+writes, started on views of the past, kept from hearing of changes, and cancelled at their awaits.
+"""
+
+import asyncio
+import base64
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from certs import create_authority
+from kube_runtime import EventRecorder
+from kube_runtime.simulation.faults import Process, Users, Workload, check_under_faults
+from kube_runtime.simulation.faults.faults import AGENT
+from lifecycle_manager.app import LifecycleManager, utc_now
+from lifecycle_manager.catalog import CATALOG_RECORD
+from lifecycle_manager.controllers import Wiring
+from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
+from lifecycle_manager.settings import Settings
+from lifecycle_manager_api import Kyma, as_document, crds, names
+from tests import builders
+
+KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+AUTHORITY = create_authority("authority", lifetime=timedelta(days=1), now=utc_now())
+PLACES = 6
+ROUND = timedelta(milliseconds=100)
+OURS = ("kyma", "catalog", "mandatory", "mandatory_retirement", "skr_probe")
+
+
+class Silence(EventRecorder):
+    """Records nothing: the names of Events are never the same twice."""
+
+    def record(self, *_: Any, **__: Any) -> None:
+        return
+
+    async def write_to(self, *_: Any, **__: Any) -> None:
+        return
+
+
+def settings() -> Settings:
+    options: dict[str, Any] = {
+        "kyma_requeue_success_interval": ROUND,
+        "kyma_requeue_busy_interval": ROUND,
+        "catalog_requeue_success_interval": ROUND,
+        "mandatory_module_requeue_success_interval": ROUND,
+        "module_upgrade_rollout_max_delay": timedelta(0),
+        "allow_insecure_kubeconfigs": True,
+    }
+    return Settings(**options)
+
+
+async def process(life: Process) -> None:
+    """Run the controllers of Kymas, catalogs and mandatory modules as the service wires them."""
+    kcp = life.clients["kcp"]
+    manager = LifecycleManager(settings(), kcp)
+    manager.recorder = Silence(kcp, controller="test", instance="test")
+    manager.connections.options = replace(manager.connections.options, user_agent=f"{AGENT}/1")
+    controllers = manager.controllers(AUTHORITY)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            manager.informers.start_in(tasks)
+            await manager.informers.wait_synced(30)
+            Wiring(manager.informers, controllers).connect()
+            for name in OURS:
+                controller = getattr(controllers, name)
+                controller._reconcile = life.observed(controller._reconcile)
+                tasks.create_task(controller.run())
+    finally:
+        await manager.connections.close()
+
+
+def module(name: str, version: str, **given: Any) -> dict[str, Any]:
+    return bare(as_document(builders.template(name, version, installs=True, enable_module_config=False, **given)))
+
+
+def bare(document: dict[str, Any]) -> dict[str, Any]:
+    metadata = {key: value for key, value in document["metadata"].items() if key in {"name", "labels"}}
+    return {**document, "metadata": {**metadata, "namespace": KCP}}
+
+
+async def register(users: Users) -> None:
+    """Put a catalog, a cluster's access Secret and its Kyma into the control plane."""
+    kcp = users.clients["kcp"]
+    for template in (
+        module("api", "1.0.0"),
+        module("api", "1.1.0"),
+        module("nats", "1.0.0"),
+        module("warden", "1.0.0", mandatory=True),
+    ):
+        await kcp.create(MODULE_TEMPLATES, template, KCP, field_manager="user")
+    for name in ("api", "nats"):
+        release = bare(as_document(builders.release(name, regular="1.0.0")))
+        await kcp.create(MODULE_RELEASE_METAS, release, KCP, field_manager="user")
+    labels = {names.KYMA_NAME: "demo", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+    kubeconfig = {
+        "current-context": "skr",
+        "contexts": [{"name": "skr", "context": {"cluster": "skr", "user": "user"}}],
+        "clusters": [{"name": "skr", "cluster": {"server": users.clients["skr"].server}}],
+        "users": [{"name": "user", "user": {}}],
+    }
+    data = {"config": base64.b64encode(msgspec.json.encode(kubeconfig)).decode()}
+    secret = {"metadata": {"name": "kubeconfig-demo", "labels": labels}, "data": data}
+    kyma = {"metadata": {"name": "demo"}, "spec": {"channel": "regular", "modules": [{"name": "api", "managed": True}]}}
+    await kcp.create(SECRETS, secret, KCP, field_manager="user")
+    await kcp.create(KYMAS, kyma, KCP, field_manager="user")
+    await users.settled()
+
+
+async def choose_and_upgrade(users: Users) -> None:
+    """Have a user choose another module, and a channel get a new version."""
+    await register(users)
+    await choose(users, "api", "nats")
+    release = bare(as_document(builders.release("api", regular="1.1.0")))
+    await users.clients["kcp"].apply(MODULE_RELEASE_METAS, "api", release, KCP, field_manager="user")
+    await choose(users, "api")
+
+
+async def choose(users: Users, *modules: str) -> None:
+    """Have users choose modules, whether the Kyma CR is there already or not."""
+    chosen = {"channel": "regular", "modules": [{"name": name, "managed": True} for name in modules]}
+    document = {"metadata": {"name": names.DEFAULT_KYMA_NAME}, "spec": chosen}
+    await users.clients["skr"].apply(KYMAS, names.DEFAULT_KYMA_NAME, document, SKR, field_manager="user")
+    await users.settled()
+
+
+async def leave(users: Users) -> None:
+    """Have the Kyma deleted after all was there."""
+    await register(users)
+    await users.clients["kcp"].delete(KYMAS, "demo", KCP)
+    await users.settled()
+
+
+def workload(script: Callable[[Users], Any], *in_skr: dict[str, Any]) -> Workload:
+    kcp, skr = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (KCP, SKR))
+    return Workload(
+        process=process,
+        script=script,
+        clusters=("kcp", "skr"),
+        initial={"kcp": (kcp, *crds.all_crds()), "skr": (skr, *in_skr)},
+        ignored=frozenset({CATALOG_RECORD, "config", "observedGeneration"}),
+        resync_seconds=ROUND.total_seconds(),
+    )
+
+
+async def test_modules_are_chosen_and_upgraded_the_same_whatever_happens() -> None:
+    report = await check_under_faults(
+        workload(choose_and_upgrade, crds.crd_for(Kyma)), most_places=PLACES, patience_seconds=30
+    )
+    report.raise_findings()
+    assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
+
+
+async def test_kyma_leaves_nothing_behind_whatever_happens() -> None:
+    report = await check_under_faults(workload(leave), most_places=PLACES, patience_seconds=30)
+    report.raise_findings()
