@@ -7,6 +7,7 @@ writes, started on views of the past, kept from hearing of changes, and cancelle
 import asyncio
 import base64
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -22,8 +23,9 @@ from lifecycle_manager.catalog import CATALOG_RECORD
 from lifecycle_manager.controllers import Wiring
 from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.settings import Settings
-from lifecycle_manager_api import Kyma, as_document, crds, names
+from lifecycle_manager_api import Kyma, as_document, crds, find, names
 from tests import builders
+from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 AUTHORITY = create_authority("authority", lifetime=timedelta(days=1), now=utc_now())
@@ -108,7 +110,16 @@ async def register(users: Users) -> None:
     kyma = {"metadata": {"name": "demo"}, "spec": {"channel": "regular", "modules": [{"name": "api", "managed": True}]}}
     await kcp.create(SECRETS, secret, KCP, field_manager="user")
     await kcp.create(KYMAS, kyma, KCP, field_manager="user")
+    with suppress(AssertionError):  # where what they need was never heard of, users have to go on
+        await eventually(lambda: has_catalog(users), within=5, every=0.1)
     await users.settled()
+
+
+async def has_catalog(users: Users) -> bool:
+    """Tell whether the Kyma says that its cluster has the catalog."""
+    kyma = await users.clients["kcp"].get(KYMAS, "demo", KCP)
+    condition = find(kyma.status.conditions, "ModuleCatalog")
+    return condition is not None and condition.status == "True"
 
 
 async def choose_and_upgrade(users: Users) -> None:

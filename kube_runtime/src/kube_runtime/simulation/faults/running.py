@@ -183,8 +183,8 @@ class Run:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_seconds
         before = self._rounds.copy()
-        await self._until(lambda: any(each.open_watches for each in self._clusters.values()), _FOR_A_START)
-        await self._until(lambda: self._rounds != before, _WITHOUT_AN_ANSWER)
+        await self._until(lambda: self._is_over() or self._watches(), _FOR_A_START)
+        await self._until(lambda: self._is_over() or self._rounds != before, _WITHOUT_AN_ANSWER)
         while True:
             writes, since, start = written(), self._rounds.copy(), loop.time()
             while written() == writes and not self._is_silent(rounds, since, loop.time() - start):
@@ -208,15 +208,21 @@ class Run:
 
     def _is_starting(self) -> bool:
         """Tell whether the process has only been started, and has had no time yet to begin."""
-        if self._life is not None and self._life.done() and not self._killed.is_set():
+        if self._is_over():
             return False
         if self._frozen or self._stale is not None:
             return True
         if self._rounds_of_life:
             return False
-        watching = any(each.open_watches for each in self._clusters.values())
         age = asyncio.get_running_loop().time() - self._born
-        return age < (_WITHOUT_AN_ANSWER if watching else _FOR_A_START)
+        return age < (_WITHOUT_AN_ANSWER if self._watches() else _FOR_A_START)
+
+    def _is_over(self) -> bool:
+        """Tell whether the process has ended by itself."""
+        return self._life is not None and self._life.done() and not self._killed.is_set()
+
+    def _watches(self) -> bool:
+        return any(each.open_watches for each in self._clusters.values())
 
     async def _moment(self) -> None:
         await asyncio.sleep(self._workload.resync_seconds / 4)
