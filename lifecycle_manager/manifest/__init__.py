@@ -1,0 +1,1 @@
+"""Manifest: a module in an SKR, installed there, watched, upgraded and removed."""
