@@ -26,6 +26,7 @@ from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
+from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, ObjectStore, Pace, Registries
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.modules import Offers
@@ -99,7 +100,9 @@ class LifecycleManager:
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
             warm=settings.max_warm_skrs,
         )
-        self.kinds = ModuleKinds(Downloads().text)
+        self.downloads = Downloads()
+        self.registries = Registries()
+        self.kinds = ModuleKinds(self.downloads.text)
         self.recorder = EventRecorder(kcp, controller="lifecycle-manager", instance=socket.gethostname())
         self._taking_events = False
 
@@ -118,6 +121,7 @@ class LifecycleManager:
                 await self._control(Path(directory), stopping)
                 for task in (*watching, recording, watching_ourselves):
                     task.cancel()
+        await self.registries.close()
         await self.connections.close()
 
     def _checks(self) -> dict[str, Callable[[], bool]]:
@@ -127,7 +131,7 @@ class LifecycleManager:
     async def _control(self, directory: Path, stopping: asyncio.Event) -> None:
         """Take events and work the queues off until told to stop, then finish what was acknowledged."""
         authority = await AuthorityStore(self.kcp, utc_now).ensure()
-        controllers = self._controllers(authority)
+        controllers = self._controllers(authority, self.settings.module_cache_dir or directory / "layers")
         for_events = ServingCertificate(directory / "events", self._endpoint_names(), utc_now)
         for_admission = ServingCertificate(directory / "admission", self._webhook_names(), utc_now)
         for certificate in (for_events, for_admission):
@@ -151,7 +155,7 @@ class LifecycleManager:
                 task.cancel()
             await controllers.shutdown(GRACE_SECONDS)
 
-    def _controllers(self, authority: KeyPair) -> Controllers:
+    def _controllers(self, authority: KeyPair, layers: Path) -> Controllers:
         settings, informers = self.settings, self.informers
         reconcilers = Reconcilers(
             kyma=KymaReconciler(
@@ -224,6 +228,19 @@ class LifecycleManager:
                 self.latency,
                 interval_seconds=settings.module_config_requeue_success_interval.total_seconds(),
             ),
+            manifest=ManifestReconciler(
+                self.kcp,
+                self.connections,
+                informers.manifests,
+                self.offers,
+                ObjectStore(self.registries, self.downloads.text, Blobs(layers)),
+                Logins(self.kcp, settings.oci_registry_cred_secret),
+                self.recorder,
+                Pace(
+                    settings.manifest_requeue_success_interval.total_seconds(),
+                    settings.manifest_requeue_busy_interval.total_seconds(),
+                ),
+            ),
             sync_resource=SyncResourceReconciler(
                 self.kcp,
                 self.connections,
@@ -264,7 +281,7 @@ class LifecycleManager:
     async def _serve_events(
         self, controllers: Controllers, certificate: ServingCertificate, authority: KeyPair
     ) -> None:
-        router = EventRouter(self.informers.kymas, controllers, self.latency)
+        router = EventRouter(self.informers.kymas, self.informers.manifests, controllers, self.latency)
         app = events.create_app(
             trust=lambda: authority.certificate_pem,
             subscribers={names.LIFECYCLE_MANAGER: router},
