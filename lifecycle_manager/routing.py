@@ -115,10 +115,24 @@ class EventRouter:
             if concern is None:
                 continue
             key, told = ObjectKey(manifest.metadata.namespace, manifest.metadata.name), True
+            if concern != "of-its-kind":
+                self._announce_to(key, reference, event)
             if concern == "object":
                 self.controllers.reconcilers.manifest.wake(key)
             self.controllers.manifest.queue.add(key, Priority.EVENT)
         return told
+
+    def _announce_to(self, manifest: ObjectKey, reference: ObjectReference, event: WatchEvent) -> None:
+        remembered = self.controllers.reconcilers.manifest.announcements.announce(
+            manifest,
+            reference,
+            operation=event.operation,
+            uid=event.uid,
+            resource_version=event.resource_version,
+            trace=_trace(event),
+        )
+        if not remembered:
+            self.controllers.reconcilers.manifest.wake(manifest)
 
     def _resync(self, kyma: Kyma, key: ObjectKey) -> None:
         self.controllers.kyma.queue.add(key, Priority.EVENT)

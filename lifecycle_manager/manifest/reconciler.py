@@ -30,7 +30,15 @@ from lifecycle_manager.manifest.rendering import Rendering, Renderings
 from lifecycle_manager.manifest.sources import ObjectStore, Source, SourceError
 from lifecycle_manager.modules import Offers, module_of_manifest
 from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
-from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
+from lifecycle_manager.skr import (
+    AccessSecretMissing,
+    Announcements,
+    Connections,
+    ObjectReference,
+    SkrAccessError,
+    failure_of,
+)
+from lifecycle_manager.skr.announcement import Seen as SeenObject
 from lifecycle_manager_api import CustomStateCheck, Manifest, ManifestStatus, State, find, names
 
 log = structlog.get_logger("manifest")
@@ -83,6 +91,7 @@ class ManifestReconciler:
     pace: Pace = field(default_factory=Pace)
     clock: Callable[[], datetime] = now_in_seconds
     seconds: Callable[[], float] = time.monotonic
+    announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
     _renderings: Renderings = field(default_factory=Renderings, init=False)
     _known: dict[ObjectKey, _Known] = field(default_factory=dict, init=False)
 
@@ -96,6 +105,7 @@ class ManifestReconciler:
         manifest = self.manifests.cache.get(key)
         if manifest is None:
             self._known.pop(key, None)
+            self.announcements.forget(key)
             return Result()
         known = self._known.get(key)
         step = planned.plan(manifest, known.inventory if known is not None else ())
@@ -143,7 +153,20 @@ class ManifestReconciler:
             known.checked_at = float("-inf")  # so that it is there again after the next look
         if applied is not None:
             applied.result.raise_first_failure()
-        return Result(requeue_after=self._pause(status))
+        return Result(requeue_after=self._until_shown(key, known, seen, applied) or self._pause(status))
+
+    def _until_shown(
+        self, key: ObjectKey, known: _Known, seen: told.Seen, applied: installation.Applied | None
+    ) -> float | None:
+        """Return when to look again for what events spoke of and this round has not shown; None where it has."""
+        announced = self.announcements.of(key)
+        if not announced:
+            return None
+        shown = _shown(seen, applied)
+        wait = self.announcements.settle(key, {each: _as_seen(shown.get(each.object)) for each in announced})
+        if wait is not None:
+            known.checked_at = float("-inf")
+        return wait
 
     async def _apply(
         self, manifest: Manifest, known: _Known, rendering: Rendering, inventory: tuple[InventoryEntry, ...]
@@ -296,6 +319,28 @@ class ManifestReconciler:
         bad = status.state in {State.ERROR, State.WARNING}
         kind: Literal["Normal", "Warning"] = "Warning" if bad else "Normal"
         self.events.record(MANIFESTS, manifest, ready.reason, ready.message, type=kind, action="Install")
+
+
+def _shown(seen: told.Seen, applied: installation.Applied | None) -> dict[ObjectReference, Mapping[str, Any]]:
+    """Return the objects that a round has read."""
+    outcomes = applied.result.outcomes if applied is not None else ()
+    found: dict[ObjectReference, Mapping[str, Any]] = {
+        ObjectReference(each.entry.group, each.entry.kind, each.entry.namespace, each.entry.name): each.live
+        for each in outcomes
+        if each.live is not None
+    }
+    view = seen.module_cr
+    if view is not None and view.live:
+        wanted = view.wanted
+        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = view.live
+    return found
+
+
+def _as_seen(live: Mapping[str, Any] | None) -> SeenObject:
+    if live is None:
+        return SeenObject()
+    metadata = live["metadata"]
+    return SeenObject(metadata["uid"], metadata["resourceVersion"], bool(metadata.get("deletionTimestamp")))
 
 
 def _together(seen: told.Seen, applied: installation.Applied | None) -> told.Seen:

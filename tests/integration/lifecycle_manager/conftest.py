@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from kube_runtime import Applier, InventoryEntry
 from lifecycle_manager.crd_installation import apply_objects
 from local.demo.cast import Cast
 from local.demo.report import Silence
@@ -48,7 +49,7 @@ async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story
     folder = tmp_path_factory.mktemp("stage")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # or drift would take half a minute
-        environment.setenv("KLM_MANIFEST_REQUEUE_SUCCESS_INTERVAL", "2s")
+        environment.setenv("KLM_MANIFEST_REQUEUE_SUCCESS_INTERVAL", "10s")
         environment.setenv("KLM_MANIFEST_REQUEUE_BUSY_INTERVAL", "0.2s")
         environment.setenv("SSL_CERT_FILE", str(write_trust(folder)))
         environment.setenv("KLM_WATCHER_SILENCE", "4s")
@@ -72,12 +73,18 @@ async def _set_up(folder: Path) -> AsyncGenerator[Story, None]:
             watching.cancel()
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def layers(story: Story) -> AsyncIterator[BlobServer]:
-    """A registry for the layers of modules, which the Lifecycle Manager may install in the SKR."""
+    """A registry for the layers of modules, which the Lifecycle Manager may install in the SKR for as long."""
     await apply_objects(story.stage.skr, ANY_MODULE)
     async with blob_server() as server:
         yield server
+    await Applier(story.stage.skr, field_manager="test").delete(
+        [
+            InventoryEntry("rbac.authorization.k8s.io", "v1", kind, "", "any-module")
+            for kind in ("ClusterRole", "ClusterRoleBinding")
+        ]
+    )
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, KindUnknown, NotFound, Resource
-from lifecycle_manager.resources import MANIFESTS
+from lifecycle_manager.resources import MANIFESTS, WATCHERS
 from lifecycle_manager_api import Condition, Manifest, find, names
 from local.demo.stage import Stage
 from local.demo.story import Story
@@ -25,6 +25,9 @@ MODULE_CRS = module_crs(MODULE)
 RULES: Resource[Document] = Resource.dynamic(group_of(MODULE), "v1", "GardenerRule", "gardenerrules", namespaced=True)
 DEPLOYMENTS: Resource[Document] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
 CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+WEBHOOKS: Resource[Document] = Resource.dynamic(
+    "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False
+)
 EVENTS: Resource[Document] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 OLD = operator(MODULE, "1.0.0")
 NEW = operator(MODULE, "1.1.0", config_maps=10)
@@ -54,7 +57,7 @@ async def gardener(story: Story, layers: BlobServer, links: LinkServer) -> Async
         await story.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
         yield story
         await story.set_modules([CLOUD_RESOURCES])
-        await eventually(is_gone(story.stage), within=30)
+        await eventually(is_gone(story.stage), within=60)  # an event may be lost where the webhooks just changed
 
 
 async def manifest_of(stage: Stage) -> Manifest | None:
@@ -119,6 +122,12 @@ async def runs(stage: Stage) -> None:
     await eventually(says(stage, "Ready", "True", "ModuleReady"))
 
 
+async def watched(stage: Stage, resource: str) -> bool:
+    """Tell whether the Watcher is called for a resource."""
+    found = await stage.skr.get(WEBHOOKS, "skr-webhook")
+    return any(resource in rule["resources"] for hook in found["webhooks"] for rule in hook["rules"])
+
+
 async def live(skr: Client, document: Document) -> Document | None:
     try:
         resource = await skr.mapper.resource(document["apiVersion"], document["kind"])
@@ -179,7 +188,51 @@ async def test_object_that_somebody_changes_or_deletes_is_put_right(gardener: St
             return False
         return all(each["data"] == {"version": "1.0.0"} for each in found)
 
-    await eventually(right)
+    await eventually(right)  # at the next interval
+
+
+async def test_what_a_module_cr_says_is_heard_at_once(gardener: Story) -> None:
+    stage = gardener.stage
+    await runs(stage)
+
+    await eventually(lambda: watched(stage, "gardeners/status"))
+    for state, status, reason in (("Warning", "False", "ModuleCRWarning"), ("Ready", "True", "ModuleReady")) * 2:
+        await say(stage, state)
+        await eventually(says(stage, "Ready", status, reason), within=3)  # at the next interval it would be 10 s
+
+
+async def test_object_that_the_watcher_tells_of_is_put_right_at_once(gardener: Story) -> None:
+    stage = gardener.stage
+    await runs(stage)
+    watcher = {
+        "metadata": {"name": "config-maps", "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}},
+        "spec": {
+            "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
+            "field": "spec",
+            "gateway": {"selector": {}},
+            "serviceInfo": {"name": "lifecycle-manager", "namespace": KCP, "port": 8082},
+            "labelsToWatch": {names.WATCHED_BY: "kyma"},
+        },
+    }
+    await stage.kcp.create(WATCHERS, watcher, KCP, field_manager="operator")
+
+    async def right() -> bool:
+        try:
+            return bool((await stage.skr.get(CONFIG_MAPS, f"{MODULE}-part-3", SKR))["data"] == {"version": "1.0.0"})
+        except NotFound:
+            return False
+
+    try:
+        await eventually(lambda: watched(stage, "configmaps"))
+        for _ in range(2):
+            patch = {"data": {"version": "mine"}}
+            await stage.skr.merge_patch(CONFIG_MAPS, f"{MODULE}-part-3", patch, SKR, field_manager="user")
+            await eventually(right, within=3)
+            await stage.skr.delete(CONFIG_MAPS, f"{MODULE}-part-3", SKR)
+            await eventually(right, within=3)
+    finally:
+        await stage.kcp.delete(WATCHERS, "config-maps", KCP)
+        await eventually(lambda: watched(stage, "kymas"))  # as without any Watcher
 
 
 async def test_default_module_cr_is_the_users_own_once_it_is_made(gardener: Story) -> None:

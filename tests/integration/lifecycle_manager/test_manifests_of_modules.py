@@ -199,8 +199,10 @@ async def test_mandatory_module_is_installed_unasked_unseen_and_goes_before_its_
     await eventually(at_version(stage, "warden", "1.1.0"))
 
     async def brought() -> bool:
-        found = await stage.skr.get(CONFIG_MAPS, "warden", SKR)
-        return bool(found["data"]["version"] == "1.1.0")
+        try:
+            return bool((await stage.skr.get(CONFIG_MAPS, "warden", SKR))["data"]["version"] == "1.1.0")
+        except NotFound:
+            return False
 
     await eventually(brought)
     assert await shown(stage, "warden")() is None

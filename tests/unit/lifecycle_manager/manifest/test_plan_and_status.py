@@ -186,7 +186,8 @@ def test_manager_is_the_one_that_is_named_or_else_the_workloads() -> None:
 
 def test_event_concerns_the_module_whose_object_it_is() -> None:
     thing = manifest(spec={"resource": MODULE_CR}, synced=(DEPLOYMENT,))
-    assert concerned_by(thing, ObjectReference("example.com", "Garden", "anywhere", "any")) == "module-cr"
+    assert concerned_by(thing, ObjectReference("example.com", "Garden", "anywhere", "any")) == "of-its-kind"
+    assert concerned_by(thing, ObjectReference("example.com", "Garden", "kyma-system", "mine")) == "module-cr"
     assert concerned_by(thing, ObjectReference("apps", "Deployment", "kyma-system", "garden")) == "object"
     assert concerned_by(thing, ObjectReference("apps", "Deployment", "kyma-system", "other")) is None
 
