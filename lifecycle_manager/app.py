@@ -30,6 +30,7 @@ from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, Object
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.modules import Offers
+from lifecycle_manager.modules.objections import objection_to_template, warnings_about_release
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.routing import EventRouter
 from lifecycle_manager.serving import serve
@@ -50,7 +51,7 @@ from lifecycle_manager.telemetry import (
     requeue_reasons,
     silent_watchers,
 )
-from lifecycle_manager_api import SyncResource, names
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 log = structlog.get_logger("lifecycle_manager")
 
@@ -293,7 +294,17 @@ class LifecycleManager:
     async def _serve_admission(self, certificate: ServingCertificate) -> None:
         allowances = parse_allowances(self.settings.sync_resource_allow)
         app = admission.create_app(
-            {SyncResource.PLURAL: admission.validator_for(SyncResource, partial(objection_to, allowances=allowances))}
+            {
+                SyncResource.PLURAL: admission.validator_for(
+                    SyncResource, partial(objection_to, allowances=allowances)
+                ),
+                ModuleTemplate.PLURAL: admission.validator_for(
+                    ModuleTemplate, lambda it: objection_to_template(it, self.offers.current())
+                ),
+                ModuleReleaseMeta.PLURAL: admission.validator_for(
+                    ModuleReleaseMeta, warnings=lambda it: warnings_about_release(it, self.offers.current())
+                ),
+            }
         )
         host, port = split_address(self.settings.webhook_bind_address)
         await serve(app, host, port, certificate.server_context(require_client_certificate=False))

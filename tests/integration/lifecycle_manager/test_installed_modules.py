@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, KindUnknown, NotFound, Resource
+from kube_runtime import Client, Invalid, KindUnknown, NotFound, Resource
 from lifecycle_manager.resources import MANIFESTS, WATCHERS
 from lifecycle_manager_api import Condition, Manifest, find, names
 from local.demo.stage import Stage
@@ -341,3 +341,17 @@ async def test_bad_modules_say_why_and_the_others_go_on(story: Story, layers: Bl
         await story.set_modules([CLOUD_RESOURCES])
         await eventually(is_gone(stage))
     await withdraw(stage.kcp, first)
+
+
+@pytest.mark.usefixtures("layers")
+async def test_template_that_can_not_be_meant_is_refused_when_it_is_written(stage: Stage) -> None:
+    document = template("orchard", "1.0.0")
+    document["metadata"]["name"] = "orchard-2.0.0"
+    with pytest.raises(Invalid, match=r"has to be 'orchard-1\.0\.0'"):
+        await offer(stage.kcp, document)
+    document = template("orchard", "1.0.0")
+    document["spec"]["descriptor"] = {"not": "ocm"}
+    with pytest.raises(Invalid, match=r"spec\.descriptor\.component is missing"):
+        await offer(stage.kcp, document)
+    await offer(stage.kcp, release("orchard", regular="1.0.0"))  # a warning does not refuse it
+    await withdraw(stage.kcp, release("orchard", regular="1.0.0"))
