@@ -94,6 +94,7 @@ class ManifestReconciler:
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
     _renderings: Renderings = field(default_factory=Renderings, init=False)
     _known: dict[ObjectKey, _Known] = field(default_factory=dict, init=False)
+    _written: dict[ObjectKey, ManifestStatus] = field(default_factory=dict, init=False)
 
     def wake(self, key: ObjectKey) -> None:
         """Have the next reconcile look at every object of a module: somebody may have changed one."""
@@ -105,6 +106,7 @@ class ManifestReconciler:
         manifest = self.manifests.cache.get(key)
         if manifest is None:
             self._known.pop(key, None)
+            self._written.pop(key, None)
             self.announcements.forget(key)
             return Result()
         known = self._known.get(key)
@@ -291,10 +293,11 @@ class ManifestReconciler:
         await self.kcp.merge_patch(MANIFESTS, name, {"metadata": patch}, namespace, field_manager=FIELD_MANAGER)
 
     async def _write(self, manifest: Manifest, status: ManifestStatus) -> None:
-        """Write a status where it says something new, and tell of it."""
-        if status == manifest.status:
-            return
+        """Write a status where it says something new, and tell of it. What the cache has may be older than that."""
         metadata = manifest.metadata
+        key = ObjectKey(metadata.namespace, metadata.name)
+        if status == manifest.status == self._written.get(key, status):
+            return
         document = {
             "apiVersion": MANIFESTS.api_version,
             "kind": MANIFESTS.kind,
@@ -309,6 +312,7 @@ class ManifestReconciler:
             field_manager=FIELD_MANAGER,
             subresource="status",
         )
+        self._written[key] = status
         self._tell(manifest, status)
 
     def _tell(self, manifest: Manifest, status: ManifestStatus) -> None:

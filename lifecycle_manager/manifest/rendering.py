@@ -4,10 +4,10 @@ What belongs to the Lifecycle Manager itself is none of a module's business. A m
 that live there; it is left out, so that it does not go with the module.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager.manifest.images import localized
@@ -16,7 +16,7 @@ from lifecycle_manager.skr.protected import is_protected
 from lifecycle_manager_api import names
 
 CRD_GROUP, CRD_KIND = "apiextensions.k8s.io", "CustomResourceDefinition"
-MOST_RENDERINGS = 1_000
+MOST_OF_A_MODULE = 100
 
 
 class ObjectsForbidden(SourceError):
@@ -39,21 +39,22 @@ class Rendering:
 
 @dataclass(eq=False)
 class Renderings:
-    """Renders each module once for all clusters that get it alike."""
+    """Renders each module once for all clusters that get it alike, and forgets it when its objects are forgotten."""
 
-    _known: OrderedDict[str, tuple[tuple[KubernetesObject, ...], Rendering]] = field(
-        default_factory=OrderedDict, init=False
+    _known: WeakKeyDictionary[ModuleObjects, dict[tuple[str, ...], Rendering]] = field(
+        default_factory=WeakKeyDictionary, init=False
     )
 
     def of(self, module: ModuleObjects, images: Iterable[str]) -> Rendering:
         """Return what goes into a cluster. Raises ObjectsForbidden."""
-        fingerprint = "|".join((module.digest, *images))
-        origin, known = self._known.get(fingerprint, ((), None))
-        if known is None or origin is not module.objects:
-            known = rendered(fingerprint, module.objects, images)
-            self._known[fingerprint] = (module.objects, known)
-            if len(self._known) > MOST_RENDERINGS:
-                self._known.popitem(last=False)
+        wanted = tuple(images)
+        of_module = self._known.setdefault(module, {})
+        known = of_module.get(wanted)
+        if known is None:
+            known = rendered("|".join((module.digest, *wanted)), module.objects, wanted)
+            if len(of_module) >= MOST_OF_A_MODULE:
+                of_module.clear()
+            of_module[wanted] = known
         return known
 
 

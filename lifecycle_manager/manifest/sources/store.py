@@ -31,9 +31,9 @@ LoginFor = Callable[[str], Awaitable[Login | None]]
 """Gives the login for a registry's host. Raises SourceError."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ModuleObjects:
-    """The objects of a module, by the digest of their text, and how long that is."""
+    """The objects of a module, by the digest of what they were read from, and how long their text is."""
 
     digest: str
     objects: tuple[KubernetesObject, ...] = field(repr=False)

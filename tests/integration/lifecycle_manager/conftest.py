@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -28,18 +29,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 # What a module may bring is up to the administrator of a cluster; here it is anything.
-ANY_MODULE = """
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: any-module}
-rules:
-  - {apiGroups: ["*"], resources: ["*"], verbs: ["*"]}
+ANY_MODULE = f"""{files("lifecycle_manager.rbac").joinpath("skr-modules.yaml").read_text()}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: any-module}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: any-module}
-subjects: [{kind: ServiceAccount, name: lifecycle-manager, namespace: kube-system}]
+metadata: {{name: lifecycle-manager-modules}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lifecycle-manager-modules}}
+subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kube-system}}]
 """
 
 
@@ -81,7 +77,7 @@ async def layers(story: Story) -> AsyncIterator[BlobServer]:
         yield server
     await Applier(story.stage.skr, field_manager="test").delete(
         [
-            InventoryEntry("rbac.authorization.k8s.io", "v1", kind, "", "any-module")
+            InventoryEntry("rbac.authorization.k8s.io", "v1", kind, "", "lifecycle-manager-modules")
             for kind in ("ClusterRole", "ClusterRoleBinding")
         ]
     )
