@@ -26,9 +26,11 @@ from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
+from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, ObjectStore, Pace, Registries
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.modules import Offers
+from lifecycle_manager.modules.objections import objection_to_template, warnings_about_release
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.routing import EventRouter
 from lifecycle_manager.serving import serve
@@ -49,7 +51,7 @@ from lifecycle_manager.telemetry import (
     requeue_reasons,
     silent_watchers,
 )
-from lifecycle_manager_api import SyncResource, names
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 log = structlog.get_logger("lifecycle_manager")
 
@@ -99,7 +101,9 @@ class LifecycleManager:
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
             warm=settings.max_warm_skrs,
         )
-        self.kinds = ModuleKinds(Downloads().text)
+        self.downloads = Downloads()
+        self.registries = Registries()
+        self.kinds = ModuleKinds(self.downloads.text)
         self.recorder = EventRecorder(kcp, controller="lifecycle-manager", instance=socket.gethostname())
         self._taking_events = False
 
@@ -118,6 +122,7 @@ class LifecycleManager:
                 await self._control(Path(directory), stopping)
                 for task in (*watching, recording, watching_ourselves):
                     task.cancel()
+        await self.registries.close()
         await self.connections.close()
 
     def _checks(self) -> dict[str, Callable[[], bool]]:
@@ -127,7 +132,7 @@ class LifecycleManager:
     async def _control(self, directory: Path, stopping: asyncio.Event) -> None:
         """Take events and work the queues off until told to stop, then finish what was acknowledged."""
         authority = await AuthorityStore(self.kcp, utc_now).ensure()
-        controllers = self.controllers(authority)
+        controllers = self.controllers(authority, self.settings.module_cache_dir or directory / "layers")
         for_events = ServingCertificate(directory / "events", self._endpoint_names(), utc_now)
         for_admission = ServingCertificate(directory / "admission", self._webhook_names(), utc_now)
         for certificate in (for_events, for_admission):
@@ -151,8 +156,8 @@ class LifecycleManager:
                 task.cancel()
             await controllers.shutdown(GRACE_SECONDS)
 
-    def controllers(self, authority: KeyPair) -> Controllers:
-        """Make the controllers, each with its queue; none of them runs yet."""
+    def controllers(self, authority: KeyPair, layers: Path) -> Controllers:
+        """Make the controllers, each with its queue; none of them runs yet. `layers` is where modules are cached."""
         settings, informers = self.settings, self.informers
         reconcilers = Reconcilers(
             kyma=KymaReconciler(
@@ -226,6 +231,19 @@ class LifecycleManager:
                 self.latency,
                 interval_seconds=settings.module_config_requeue_success_interval.total_seconds(),
             ),
+            manifest=ManifestReconciler(
+                self.kcp,
+                self.connections,
+                informers.manifests,
+                self.offers,
+                ObjectStore(self.registries, self.downloads.text, Blobs(layers)),
+                Logins(self.kcp, settings.oci_registry_cred_secret),
+                self.recorder,
+                Pace(
+                    settings.manifest_requeue_success_interval.total_seconds(),
+                    settings.manifest_requeue_busy_interval.total_seconds(),
+                ),
+            ),
             sync_resource=SyncResourceReconciler(
                 self.kcp,
                 self.connections,
@@ -266,7 +284,7 @@ class LifecycleManager:
     async def _serve_events(
         self, controllers: Controllers, certificate: ServingCertificate, authority: KeyPair
     ) -> None:
-        router = EventRouter(self.informers.kymas, controllers, self.latency)
+        router = EventRouter(self.informers.kymas, self.informers.manifests, controllers, self.latency)
         app = events.create_app(
             trust=lambda: authority.certificate_pem,
             subscribers={names.LIFECYCLE_MANAGER: router},
@@ -278,7 +296,17 @@ class LifecycleManager:
     async def _serve_admission(self, certificate: ServingCertificate) -> None:
         allowances = parse_allowances(self.settings.sync_resource_allow)
         app = admission.create_app(
-            {SyncResource.PLURAL: admission.validator_for(SyncResource, partial(objection_to, allowances=allowances))}
+            {
+                SyncResource.PLURAL: admission.validator_for(
+                    SyncResource, partial(objection_to, allowances=allowances)
+                ),
+                ModuleTemplate.PLURAL: admission.validator_for(
+                    ModuleTemplate, lambda it: objection_to_template(it, self.offers.current())
+                ),
+                ModuleReleaseMeta.PLURAL: admission.validator_for(
+                    ModuleReleaseMeta, warnings=lambda it: warnings_about_release(it, self.offers.current())
+                ),
+            }
         )
         host, port = split_address(self.settings.webhook_bind_address)
         await serve(app, host, port, certificate.server_context(require_client_certificate=False))

@@ -16,6 +16,7 @@ from lifecycle_manager.catalog import CATALOG_RECORD, CatalogReconciler
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import CRD_HASH, KymaReconciler
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement, ReleaseKey
+from lifecycle_manager.manifest import ManifestReconciler
 from lifecycle_manager.module_config import ModuleConfigReconciler, ModuleKey, keys_of
 from lifecycle_manager.modules import is_mandatory, is_mandatory_manifest, module_of, module_of_manifest
 from lifecycle_manager.release_audience import who_has_release, who_has_template
@@ -55,6 +56,7 @@ class Reconcilers:
     mandatory_retirement: MandatoryRetirement
     skr_webhook: SkrWebhookReconciler
     module_config: ModuleConfigReconciler
+    manifest: ManifestReconciler
     sync_resource: SyncResourceReconciler
 
 
@@ -100,6 +102,9 @@ class Controllers:
         self.skr_webhook = controller(
             "watcher", reconcilers.skr_webhook.reconcile, settings.max_concurrent_watcher_reconciles
         )
+        self.manifest = controller(
+            "manifest", reconcilers.manifest.reconcile, settings.max_concurrent_manifest_reconciles
+        )
         self.module_config = controller(
             "module-config", reconcilers.module_config.reconcile, settings.max_concurrent_module_config_reconciles
         )
@@ -124,6 +129,7 @@ class Controllers:
             self.mandatory,
             self.mandatory_retirement,
             self.skr_webhook,
+            self.manifest,
             self.module_config,
             self.sync_resource,
             self.skr_probe,
@@ -210,6 +216,7 @@ class Wiring:
             self._wake_kyma(kyma)
             for key in keys_of(kyma):
                 self._wake_module(key)
+            self._wake_manifests(kyma_name)
             self._wake_sync_resources(kyma_name)
 
     def _template_changed(self, change: Change[ModuleTemplate]) -> None:
@@ -219,6 +226,7 @@ class Wiring:
             return
         for kyma in who_has_template(self.informers, template):
             self._wake_for_catalog(kyma, module_of(template))
+            self._wake_manifests(kyma.metadata.name, module_of(template))
         self._catalog_changed(ModuleTemplate.KIND, template, is_mandatory(template))
 
     def _release_changed(self, change: Change[DatedReleaseMeta]) -> None:
@@ -245,6 +253,8 @@ class Wiring:
 
     def _manifest_changed(self, change: Change[Manifest]) -> None:
         manifest = change.new or change.old
+        if manifest is not None and _wants_other_module(change):
+            self.controllers.manifest.queue.add(_key(manifest), Priority.CHANGE)
         kyma_name = manifest.metadata.labels.get(names.KYMA_NAME) if manifest is not None else None
         if manifest is None or not kyma_name:
             return
@@ -317,6 +327,12 @@ class Wiring:
         self.controllers.reconcilers.module_config.wake(key)
         self.controllers.module_config.queue.add(key, Priority.CHANGE)
 
+    def _wake_manifests(self, kyma_name: str, module: str = "") -> None:
+        """Wake the Manifests of a cluster, or that of one module there."""
+        for manifest in self.informers.manifests.cache.by_index("kyma", kyma_name):
+            if not module or module_of_manifest(manifest) == module:
+                self.controllers.manifest.queue.add(_key(manifest), Priority.CHANGE)
+
     def _wake_sync_resources(self, kyma_name: str) -> None:
         for resource in self.informers.sync_resources.cache.by_index("kyma", kyma_name):
             self.controllers.sync_resource.queue.add(_key(resource), Priority.CHANGE)
@@ -374,6 +390,20 @@ def _manifest_says_more(old: Manifest, new: Manifest) -> bool:
     )
 
 
+def _wants_other_module(change: Change[Manifest]) -> bool:
+    """Tell whether a Manifest's change is more than its status."""
+    old, new = change.old, change.new
+    return (
+        old is None
+        or new is None
+        or old.metadata.generation != new.metadata.generation
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.annotations != new.metadata.annotations
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or names.MANIFEST_FINALIZER in set(old.metadata.finalizers) - set(new.metadata.finalizers)
+    )
+
+
 def _operation(manifest: Manifest) -> str:
     return manifest.status.last_operation.operation if manifest.status.last_operation is not None else ""
 
@@ -410,5 +440,5 @@ def _deleting(kyma: Kyma) -> bool:
     return kyma.metadata.deletion_timestamp is not None
 
 
-def _key(thing: Kyma | SyncResource) -> ObjectKey:
+def _key(thing: Kyma | Manifest | SyncResource) -> ObjectKey:
     return ObjectKey(thing.metadata.namespace, thing.metadata.name)

@@ -12,10 +12,11 @@ from kube_runtime import Informer, ObjectKey, Priority
 from lifecycle_manager.controllers import Controllers
 from lifecycle_manager.events import UnknownRuntime, VerifiedEvent
 from lifecycle_manager.kyma import SKR_KYMA
+from lifecycle_manager.manifest import concerned_by
 from lifecycle_manager.module_config import keys_of
 from lifecycle_manager.skr import ObjectReference, Trace
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, WatchEvent, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, WatchEvent, names
 
 log = structlog.get_logger("events")
 
@@ -26,9 +27,10 @@ HEARTBEAT = "HEARTBEAT"
 
 @dataclass(frozen=True, eq=False)
 class EventRouter:
-    """The subscriber of the manager `lifecycle-manager`. `kymas` needs the index `runtime`."""
+    """The subscriber of the manager `lifecycle-manager`. `kymas` needs the index `runtime`, `manifests` `kyma`."""
 
     kymas: Informer[Kyma]
+    manifests: Informer[Manifest]
     controllers: Controllers
     latency: ChangeLatency
 
@@ -99,14 +101,48 @@ class EventRouter:
             if not remembered:
                 self.controllers.reconcilers.module_config.wake(module_key)
             self.controllers.module_config.queue.add(module_key, Priority.EVENT)
-        if not module_keys:
+        told = self._tell_manifests(kyma, event)
+        if not module_keys and not told:
             self.controllers.kyma.queue.add(key, Priority.EVENT)
+
+    def _tell_manifests(self, kyma: Kyma, event: WatchEvent) -> bool:
+        """Have the modules looked at whose Module CR or other object it is; return whether there are any."""
+        gvk, watched = event.watched_gvk, event.watched
+        reference = ObjectReference(gvk.group, gvk.kind, watched.namespace, watched.name)
+        told = False
+        for manifest in self.manifests.cache.by_index("kyma", kyma.metadata.name):
+            concern = concerned_by(manifest, reference)
+            if concern is None:
+                continue
+            key, told = ObjectKey(manifest.metadata.namespace, manifest.metadata.name), True
+            if concern != "of-its-kind":
+                self._announce_to(key, reference, event)
+            if concern == "object":
+                self.controllers.reconcilers.manifest.wake(key)
+            self.controllers.manifest.queue.add(key, Priority.EVENT)
+        return told
+
+    def _announce_to(self, manifest: ObjectKey, reference: ObjectReference, event: WatchEvent) -> None:
+        remembered = self.controllers.reconcilers.manifest.announcements.announce(
+            manifest,
+            reference,
+            operation=event.operation,
+            uid=event.uid,
+            resource_version=event.resource_version,
+            trace=_trace(event),
+        )
+        if not remembered:
+            self.controllers.reconcilers.manifest.wake(manifest)
 
     def _resync(self, kyma: Kyma, key: ObjectKey) -> None:
         self.controllers.kyma.queue.add(key, Priority.EVENT)
         for kind in CATALOG_KINDS:
             self.controllers.reconcilers.catalog.wake(key, kind)
         self.controllers.catalog.queue.add(key, Priority.CHANGE)
+        for manifest in self.manifests.cache.by_index("kyma", kyma.metadata.name):
+            manifest_key = ObjectKey(manifest.metadata.namespace, manifest.metadata.name)
+            self.controllers.reconcilers.manifest.wake(manifest_key)
+            self.controllers.manifest.queue.add(manifest_key, Priority.CHANGE)
         for module_key in keys_of(kyma):
             self.controllers.reconcilers.module_config.wake(module_key)
             self.controllers.module_config.queue.add(module_key, Priority.EVENT)

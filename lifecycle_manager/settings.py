@@ -73,6 +73,7 @@ class Settings(BaseSettings):
     max_concurrent_skr_probes: int = Field(50, ge=1, description="silent clusters asked for a sign of life at once")
     max_concurrent_module_config_reconciles: int = Field(50, ge=1, description="module configurations at once")
     max_concurrent_sync_resource_reconciles: int = Field(50, ge=1, description="SyncResources at once")
+    max_concurrent_manifest_reconciles: int = Field(50, ge=1, description="modules installed or removed at once")
     max_concurrent_watcher_reconciles: int = Field(20, ge=1, description="clusters' Watchers set up at once")
     kyma_requeue_success_interval: Duration = Field(
         timedelta(minutes=2), description="how often a Kyma is looked at without an event"
@@ -85,6 +86,12 @@ class Settings(BaseSettings):
     )
     mandatory_module_requeue_success_interval: Duration = Field(
         timedelta(minutes=5), description="how often a Kyma's mandatory modules are looked at without a change"
+    )
+    manifest_requeue_success_interval: Duration = Field(
+        timedelta(minutes=5), description="how often a module's objects are looked at without an event"
+    )
+    manifest_requeue_busy_interval: Duration = Field(
+        timedelta(seconds=2), description="how often a module is looked at that is being installed or removed"
     )
     module_config_requeue_success_interval: Duration = Field(
         timedelta(minutes=2), description="how often Module CRs are read without an event"
@@ -139,6 +146,13 @@ class Settings(BaseSettings):
         (),
         description="what a module may have in clusters beyond its own objects, as MODULE=ALLOWANCE: "
         "cluster-rbac, admission or system-namespaces",
+    )
+
+    oci_registry_cred_secret: str = Field(
+        "", description="Secret in kcp-system with the credentials for registries, where a Manifest selects none"
+    )
+    module_cache_dir: Path | None = Field(
+        None, description="folder that keeps modules' layers over a restart; without, one that ends with the process"
     )
 
     self_signed_cert_duration: Duration = Field(timedelta(days=90), description="life of a Watcher's certificate")

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from kube_runtime import Resource
-from lifecycle_manager_api import SyncResource, names
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 from lifecycle_manager_api.kinds import ApiObject
 
 ADMISSION_WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
@@ -17,7 +17,7 @@ ADMISSION_WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
 NAME = "lifecycle-manager"
 PORT = 443
 TIMEOUT_SECONDS = 5
-VALIDATED: tuple[type[ApiObject], ...] = (SyncResource,)
+VALIDATED: tuple[type[ApiObject], ...] = (SyncResource, ModuleTemplate, ModuleReleaseMeta)
 # A finalizer or label that changes is nobody's mistake in the spec, and need not wait for an answer.
 SPEC_CHANGES = "request.operation == 'CREATE' || object.spec != oldObject.spec"
 

@@ -1,7 +1,7 @@
 """The HTTP endpoint that the API server of the control plane asks."""
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import structlog
 from fastapi import FastAPI
@@ -15,23 +15,37 @@ from lifecycle_manager_api import ApiObject, NotDecodable, decode
 T = TypeVar("T", bound=ApiObject)
 Objection = Callable[[T], str | None]
 """Says what is wrong with an object; None where nothing is."""
-Validator = Callable[[bytes], str | None]
-"""Says what is wrong with the JSON of an object."""
+Warnings = Callable[[T], Sequence[str]]
+"""Says what whoever writes an object should know, though nothing is wrong with it."""
+
+
+class Verdict(NamedTuple):
+    """What is to be said of an object: what is wrong with it, and what to warn of."""
+
+    objection: str | None = None
+    warnings: Sequence[str] = ()
+
+
+Validator = Callable[[bytes], Verdict]
+"""Judges the JSON of an object."""
 
 LARGEST_REVIEW = 8 * 1024 * 1024  # two objects of the largest size that etcd takes, escaped
 
 log = structlog.get_logger("admission")
 
 
-def validator_for(kind: type[T], objection: Objection[T]) -> Validator:
+def validator_for(
+    kind: type[T], objection: Objection[T] = lambda _: None, warnings: Warnings[T] = lambda _: ()
+) -> Validator:
     """Return a validator that decodes an object and asks what is wrong with it."""
 
-    def validate(body: bytes) -> str | None:
+    def validate(body: bytes) -> Verdict:
         try:
             thing = decode(kind, body)
         except NotDecodable as error:
-            return str(error)
-        return objection(thing)
+            return Verdict(str(error))
+        found = objection(thing)
+        return Verdict(found) if found is not None else Verdict(warnings=warnings(thing))
 
     return validate
 
@@ -51,10 +65,10 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
             return _said(400, str(error))
         except BodyTooLarge as error:
             return _said(413, str(error))
-        objection = validator(bytes(review.object))
-        if objection is not None:
-            _log_refusal(resource, review, objection)
-        return Response(answer(review.uid, objection), media_type="application/json")
+        verdict = validator(bytes(review.object))
+        if verdict.objection is not None:
+            _log_refusal(resource, review, verdict.objection)
+        return Response(answer(review.uid, verdict.objection, verdict.warnings), media_type="application/json")
 
     app.add_route("/validate/{resource}", validate, methods=["POST"])
     return app

@@ -1,5 +1,7 @@
 """An AdmissionReview (admission.k8s.io/v1): what the API server asks before it stores an object, and the answer."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 NULL = msgspec.Raw(b"null")
@@ -35,9 +37,11 @@ def decode_review(body: bytes) -> AdmissionRequest:
         raise ReviewMalformed(f"the body is no AdmissionReview: {error}") from None
 
 
-def answer(uid: str, objection: str | None) -> bytes:
-    """Return the answer: allowed, or refused with what is wrong."""
+def answer(uid: str, objection: str | None, warnings: Sequence[str] = ()) -> bytes:
+    """Return the answer: allowed, or refused with what is wrong; warnings are shown to whoever writes."""
     response: dict[str, object] = {"uid": uid, "allowed": objection is None}
+    if warnings:
+        response["warnings"] = list(warnings)
     if objection is not None:
         response["status"] = {"code": INVALID, "reason": "Invalid", "message": objection}
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})

@@ -32,7 +32,7 @@ class WatcherSettings:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ModuleRule:
-    """A kind of Module CR whose changes are to be heard of, by its plural."""
+    """A kind of Module CR whose changes are to be heard of, by its plural; or its status, by `plural/status`."""
 
     group: str
     plural: str

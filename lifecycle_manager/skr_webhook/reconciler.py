@@ -25,7 +25,7 @@ from kube_runtime import (
     ObjectKey,
     Result,
 )
-from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
+from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable, kind_of_default
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr.condition_writing import write_condition
@@ -40,7 +40,7 @@ from lifecycle_manager.skr_webhook.documents import (
     webhook_document,
     workload_documents,
 )
-from lifecycle_manager_api import ConditionStatus, Kyma, ModuleTemplate, Watcher, names
+from lifecycle_manager_api import ConditionStatus, Kyma, ModuleTemplate, TrackingObject, Watcher, names
 from lifecycle_manager_api.conditions import find
 
 FIELD_MANAGER = "lifecycle-manager-skr-webhook"
@@ -138,7 +138,8 @@ class SkrWebhookReconciler:
             message = f"waits for the cluster to know the kinds: {', '.join(unknown)}"
             return Outcome("True", "WatcherReady", message, UNKNOWN_KIND_SECONDS)
         again = min(self.interval_seconds, self.silence_seconds - silent_for + 0.1)
-        return Outcome("True", "WatcherReady", f"{len(rules)} kinds of Module CR are watched", again)
+        kinds = {(rule.group, rule.plural.partition("/")[0]) for rule in rules}
+        return Outcome("True", "WatcherReady", f"{len(kinds)} kinds of Module CR are watched", again)
 
     async def _keep_in_place(self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], applier: Applier) -> None:
         """Apply the documents where they are others than before, or it is time to see that they are still in place.
@@ -178,21 +179,23 @@ class SkrWebhookReconciler:
         """Return the rules for the Module CRs of the Kyma's modules, and the kinds the cluster does not know yet."""
         rules: list[ModuleRule] = []
         unknown: list[str] = []
-        for kind in [each async for each in self._module_kinds(kyma)]:
+        states = self._kinds_with_states(kyma)
+        for kind in {*[each async for each in self._module_kinds(kyma)], *states}:
             try:
                 resource = await skr.mapper.resource(kind.api_version, kind.kind)
             except KindUnknown:
                 unknown.append(f"{kind.kind} ({kind.api_version})")
             else:
                 rules.append(ModuleRule(resource.group, resource.plural))
+                if kind in states:
+                    rules.append(ModuleRule(resource.group, f"{resource.plural}/status"))
         return rules, unknown
 
     async def _module_kinds(self, kyma: Kyma) -> AsyncIterator[ModuleCrKind]:
         for module in kyma.status.modules:
             if module.template is None:
                 continue
-            reference = module.template.metadata
-            template = self.templates.cache.get(ObjectKey(reference.namespace or "", reference.name))
+            template = self._template_of(module.template)
             if template is None or not template.spec.enable_module_config:
                 continue
             try:
@@ -202,6 +205,19 @@ class SkrWebhookReconciler:
                 continue
             for kind in kinds:
                 yield kind
+
+    def _kinds_with_states(self, kyma: Kyma) -> frozenset[ModuleCrKind]:
+        """Return the kinds whose default Module CR tells the state of a module that is installed."""
+        templates = [
+            self._template_of(module.template)
+            for module in kyma.status.modules
+            if module.template is not None and module.manifest is not None
+        ]
+        kinds = [kind_of_default(template) for template in templates if template is not None]
+        return frozenset(kind for kind in kinds if kind is not None)
+
+    def _template_of(self, reference: TrackingObject) -> ModuleTemplate | None:
+        return self.templates.cache.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
 
     def _applier(self, key: ObjectKey, skr: Client) -> Applier:
         known = self._appliers.get(key)

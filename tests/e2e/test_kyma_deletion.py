@@ -44,8 +44,7 @@ async def test_deleted_kyma_leaves_nothing_behind(tmp_path: Path) -> None:
             assert not (await stage.kcp.list(MODULE_CONFIGS, KCP)).items
             assert not (await stage.kcp.list(SYNC_RESOURCES, KCP)).items
             assert await _ours_in(stage.skr) == []
-            definitions = await stage.skr.list(CUSTOM_RESOURCE_DEFINITIONS)
-            assert not [each for each in definitions.items if each["spec"]["group"] == names.GROUP]
+            await eventually(_no_definitions(stage.skr))  # the API server takes its time with them
             users = await stage.skr.get(INFRASTRUCTURES, "default", SKR)
             assert users["spec"]["nfsVolumes"][0]["capacity"] == "100Gi"  # what the user wrote is the user's
             watching.cancel()
@@ -56,6 +55,14 @@ def _empty(client: Client, resource: Resource[Any]) -> Callable[[], Awaitable[bo
         return not (await client.list(resource)).items
 
     return empty
+
+
+def _no_definitions(client: Client) -> Callable[[], Awaitable[bool]]:
+    async def gone() -> bool:
+        definitions = await client.list(CUSTOM_RESOURCE_DEFINITIONS)
+        return not [each for each in definitions.items if each["spec"]["group"] == names.GROUP]
+
+    return gone
 
 
 async def _ours_in(skr: Client) -> list[str]:

@@ -3,15 +3,20 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from kube_runtime import Applier, InventoryEntry
+from lifecycle_manager.crd_installation import apply_objects
 from local.demo.cast import Cast
 from local.demo.report import Silence
 from local.demo.stage import Stage, open_stage
 from local.demo.story import Story
+from tests.integration.lifecycle_manager.links import write_trust
+from tests.registries import BlobServer, blob_server
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,12 +28,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("lifecycle_manager"))
 
 
+# What a module may bring is up to the administrator of a cluster; here it is anything.
+ANY_MODULE = f"""{files("lifecycle_manager.rbac").joinpath("skr-modules.yaml").read_text()}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: lifecycle-manager-modules}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lifecycle-manager-modules}}
+subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kube-system}}]
+"""
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story]:
     """A stage on which everything runs and the module is enabled in the SKR."""
     folder = tmp_path_factory.mktemp("stage")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # or drift would take half a minute
+        environment.setenv("KLM_MANIFEST_REQUEUE_SUCCESS_INTERVAL", "10s")
+        environment.setenv("KLM_MANIFEST_REQUEUE_BUSY_INTERVAL", "0.2s")
+        environment.setenv("SSL_CERT_FILE", str(write_trust(folder)))
         environment.setenv("KLM_WATCHER_SILENCE", "4s")
         environment.setenv("KLM_MODULE_UPGRADE_ROLLOUT_MAX_DELAY", "0s")
         environment.setenv("KLM_SKR_UNREACHABLE_GRACE", "1s")
@@ -48,6 +67,20 @@ async def _set_up(folder: Path) -> AsyncGenerator[Story, None]:
             await story.witness.ready(10)
             yield story
             watching.cancel()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def layers(story: Story) -> AsyncIterator[BlobServer]:
+    """A registry for the layers of modules, which the Lifecycle Manager may install in the SKR for as long."""
+    await apply_objects(story.stage.skr, ANY_MODULE)
+    async with blob_server() as server:
+        yield server
+    await Applier(story.stage.skr, field_manager="test").delete(
+        [
+            InventoryEntry("rbac.authorization.k8s.io", "v1", kind, "", "lifecycle-manager-modules")
+            for kind in ("ClusterRole", "ClusterRoleBinding")
+        ]
+    )
 
 
 @pytest.fixture

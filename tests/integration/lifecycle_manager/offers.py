@@ -20,6 +20,21 @@ def template(module: str, version: str, **given: Any) -> dict[str, Any]:
     return _without_identity(built)
 
 
+def installing(document: dict[str, Any], host: str, digest: str) -> dict[str, Any]:
+    """Return a ModuleTemplate whose objects are in a layer of a registry on this machine."""
+    component = document["spec"]["descriptor"]["component"]
+    component["repositoryContexts"] = [{"baseUrl": f"http://{host}/modules", "type": "ociRegistry"}]
+    component["resources"][0]["access"]["localReference"] = digest
+    return document
+
+
+def linking(document: dict[str, Any], link: str) -> dict[str, Any]:
+    """Return a ModuleTemplate whose objects are behind a link."""
+    document["spec"]["descriptor"]["component"]["resources"] = []
+    document["spec"]["resources"] = [{"name": "rawManifest", "link": link}]
+    return document
+
+
 def release(module: str, **given: Any) -> dict[str, Any]:
     """Return a ModuleReleaseMeta as somebody would create it."""
     return _without_identity(as_document(builders.release(module, **given)))

@@ -1,7 +1,7 @@
-"""From what users choose to the Manifests of their modules, and back to what they see. The test plays the part of what
-looks after Manifests: it writes their status, and holds them while they are deleted."""
+"""From what users choose to the Manifests of their modules, and back to what they see. The tests play the part of what
+runs the modules: they write the state of Module CRs, and hold objects back while they are deleted."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
@@ -12,25 +12,44 @@ from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager_api import KymaModuleStatus, Manifest, names
 from local.demo.stage import Stage
 from local.demo.story import Story
-from tests.integration.lifecycle_manager.offers import offer, on_offer, release, template, withdraw
+from tests.integration.lifecycle_manager.offers import installing, offer, on_offer, release, template, withdraw
+from tests.modules import Document, as_text, default_module_cr, module_crs, operator
+from tests.registries import BlobServer
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 CLOUD_RESOURCES = {"name": "cloud-resources", "managed": True}
 TELEMETRY = {"name": "telemetry", "managed": True}
+CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+MODULE_CRS = module_crs("telemetry")
+HOLD = "modules.example.com/hold"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def telemetry(story: Story) -> AsyncIterator[Story]:
+async def telemetry(story: Story, layers: BlobServer) -> AsyncIterator[Story]:
     """A module with something to install, asked for beside the other one."""
     kcp = story.stage.kcp
-    offered = (template("telemetry", "1.0.0"), template("telemetry", "1.1.0"), release("telemetry", regular="1.0.0"))
-    async with on_offer(kcp, *offered):
+    offered = (version_of_telemetry(layers, "1.0.0"), version_of_telemetry(layers, "1.1.0"))
+    async with on_offer(kcp, *offered, release("telemetry", regular="1.0.0")):
         await story.set_modules([CLOUD_RESOURCES, TELEMETRY])
         yield story
         await story.set_modules([CLOUD_RESOURCES])
         await eventually(gone(story.stage, "telemetry"))
+
+
+def version_of_telemetry(layers: BlobServer, version: str) -> Document:
+    """Return the template of a version that is a definition, and a ConfigMap with the version."""
+    definition = operator("telemetry", version)[:1]
+    return offered_as(layers, template("telemetry", version, data=default_module_cr("telemetry")), definition)
+
+
+def offered_as(layers: BlobServer, document: Document, objects: Iterable[Document], *finalizers: str) -> Document:
+    spec = document["spec"]
+    metadata = {"name": spec["moduleName"], "namespace": SKR, "finalizers": list(finalizers)}
+    data = {"version": spec["version"]}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    return installing(document, layers.host, layers.hold(as_text([*objects, config_map]).encode()))
 
 
 async def manifest_of(stage: Stage, module: str) -> Manifest | None:
@@ -67,17 +86,25 @@ def shown(stage: Stage, module: str, **wanted: Any) -> Callable[[], Awaitable[Ky
     return seen
 
 
-async def say(stage: Stage, manifest: Manifest, state: str) -> None:
-    status = {"state": state, "lastOperation": {"operation": f"it is {state}"}}
-    document = {"metadata": {"name": manifest.metadata.name, "namespace": KCP}, "status": status}
-    await stage.kcp.apply(
-        MANIFESTS, manifest.metadata.name, document, KCP, field_manager="manifests", subresource="status"
-    )
+async def say(stage: Stage, state: str) -> None:
+    """Have the Module CR say how the module is, as what runs it would."""
+
+    async def said() -> bool:
+        try:
+            patch = {"status": {"state": state}}
+            await stage.skr.merge_patch(
+                MODULE_CRS, "default", patch, SKR, subresource="status", field_manager="telemetry"
+            )
+        except NotFound:
+            return False
+        return True
+
+    await eventually(said)
 
 
-async def hold(stage: Stage, manifest: Manifest, *finalizers: str) -> None:
+async def hold(stage: Stage, resource: Resource[Document], name: str, *finalizers: str) -> None:
     patch = {"metadata": {"finalizers": list(finalizers)}}
-    await stage.kcp.merge_patch(MANIFESTS, manifest.metadata.name, patch, KCP, field_manager="manifests")
+    await stage.skr.merge_patch(resource, name, patch, SKR, field_manager="telemetry")
 
 
 async def told(stage: Stage, reason: str, text: str) -> bool:
@@ -89,27 +116,28 @@ async def test_module_has_a_manifest_and_shows_what_that_says(telemetry: Story) 
     stage = telemetry.stage
     manifest = await eventually(at_version(stage, "telemetry", "1.0.0"))
     assert [owner.kind for owner in manifest.metadata.owner_references] == ["Kyma"]
-    await say(stage, manifest, "Ready")
+    await say(stage, "Ready")
     status = await eventually(shown(stage, "telemetry", state="Ready", version="1.0.0"))
     assert status.manifest is not None
     assert status.ocm_component_name == "kyma-project.io/module/telemetry"
-    await say(stage, manifest, "Error")
+    await say(stage, "Error")
     status = await eventually(shown(stage, "telemetry", state="Error"))
-    assert "it is Error" in status.message
-    await eventually(lambda: told(stage, "ModuleError", "it is Error"))
+    assert "says Error" in status.message
+    await eventually(lambda: told(stage, "ModuleError", "says Error"))
 
 
 async def test_new_version_of_the_channel_is_installed_and_a_lower_one_is_not(telemetry: Story) -> None:
     stage = telemetry.stage
     await eventually(at_version(stage, "telemetry", "1.0.0"))
     await offer(stage.kcp, release("telemetry", regular="1.1.0"))
-    manifest = await eventually(at_version(stage, "telemetry", "1.1.0"))
-    await say(stage, manifest, "Ready")
+    await eventually(at_version(stage, "telemetry", "1.1.0"))
+    await say(stage, "Ready")
     await eventually(shown(stage, "telemetry", state="Ready", version="1.1.0"))
     await offer(stage.kcp, release("telemetry", regular="1.0.0"))
     status = await eventually(shown(stage, "telemetry", state="Warning", version="1.1.0"))
     assert "1.0.0" in status.message
     assert await at_version(stage, "telemetry", "1.1.0")() is not None
+    assert (await stage.skr.get(CONFIG_MAPS, "telemetry", SKR))["data"] == {"version": "1.1.0"}
     await eventually(lambda: told(stage, "ModuleWarning", "telemetry"))
 
 
@@ -133,11 +161,12 @@ async def test_module_that_is_left_alone_keeps_its_version_until_it_is_managed_a
 
 async def test_removed_module_shows_until_its_manifest_has_gone(telemetry: Story) -> None:
     stage = telemetry.stage
-    manifest = await eventually(at_version(stage, "telemetry", "1.0.0"))
-    await hold(stage, manifest, names.MANIFEST_FINALIZER)
+    await say(stage, "Ready")
+    await hold(stage, MODULE_CRS, "default", HOLD)
     await telemetry.set_modules([CLOUD_RESOURCES])
-    await eventually(shown(stage, "telemetry", state="Deleting"))
-    await hold(stage, manifest)
+    status = await eventually(shown(stage, "telemetry", state="Deleting"))
+    assert status.manifest is not None
+    await hold(stage, MODULE_CRS, "default")
     await eventually(gone(stage, "telemetry"))
 
     async def forgotten() -> bool:
@@ -156,13 +185,26 @@ async def test_module_that_is_not_offered_is_told_in_the_cluster_and_the_others_
     await story.set_modules([CLOUD_RESOURCES])
 
 
-async def test_mandatory_module_is_installed_unasked_unseen_and_goes_before_its_template(stage: Stage) -> None:
-    warden = template("warden", "1.0.0", mandatory=True)
+async def test_mandatory_module_is_installed_unasked_unseen_and_goes_before_its_template(
+    stage: Stage, layers: BlobServer
+) -> None:
+    def version(number: str) -> Document:
+        return offered_as(layers, template("warden", number, mandatory=True, data=None), (), HOLD)
+
+    warden = version("1.0.0")
     await offer(stage.kcp, warden)
     manifest = await eventually(at_version(stage, "warden", "1.0.0"))
     assert manifest.metadata.labels[names.MANDATORY_MODULE] == "true"
-    await offer(stage.kcp, template("warden", "1.1.0", mandatory=True))
-    manifest = await eventually(at_version(stage, "warden", "1.1.0"))
+    await offer(stage.kcp, version("1.1.0"))
+    await eventually(at_version(stage, "warden", "1.1.0"))
+
+    async def brought() -> bool:
+        try:
+            return bool((await stage.skr.get(CONFIG_MAPS, "warden", SKR))["data"]["version"] == "1.1.0")
+        except NotFound:
+            return False
+
+    await eventually(brought)
     assert await shown(stage, "warden")() is None
     with pytest.raises(NotFound):
         await stage.skr.get(MODULE_TEMPLATES, "warden-1.0.0", SKR)
@@ -173,8 +215,7 @@ async def test_mandatory_module_is_installed_unasked_unseen_and_goes_before_its_
 
     await eventually(held)
     await withdraw(stage.kcp, warden)
-    await hold(stage, manifest, names.MANIFEST_FINALIZER)
-    await withdraw(stage.kcp, template("warden", "1.1.0"))
+    await withdraw(stage.kcp, version("1.1.0"))
 
     async def going() -> bool:
         found = await manifest_of(stage, "warden")
@@ -182,7 +223,7 @@ async def test_mandatory_module_is_installed_unasked_unseen_and_goes_before_its_
 
     await eventually(going)
     assert (await stage.kcp.get(MODULE_TEMPLATES, "warden-1.1.0", KCP)).metadata.deletion_timestamp is not None
-    await hold(stage, manifest)
+    await hold(stage, CONFIG_MAPS, "warden")
 
     async def both_gone() -> bool:
         left = (await stage.kcp.list(MODULE_TEMPLATES, KCP)).items

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -62,7 +63,7 @@ async def process(life: Process) -> None:
     manager = LifecycleManager(settings(), kcp)
     manager.recorder = Silence(kcp, controller="test", instance="test")
     manager.connections.options = replace(manager.connections.options, user_agent=f"{AGENT}/1")
-    controllers = manager.controllers(AUTHORITY)
+    controllers = manager.controllers(AUTHORITY, Path())
     try:
         async with asyncio.TaskGroup() as tasks:
             manager.informers.start_in(tasks)

@@ -1,0 +1,111 @@
+"""How long a module of 40 objects takes to be in a cluster for the first time, beside a bare client.
+
+The clusters are real API servers, and the Lifecycle Manager is a process of its own. Its time runs from the Manifest
+that is written until it says Ready: that includes its finalizer, its inventory, the layer that is fetched, and the look
+at what runs the module. The peer applies the same objects of another module, as many at once, and does nothing else but
+wait for the definitions to be served.
+
+Run by `python -m benchmarks.manifest_first_installation [--modules 10]`.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import uvloop
+
+from benchmarks.figures import Figure
+from benchmarks.sync_resource_throughput import _client, _lifecycle_manager, _register, _until
+from kube_runtime import Applier, Client, KubernetesObject
+from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.resources import MANIFESTS
+from lifecycle_manager_api import names
+from local.clusters import LocalClusters
+from tests.modules import as_text, operator
+from tests.registries import BlobServer, blob_server, packed
+
+BAR = 1.5
+NAMESPACES = "---\n".join(
+    f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n" for name in ("kcp-system", "kyma-system")
+)
+
+
+def main() -> int:
+    """Measure and print one figure; return 1 where the bar was missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--modules", type=int, default=10)
+    ours, peer = uvloop.run(_measure(parser.parse_args().modules))
+    Figure(
+        name="manifest_first_installation",
+        unit="ms",
+        value=round(ours * 1000, 1),
+        peer="a bare client that applies the same objects",
+        peer_value=round(peer * 1000, 1),
+        bar=f"{BAR:g} times the peer or less",
+        met=ours / peer <= BAR,
+    ).print()
+    return 0 if ours / peer <= BAR else 1
+
+
+async def _measure(modules: int) -> tuple[float, float]:
+    """Return the medians of the Lifecycle Manager and of the bare client, in seconds; they take turns."""
+    with TemporaryDirectory(prefix="manifests-") as folder:
+        async with AsyncExitStack() as stack:
+            started = await stack.enter_async_context(LocalClusters.start(skrs=1, directory=Path(folder)))
+            kcp = await stack.enter_async_context(await _client(started.kcp))
+            skr = await stack.enter_async_context(await _client(started.skrs[0]))
+            await apply_objects(kcp, NAMESPACES)
+            await apply_objects(skr, NAMESPACES)
+            await apply_crds(kcp)
+            layers = await stack.enter_async_context(blob_server())
+            await stack.enter_async_context(_lifecycle_manager(started.kcp.admin_kubeconfig, Path(folder)))
+            await _register(kcp, started.skrs)
+            ours, peer = [], []
+            for number in range(modules):
+                peer.append(await _apply_bare(skr, operator(f"bare{number}", "1.0.0")))
+                ours.append(await _install(kcp, layers, f"ours{number}"))
+    return median(ours), median(peer)
+
+
+async def _install(kcp: Client, layers: BlobServer, module: str) -> float:
+    digest = layers.hold(packed({"module.yaml": as_text(operator(module, "1.0.0"))}))
+    manifest = _manifest(module, layers.host, digest)
+
+    def ready(each: Any) -> bool:
+        return bool(each.metadata.name == module and each.status.state == "Ready")
+
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(_until(kcp, MANIFESTS, ready, 1))
+        began = time.perf_counter()
+        await kcp.create(MANIFESTS, manifest, names.KCP_NAMESPACE, field_manager="benchmark")
+        await waiting
+        return time.perf_counter() - began
+
+
+async def _apply_bare(skr: Client, documents: Sequence[dict[str, Any]]) -> float:
+    """Apply objects as a client would that knows of definitions, eight at once."""
+    objects = [KubernetesObject.of(document, index) for index, document in enumerate(documents)]
+    began = time.perf_counter()
+    result = await Applier(skr, field_manager="bare").apply(objects)
+    result.raise_first_failure()
+    return time.perf_counter() - began
+
+
+def _manifest(module: str, host: str, digest: str) -> dict[str, Any]:
+    source = {"type": "oci-ref", "repo": f"http://{host}/modules", "name": module, "ref": digest}
+    labels = {names.KYMA_NAME: "kyma-0", names.MODULE_NAME: module, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+    manager = {"group": "", "version": "v1", "kind": "Service", "name": f"{module}-manager", "namespace": "kyma-system"}
+    install = {"name": "raw-manifest", "source": source}
+    spec = {"install": install, "remote": True, "version": "1.0.0", "manager": manager}
+    return {"metadata": {"name": module, "labels": labels}, "spec": spec}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

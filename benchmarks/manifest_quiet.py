@@ -1,0 +1,155 @@
+"""What a module costs that is in order: CPU and requests to its cluster of one reconcile that finds nothing to do.
+
+The reconciler runs in this process, against real API servers, on a module of 40 objects with a Module CR that says
+Ready. Between two looks at every object, which are an interval apart, one request has to do.
+
+Run by `python -m benchmarks.manifest_quiet [--rounds 2000]`.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+import uvloop
+
+from benchmarks.figures import Figure
+from benchmarks.manifest_first_installation import NAMESPACES, _manifest
+from benchmarks.sync_resource_throughput import _client
+from kube_runtime import Client, EventRecorder, Informer, ObjectKey
+from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, ObjectStore, Registries
+from lifecycle_manager.modules import Offers
+from lifecycle_manager.resources import DATED_RELEASE_METAS, MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.skr import Connections
+from lifecycle_manager_api import Manifest, names
+from local.clusters import LocalClusters
+from tests.modules import as_text, default_module_cr, module_crs, operator
+from tests.registries import blob_server, packed
+
+MOST_SECONDS = 0.001
+MOST_REQUESTS = 1
+MODULE = "quiet"
+KEY = ObjectKey(names.KCP_NAMESPACE, MODULE)
+
+
+class OneCluster:
+    """Gives out the client of the one cluster there is, and counts what is asked of it."""
+
+    def __init__(self, client: Client) -> None:
+        self.requests = 0
+        self._client = client
+        transport = client._transport  # noqa: SLF001 - what is counted is what is sent
+        sent = transport.request
+
+        async def counted(*given: Any, **options: Any) -> Any:
+            self.requests += 1
+            return await sent(*given, **options)
+
+        transport.request = counted  # type: ignore[method-assign]
+
+    @asynccontextmanager
+    async def to(self, _kyma: str) -> AsyncIterator[Client]:
+        """Lend the client."""
+        yield self._client
+
+
+def main() -> int:
+    """Measure and print two figures; return 1 where a bar was missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=2000)
+    seconds, requests = uvloop.run(_measure(parser.parse_args().rounds))
+    figures = [
+        Figure(
+            name="manifest_quiet_cpu",
+            unit="ms",
+            value=round(seconds * 1000, 3),
+            peer="the bar",
+            peer_value=MOST_SECONDS * 1000,
+            bar="less than 1 ms",
+            met=seconds < MOST_SECONDS,
+        ),
+        Figure(
+            name="manifest_quiet_requests",
+            unit="requests",
+            value=requests,
+            peer="the bar",
+            peer_value=MOST_REQUESTS,
+            bar="at most one",
+            met=requests <= MOST_REQUESTS,
+        ),
+    ]
+    for figure in figures:
+        figure.print()
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+async def _measure(rounds: int) -> tuple[float, float]:
+    """Return CPU seconds and requests of one reconcile."""
+    with TemporaryDirectory(prefix="quiet-") as folder:
+        async with AsyncExitStack() as stack:
+            started = await stack.enter_async_context(LocalClusters.start(skrs=1, directory=Path(folder)))
+            kcp = await stack.enter_async_context(await _client(started.kcp))
+            skr = await stack.enter_async_context(await _client(started.skrs[0]))
+            await apply_objects(kcp, NAMESPACES)
+            await apply_objects(skr, NAMESPACES)
+            await apply_crds(kcp)
+            layers = await stack.enter_async_context(blob_server())
+            digest = layers.hold(packed({"module.yaml": as_text(operator(MODULE, "1.0.0"))}))
+            document = _manifest(MODULE, layers.host, digest)
+            document["spec"]["resource"] = default_module_cr(MODULE)
+            await kcp.create(MANIFESTS, document, names.KCP_NAMESPACE, field_manager="benchmark")
+            return await _reconcile(kcp, OneCluster(skr), skr, Path(folder), rounds)
+
+
+async def _reconcile(kcp: Client, cluster: OneCluster, skr: Client, folder: Path, rounds: int) -> tuple[float, float]:
+    manifests = Informer(kcp, MANIFESTS, namespace=names.KCP_NAMESPACE)
+    templates = Informer(kcp, MODULE_TEMPLATES, namespace=names.KCP_NAMESPACE)
+    releases = Informer(kcp, DATED_RELEASE_METAS, namespace=names.KCP_NAMESPACE)
+    reconciler = ManifestReconciler(
+        kcp,
+        cast("Connections", cluster),
+        manifests,
+        Offers(templates, releases),
+        ObjectStore(Registries(), _no_link, Blobs(folder / "layers")),
+        Logins(kcp),
+        EventRecorder(kcp, controller="benchmark", instance="benchmark"),
+    )
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(each.run()) for each in (manifests, templates, releases)]
+        for each in (manifests, templates, releases):
+            await each.wait_synced(30)
+        await _until_ready(reconciler, manifests, skr)
+        before, began = cluster.requests, time.process_time()
+        for _ in range(rounds):
+            await reconciler.reconcile(KEY)
+        seconds, requests = time.process_time() - began, cluster.requests - before
+        for task in running:
+            task.cancel()
+    await reconciler.store.registries.close()
+    return seconds / rounds, requests / rounds
+
+
+async def _until_ready(reconciler: ManifestReconciler, manifests: Informer[Manifest], skr: Client) -> None:
+    async with asyncio.timeout(30):
+        while (manifest := manifests.cache.get(KEY)) is None or manifest.status.state != "Ready":
+            if manifest is not None and manifest.metadata.finalizers:
+                await asyncio.sleep(0.1)  # for the informer
+            await reconciler.reconcile(KEY)
+            if manifest is not None and manifest.status.state == "Processing":
+                status = {"status": {"state": "Ready"}}
+                await skr.merge_patch(module_crs(MODULE), "default", status, "kyma-system", subresource="status")
+            await asyncio.sleep(0.1)
+
+
+async def _no_link(link: str) -> str:
+    raise AssertionError(link)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

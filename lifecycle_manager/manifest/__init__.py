@@ -1,0 +1,23 @@
+"""Manifest: a module in a user's cluster, installed there, watched, upgraded, and removed again.
+
+Its objects come from a layer or a link (`sources`), are read once for the fleet (`rendering`), applied and pruned by
+the inventory in the Manifest's status (`installation`), and judged by what runs the module and by its Module CR
+(`managers`, `state_checks`). `removal` takes them out again, what users have put in first of all.
+
+Read `plan` for the rules, `status` for what is told, then `reconciler`.
+"""
+
+from lifecycle_manager.manifest.concern import concerned_by
+from lifecycle_manager.manifest.logins import Logins
+from lifecycle_manager.manifest.reconciler import ManifestReconciler, Pace
+from lifecycle_manager.manifest.sources import Blobs, ObjectStore, Registries
+
+__all__ = [
+    "Blobs",
+    "Logins",
+    "ManifestReconciler",
+    "ObjectStore",
+    "Pace",
+    "Registries",
+    "concerned_by",
+]

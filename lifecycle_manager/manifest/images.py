@@ -1,0 +1,79 @@
+"""Images in the registry of this landscape, in the place of those that a module's objects name. Pure functions.
+
+An image is told by its last path segment with its tag (or its digest where it has none): where it is kept differs from
+landscape to landscape, what it is does not. Containers are rewritten, and variables whose whole value is an image, for
+that is how operators are told what to start.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kube_runtime import KubernetesObject
+
+_POD_SPECS: Mapping[str, tuple[str, ...]] = {
+    "Pod": ("spec",),
+    "Deployment": ("spec", "template", "spec"),
+    "StatefulSet": ("spec", "template", "spec"),
+    "DaemonSet": ("spec", "template", "spec"),
+    "ReplicaSet": ("spec", "template", "spec"),
+    "Job": ("spec", "template", "spec"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+}
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def localized(objects: Iterable[KubernetesObject], images: Iterable[str]) -> tuple[KubernetesObject, ...]:
+    """Return the objects with these images in the place of the same ones elsewhere."""
+    local = {_name_and_tag(image): image for image in images}
+    if not local:
+        return tuple(objects)
+    return tuple(_localized(each, local) for each in objects)
+
+
+def _localized(thing: KubernetesObject, local: Mapping[str, str]) -> KubernetesObject:
+    path = _POD_SPECS.get(thing.kind)
+    if path is None:
+        return thing
+    document = _changed_at(thing.document, path, local)
+    return thing if document is thing.document else replace(thing, document=document)
+
+
+def _changed_at(section: Any, path: tuple[str, ...], local: Mapping[str, str]) -> Any:
+    """Return a section with the Pod's specification below a path changed; the very same one where nothing is."""
+    if not isinstance(section, Mapping):
+        return section
+    if not path:
+        changes = {key: [_container(each, local) for each in section[key]] for key in _lists_in(section)}
+        return {**section, **changes} if changes else section
+    below = section.get(path[0])
+    changed = _changed_at(below, path[1:], local)
+    return section if changed is below else {**section, path[0]: changed}
+
+
+def _lists_in(section: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(key for key in _CONTAINERS if isinstance(section.get(key), list))
+
+
+def _container(container: Any, local: Mapping[str, str]) -> Any:
+    if not isinstance(container, Mapping):
+        return container
+    changed = dict(container)
+    if isinstance(container.get("image"), str):
+        changed["image"] = local.get(_name_and_tag(container["image"]), container["image"])
+    if isinstance(container.get("env"), list):
+        changed["env"] = [_variable(each, local) for each in container["env"]]
+    return changed
+
+
+def _variable(variable: Any, local: Mapping[str, str]) -> Any:
+    value = variable.get("value") if isinstance(variable, Mapping) else None
+    if not isinstance(value, str) or "/" not in value:
+        return variable
+    return {**variable, "value": local.get(_name_and_tag(value), value)}
+
+
+def _name_and_tag(image: str) -> str:
+    """Return what tells an image wherever it is kept."""
+    last = image.rpartition("/")[2] if "@" not in image else image.partition("@")[0].rpartition("/")[2]
+    return last if ":" in last else f"{last}@{image.partition('@')[2]}"

@@ -1,0 +1,33 @@
+"""What runs a module: the object that its Manifest names, or else the workloads among its objects."""
+
+from collections.abc import Iterable
+
+from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound, readiness
+from lifecycle_manager.manifest.status import ManagerView
+from lifecycle_manager_api import ManagerReference, names
+
+_WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
+
+
+def managers_of(manager: ManagerReference | None, inventory: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+    """Return the objects by whose readiness a module's own is told."""
+    if manager is None:
+        return tuple(each for each in inventory if each.group == "apps" and each.kind in _WORKLOADS)
+    wanted = InventoryEntry(manager.group, manager.version, manager.kind, manager.namespace, manager.name)
+    if manager.namespace:
+        return (wanted,)
+    alike = (wanted.group, wanted.kind, wanted.name)
+    own = next((each for each in inventory if (each.group, each.kind, each.name) == alike), None)
+    return (own or InventoryEntry(wanted.group, wanted.version, wanted.kind, names.SKR_NAMESPACE, wanted.name),)
+
+
+async def manager_seen(skr: Client, entry: InventoryEntry) -> ManagerView:
+    """Read one of them. Raises KubeError."""
+    where = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
+    name = f"{entry.kind} {where}"
+    try:
+        resource = await skr.mapper.resource(entry.api_version, entry.kind)
+        live = await skr.get(resource, entry.name, entry.namespace or None)
+        return ManagerView(name, readiness(live))
+    except (KindUnknown, NotFound):
+        return ManagerView(name, None)

@@ -1,0 +1,55 @@
+"""The default Module CR of a module: made once with the module, and the user's own from then on."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from lifecycle_manager_api import Manifest, names, raw_object
+
+_OF_THE_SERVER = frozenset(
+    {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultCr:
+    """The default Module CR as it is created. Its namespace is empty where it has none."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    document: dict[str, Any]
+
+    @property
+    def group(self) -> str:
+        """The API group of the kind."""
+        return self.api_version.rpartition("/")[0]
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind} {where}"
+
+
+def default_cr(manifest: Manifest) -> DefaultCr | None:
+    """Return the default Module CR of a Manifest; None where it has none, or leaves that to the user."""
+    wanted = raw_object(manifest.spec.resource)
+    if not wanted or manifest.spec.custom_resource_policy != "CreateAndDelete":
+        return None
+    api_version, kind, metadata = wanted.get("apiVersion"), wanted.get("kind"), wanted.get("metadata")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        return None
+    given = metadata if isinstance(metadata, dict) else {}
+    cluster_scoped = manifest.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true"
+    namespace = "" if cluster_scoped else str(given.get("namespace") or names.SKR_NAMESPACE)
+    name = str(given.get("name") or "default")
+    return DefaultCr(api_version, kind, namespace, name, _document(wanted, given, namespace, name))
+
+
+def _document(wanted: dict[str, Any], metadata: dict[str, Any], namespace: str, name: str) -> dict[str, Any]:
+    """Return what is created: without status and what is the server's, and so that the Watcher tells of it."""
+    labels: dict[str, str] = metadata["labels"] if isinstance(metadata.get("labels"), dict) else {}
+    kept = {key: value for key, value in metadata.items() if key not in _OF_THE_SERVER and key != "namespace"}
+    kept |= {"name": name, "labels": {**labels, names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}}
+    if namespace:
+        kept["namespace"] = namespace
+    return {key: value for key, value in wanted.items() if key != "status"} | {"metadata": kept}

@@ -1,0 +1,355 @@
+"""Ties the rules of a Manifest to its key: has the module in its cluster, or out of it, and reports."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal, assert_never
+
+import msgspec
+import structlog
+
+from kube_runtime import (
+    Applier,
+    Client,
+    EventRecorder,
+    Informer,
+    InventoryEntry,
+    KubeError,
+    NotFound,
+    ObjectKey,
+    Result,
+)
+from lifecycle_manager.manifest import installation, removal
+from lifecycle_manager.manifest import plan as planned
+from lifecycle_manager.manifest import status as told
+from lifecycle_manager.manifest.logins import Logins
+from lifecycle_manager.manifest.rendering import Rendering, Renderings
+from lifecycle_manager.manifest.sources import ObjectStore, Source, SourceError
+from lifecycle_manager.modules import Offers, module_of_manifest
+from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
+from lifecycle_manager.skr import (
+    AccessSecretMissing,
+    Announcements,
+    Connections,
+    ObjectReference,
+    SkrAccessError,
+    failure_of,
+)
+from lifecycle_manager.skr.announcement import Seen as SeenObject
+from lifecycle_manager_api import CustomStateCheck, Manifest, ManifestStatus, State, find, names
+
+log = structlog.get_logger("manifest")
+
+LONGEST_BUSY_SECONDS = 30.0
+
+
+def now_in_seconds() -> datetime:
+    """Return the time as Kubernetes writes it: UTC, whole seconds."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+class RecordingFailed(Exception):
+    """What is about to be applied could not be recorded in the control plane, so nothing was applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often, in seconds, a module is looked at that nothing tells of: one that is ready, and one that is not."""
+
+    quiet: float = 300.0
+    busy: float = 2.0
+
+
+@dataclass(eq=False, slots=True)
+class _Known:
+    """What this process knows of one Manifest: what it has in the cluster, and when all of that was last looked at.
+
+    `settled` is the rendering that is there as it should be, empty where something is left to do.
+    """
+
+    client: Client
+    applier: Applier
+    inventory: tuple[InventoryEntry, ...] = ()
+    settled: str = ""
+    checked_at: float = float("-inf")
+
+
+@dataclass(eq=False)
+class ManifestReconciler:
+    """Has the module of one Manifest in its cluster as it is wanted."""
+
+    kcp: Client
+    connections: Connections
+    manifests: Informer[Manifest]
+    offers: Offers
+    store: ObjectStore
+    logins: Logins
+    events: EventRecorder
+    pace: Pace = field(default_factory=Pace)
+    clock: Callable[[], datetime] = now_in_seconds
+    seconds: Callable[[], float] = time.monotonic
+    announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
+    _renderings: Renderings = field(default_factory=Renderings, init=False)
+    _known: dict[ObjectKey, _Known] = field(default_factory=dict, init=False)
+    _written: dict[ObjectKey, ManifestStatus] = field(default_factory=dict, init=False)
+
+    def wake(self, key: ObjectKey) -> None:
+        """Have the next reconcile look at every object of a module: somebody may have changed one."""
+        if (known := self._known.get(key)) is not None:
+            known.checked_at = float("-inf")
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Do what this Manifest needs next. Raises KubeError or SkrAccessError after its status says so."""
+        manifest = self.manifests.cache.get(key)
+        if manifest is None:
+            self._known.pop(key, None)
+            self._written.pop(key, None)
+            self.announcements.forget(key)
+            return Result()
+        known = self._known.get(key)
+        step = planned.plan(manifest, known.inventory if known is not None else ())
+        match step:
+            case planned.LeaveAlone():
+                return Result()
+            case planned.LetGo():
+                await self._let_go(manifest)
+                return Result()
+            case planned.Refuse(reason, message):
+                inventory = planned.inventory_of(manifest)
+                await self._write(manifest, told.refused(manifest, inventory, reason, message, self.clock()))
+                return Result()
+            case planned.Install():
+                return await self._install(key, manifest, step)
+            case planned.Remove():
+                return await self._remove(key, manifest, step)
+            case _:
+                assert_never(step)
+
+    async def _install(self, key: ObjectKey, manifest: Manifest, step: planned.Install) -> Result:
+        try:
+            rendering = await self._rendering(manifest, step.source)
+        except SourceError as error:
+            status = told.refused(manifest, step.inventory, error.reason, str(error), self.clock())
+            await self._write(manifest, status)
+            return Result(requeue_after=error.again_after_seconds)
+        try:
+            async with self.connections.to(step.kyma) as skr:
+                known = self._knowledge(key, manifest, skr)
+                manifest, applied = await self._apply(manifest, known, rendering, step.inventory)
+                if applied is not None and applied.result.failed:
+                    seen = applied.seen()
+                else:
+                    # Closely, too, where the module was not ready: what runs it may be the reason.
+                    closely = applied is not None or manifest.status.state is not State.READY
+                    seen = await installation.look(skr, manifest, known.inventory, closely=closely)
+                    seen = _together(seen, applied)
+        except (KubeError, SkrAccessError) as error:
+            await self._tell_failure(manifest, step.inventory, error)
+            raise
+        status = told.installed(manifest, seen, self._checks(manifest), self.clock())
+        await self._write(manifest, status)
+        if any(manager.readiness is None for manager in seen.managers):
+            known.checked_at = float("-inf")  # so that it is there again after the next look
+        if applied is not None:
+            applied.result.raise_first_failure()
+        return Result(requeue_after=self._until_shown(key, known, seen, applied) or self._pause(status))
+
+    def _until_shown(
+        self, key: ObjectKey, known: _Known, seen: told.Seen, applied: installation.Applied | None
+    ) -> float | None:
+        """Return when to look again for what events spoke of and this round has not shown; None where it has."""
+        announced = self.announcements.of(key)
+        if not announced:
+            return None
+        shown = _shown(seen, applied)
+        wait = self.announcements.settle(key, {each: _as_seen(shown.get(each.object)) for each in announced})
+        if wait is not None:
+            known.checked_at = float("-inf")
+        return wait
+
+    async def _apply(
+        self, manifest: Manifest, known: _Known, rendering: Rendering, inventory: tuple[InventoryEntry, ...]
+    ) -> tuple[Manifest, installation.Applied | None]:
+        """Have the objects in the cluster, unless they are known to be there; return the Manifest as it is then."""
+        now = self.seconds()
+        due = now - known.checked_at >= self.pace.quiet
+        if known.settled == rendering.fingerprint and not due:
+            return manifest, None
+        manifest = await self._hold(manifest)
+        intended = {*(await known.applier.intended(rendering.objects, inventory)), *rendering.own_kinds}
+        manifest = await self._record_intent(manifest, intended)
+        known.inventory = tuple(sorted(intended))
+        applied = await installation.apply(known.client, known.applier, rendering, known.inventory, recheck=due)
+        known.inventory = applied.inventory
+        known.settled = rendering.fingerprint if applied.is_settled else ""
+        if due:
+            known.checked_at = now
+        if applied.result.changed:
+            log.info(
+                "module applied",
+                kyma=manifest.metadata.labels.get(names.KYMA_NAME, ""),
+                module=module_of_manifest(manifest),
+                version=manifest.spec.version,
+                objects=len(applied.inventory),
+                failed=len(applied.result.failed),
+            )
+        return manifest, applied
+
+    async def _remove(self, key: ObjectKey, manifest: Manifest, step: planned.Remove) -> Result:
+        try:
+            async with self.connections.to(step.kyma) as skr:
+                known = self._knowledge(key, manifest, skr)
+                left = await removal.remove(skr, known.applier, manifest, step.inventory)
+        except AccessSecretMissing:
+            left = None  # the cluster is gone, and its objects with it
+        except (KubeError, SkrAccessError) as error:
+            await self._tell_failure(manifest, step.inventory, error)
+            raise
+        if left is None:
+            await self._let_go(manifest)
+            return Result()
+        known.inventory = left.inventory
+        status = told.leaving(manifest, left, self.clock())
+        await self._write(manifest, status)
+        return Result(requeue_after=self._pause(status))
+
+    async def _rendering(self, manifest: Manifest, source: Source) -> Rendering:
+        objects = await self.store.objects(source, partial(self.logins.login, manifest))
+        return self._renderings.of(objects, manifest.spec.localized_images)
+
+    def _checks(self, manifest: Manifest) -> tuple[CustomStateCheck, ...]:
+        template = self.offers.current().template(module_of_manifest(manifest), manifest.spec.version)
+        return template.spec.custom_state_check if template is not None else ()
+
+    def _knowledge(self, key: ObjectKey, manifest: Manifest, skr: Client) -> _Known:
+        """Return what is known of a Manifest's cluster; a new connection may lead to another one."""
+        known = self._known.get(key)
+        if known is not None and known.client is skr:
+            return known
+        applier = Applier(
+            skr,
+            field_manager=FIELD_MANAGER,
+            labels={
+                names.MANAGED_BY: names.LIFECYCLE_MANAGER,
+                names.WATCHED_BY: "kyma",
+                names.MODULE_NAME: module_of_manifest(manifest),
+            },
+            annotations={names.OWNED_BY: str(key)},
+            default_namespace=names.SKR_NAMESPACE,
+        )
+        inventory = known.inventory if known is not None else ()
+        self._known[key] = _Known(skr, applier, inventory)
+        return self._known[key]
+
+    def _pause(self, status: ManifestStatus) -> float:
+        """Return when to look again: soon at what is on its way, less often the longer it does not get anywhere."""
+        if status.state is State.READY:
+            return self.pace.quiet
+        last = status.last_operation
+        since = last.last_update_time if last is not None else None
+        age = (self.clock() - since).total_seconds() if since is not None else 0.0
+        return min(max(self.pace.busy, age / 4), max(LONGEST_BUSY_SECONDS, self.pace.busy))
+
+    async def _hold(self, manifest: Manifest) -> Manifest:
+        metadata = manifest.metadata
+        if names.MANIFEST_FINALIZER in metadata.finalizers:
+            return manifest
+        finalizers = (*metadata.finalizers, names.MANIFEST_FINALIZER)
+        patch = {"finalizers": list(finalizers), "resourceVersion": metadata.resource_version}
+        await self._record(self._patch_metadata(manifest, patch))
+        return msgspec.structs.replace(manifest, metadata=msgspec.structs.replace(metadata, finalizers=finalizers))
+
+    async def _record_intent(self, manifest: Manifest, intended: Collection[InventoryEntry]) -> Manifest:
+        """Write down what is about to be applied; return the Manifest as it is then. Raises RecordingFailed."""
+        if {each.identity for each in intended} <= {each.identity for each in planned.inventory_of(manifest)}:
+            return manifest
+        status = told.begun(manifest, sorted(intended))
+        await self._record(self._write(manifest, status))
+        return msgspec.structs.replace(manifest, status=status)
+
+    async def _record(self, writing: Any) -> None:
+        try:
+            await writing
+        except KubeError as error:
+            raise RecordingFailed(f"the control plane did not take what is about to be applied: {error}") from error
+
+    async def _tell_failure(self, manifest: Manifest, inventory: Collection[InventoryEntry], error: Exception) -> None:
+        failure = failure_of(error)
+        status = told.unreachable(manifest, inventory, failure.reason, failure.message, self.clock())
+        await self._write(manifest, status)
+
+    async def _let_go(self, manifest: Manifest) -> None:
+        left = [name for name in manifest.metadata.finalizers if name != names.MANIFEST_FINALIZER]
+        if len(left) != len(manifest.metadata.finalizers):
+            patch = {"finalizers": left, "resourceVersion": manifest.metadata.resource_version}
+            with suppress(NotFound):  # gone already
+                await self._patch_metadata(manifest, patch)
+
+    async def _patch_metadata(self, manifest: Manifest, patch: Mapping[str, Any]) -> None:
+        name, namespace = manifest.metadata.name, manifest.metadata.namespace
+        await self.kcp.merge_patch(MANIFESTS, name, {"metadata": patch}, namespace, field_manager=FIELD_MANAGER)
+
+    async def _write(self, manifest: Manifest, status: ManifestStatus) -> None:
+        """Write a status where it says something new, and tell of it. What the cache has may be older than that."""
+        metadata = manifest.metadata
+        key = ObjectKey(metadata.namespace, metadata.name)
+        if status == manifest.status == self._written.get(key, status):
+            return
+        document = {
+            "apiVersion": MANIFESTS.api_version,
+            "kind": MANIFESTS.kind,
+            "metadata": {"name": metadata.name, "namespace": metadata.namespace},
+            "status": msgspec.to_builtins(status),
+        }
+        await self.kcp.apply(
+            MANIFESTS,
+            metadata.name,
+            document,
+            metadata.namespace,
+            field_manager=FIELD_MANAGER,
+            subresource="status",
+        )
+        self._written[key] = status
+        self._tell(manifest, status)
+
+    def _tell(self, manifest: Manifest, status: ManifestStatus) -> None:
+        """Record an Event where what the Manifest says of itself is new."""
+        before, ready = (find(each.conditions, told.READY) for each in (manifest.status, status))
+        if ready is None or (before is not None and (before.status, before.reason) == (ready.status, ready.reason)):
+            return
+        bad = status.state in {State.ERROR, State.WARNING}
+        kind: Literal["Normal", "Warning"] = "Warning" if bad else "Normal"
+        self.events.record(MANIFESTS, manifest, ready.reason, ready.message, type=kind, action="Install")
+
+
+def _shown(seen: told.Seen, applied: installation.Applied | None) -> dict[ObjectReference, Mapping[str, Any]]:
+    """Return the objects that a round has read."""
+    outcomes = applied.result.outcomes if applied is not None else ()
+    found: dict[ObjectReference, Mapping[str, Any]] = {
+        ObjectReference(each.entry.group, each.entry.kind, each.entry.namespace, each.entry.name): each.live
+        for each in outcomes
+        if each.live is not None
+    }
+    view = seen.module_cr
+    if view is not None and view.live:
+        wanted = view.wanted
+        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = view.live
+    return found
+
+
+def _as_seen(live: Mapping[str, Any] | None) -> SeenObject:
+    if live is None:
+        return SeenObject()
+    metadata = live["metadata"]
+    return SeenObject(metadata["uid"], metadata["resourceVersion"], bool(metadata.get("deletionTimestamp")))
+
+
+def _together(seen: told.Seen, applied: installation.Applied | None) -> told.Seen:
+    """Return what a look has shown together with what came of the apply before it."""
+    if applied is None:
+        return seen
+    before = applied.seen()
+    return told.Seen(before.inventory, before.failures, before.going, before.held, seen.managers, seen.module_cr)

@@ -1,0 +1,85 @@
+"""Has a cluster without a module: its default Module CR first, while what runs it can still clean up after it.
+
+Then its other objects in reverse order, its definitions last. Nothing is taken away while users have objects of its
+kinds: with the definition they would be gone, and without what runs the module nobody could clean up after them.
+"""
+
+from collections.abc import Collection
+
+import structlog
+
+from kube_runtime import Applier, Client, InventoryEntry, JsonObject, KindUnknown, NotFound, Resource
+from lifecycle_manager.manifest.custom_resources import is_definition, listed, others_in_use
+from lifecycle_manager.manifest.managers import manager_seen, managers_of
+from lifecycle_manager.manifest.module_cr import DefaultCr, default_cr
+from lifecycle_manager.manifest.status import Leaving
+from lifecycle_manager.resources import FIELD_MANAGER
+from lifecycle_manager_api import Manifest
+
+log = structlog.get_logger("manifest")
+
+
+async def remove(
+    skr: Client, applier: Applier, manifest: Manifest, inventory: Collection[InventoryEntry]
+) -> Leaving | None:
+    """Take the next steps of a removal; None where nothing is left. Raises KubeError."""
+    wanted = default_cr(manifest)
+    waiting = await _remove_default(skr, wanted, manifest, inventory) if wanted is not None else False
+    others = await others_in_use(skr, inventory, wanted)
+    if others:
+        return Leaving(tuple(inventory), f"delete them first, they go with the module: {listed(others)}", True)
+    if waiting:
+        return Leaving(tuple(inventory), f"waits for {wanted} to go")
+    definitions = [entry for entry in inventory if is_definition(entry)]
+    rest = [entry for entry in inventory if not is_definition(entry)]
+    if rest and (left := await _delete(applier, rest)):
+        return Leaving(tuple(sorted({*left, *definitions})), _waits_for(left))
+    if others := await others_in_use(skr, definitions, wanted):
+        return Leaving(tuple(definitions), f"delete them first, they go with the module: {listed(others)}", True)
+    if definitions and (left := await _delete(applier, definitions)):
+        return Leaving(left, _waits_for(left))
+    return None
+
+
+async def _delete(applier: Applier, entries: Collection[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+    result = await applier.delete(entries)
+    result.raise_first_failure()
+    return result.inventory
+
+
+async def _remove_default(
+    skr: Client, wanted: DefaultCr, manifest: Manifest, inventory: Collection[InventoryEntry]
+) -> bool:
+    """Delete the default Module CR; return whether it is still there."""
+    try:
+        resource = await skr.mapper.resource(wanted.api_version, wanted.kind)
+        live = await skr.get(resource, wanted.name, wanted.namespace or None)
+        if not live["metadata"].get("deletionTimestamp"):
+            uid = live["metadata"]["uid"]
+            gone = await skr.delete_and_see(resource, wanted.name, wanted.namespace or None, uid=uid)
+            if gone is None:
+                return False
+            live = gone
+        if live["metadata"].get("finalizers") and await _nobody_runs(skr, manifest, inventory):
+            await _strip_finalizers(skr, resource, live, wanted)
+            return False
+    except (KindUnknown, NotFound):
+        return False
+    return True
+
+
+async def _nobody_runs(skr: Client, manifest: Manifest, inventory: Collection[InventoryEntry]) -> bool:
+    """Tell whether what runs the module is gone, so that nobody will ever act on the finalizers of its Module CR."""
+    managers = managers_of(manifest.spec.manager, inventory)
+    seen = [await manager_seen(skr, entry) for entry in managers]
+    return bool(seen) and all(each.readiness is None for each in seen)
+
+
+async def _strip_finalizers(skr: Client, resource: Resource[JsonObject], live: JsonObject, wanted: DefaultCr) -> None:
+    log.warning("finalizers taken off", module_cr=str(wanted), finalizers=live["metadata"]["finalizers"])
+    patch = {"metadata": {"finalizers": [], "resourceVersion": live["metadata"]["resourceVersion"]}}
+    await skr.merge_patch(resource, wanted.name, patch, wanted.namespace or None, field_manager=FIELD_MANAGER)
+
+
+def _waits_for(left: Collection[InventoryEntry]) -> str:
+    return f"waits for {len(left)} to go: {listed([f'{each.kind} {each.name}' for each in left])}"

@@ -1,0 +1,28 @@
+"""Where the objects of a module come from: a layer in an OCI registry, or a file behind a link.
+
+`references` reads what a Manifest says, `registry` pulls, `unpacking` opens, `store` does it once for the whole fleet,
+and `problems` shows everything that can go wrong on the way.
+"""
+
+from lifecycle_manager.manifest.sources.blobs import Blobs
+from lifecycle_manager.manifest.sources.credentials import Login, login_in
+from lifecycle_manager.manifest.sources.problems import CredentialsInvalid, SourceError, SourceInvalid
+from lifecycle_manager.manifest.sources.references import Layer, Link, Source, source_in
+from lifecycle_manager.manifest.sources.registry import Registries
+from lifecycle_manager.manifest.sources.store import ModuleObjects, ObjectStore
+
+__all__ = [
+    "Blobs",
+    "CredentialsInvalid",
+    "Layer",
+    "Link",
+    "Login",
+    "ModuleObjects",
+    "ObjectStore",
+    "Registries",
+    "Source",
+    "SourceError",
+    "SourceInvalid",
+    "login_in",
+    "source_in",
+]

@@ -1,0 +1,181 @@
+"""Pulls layers out of OCI registries: one request where the registry is open, two more where it wants a token.
+
+Written here because the packages that exist wait in threads or want a container engine; of the distribution protocol
+only the reading of a blob is needed. What comes is hashed while it comes, and never longer than a layer may be.
+"""
+
+import asyncio
+import hashlib
+import re
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+import msgspec
+
+from lifecycle_manager.manifest.sources.credentials import Login
+from lifecycle_manager.manifest.sources.problems import (
+    AccessRefused,
+    DigestMismatch,
+    LayerNotFound,
+    LayerTooLarge,
+    LayerTruncated,
+    RegistryBusy,
+    SourceUnreachable,
+)
+from lifecycle_manager.manifest.sources.references import Layer, is_this_machine
+
+MOST_BYTES = 16 * 1024 * 1024
+MOST_TOKEN_BYTES = 64 * 1024
+MOST_REDIRECTS = 3
+TIMEOUT_SECONDS = 60.0
+BUSY_SECONDS = 30.0
+LONGEST_BUSY_SECONDS = 600.0
+CHUNK = 64 * 1024
+_PARAMETER = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
+
+
+class _Token(msgspec.Struct):
+    token: str = ""
+    access_token: str = ""
+
+
+@dataclass(eq=False)
+class Registries:
+    """Pulls layers, at most `concurrency` at once. Close it, or use `async with`. `trust` is the machine's own unless
+    given."""
+
+    trust: ssl.SSLContext | None = None
+    timeout_seconds: float = TIMEOUT_SECONDS
+    concurrency: int = 8
+    _session: aiohttp.ClientSession | None = field(default=None, init=False)
+    _places: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = asyncio.Semaphore(self.concurrency)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def pull(self, layer: Layer, login: Login | None = None) -> bytes:
+        """Return the bytes of a layer, which are what its digest promises. Raises SourceError."""
+        async with self._places:
+            try:
+                async with asyncio.timeout(self.timeout_seconds):
+                    return await self._pull(layer, login)
+            except aiohttp.ClientPayloadError as error:
+                raise LayerTruncated(f"{layer} ends too early: {error}") from None
+            except TimeoutError:
+                raise SourceUnreachable(
+                    f"{layer.host} did not send {layer} within {self.timeout_seconds:g} s"
+                ) from None
+            except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
+                raise SourceUnreachable(
+                    f"{layer.host} can't be reached: {str(error) or type(error).__name__}"
+                ) from None
+
+    async def _pull(self, layer: Layer, login: Login | None) -> bytes:
+        async with self._asked(layer, layer.url, None) as response:
+            if response.status != 401:
+                return await _content(layer, response)
+            challenge = response.headers.getall("WWW-Authenticate", [])
+        authorization = await self._authorization(layer, challenge, login)
+        async with self._asked(layer, layer.url, authorization) as response:
+            return await _content(layer, response)
+
+    @asynccontextmanager
+    async def _asked(self, layer: Layer, url: str, authorization: str | None) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Ask for a file and follow to where it is; who we are is told to the first host alone."""
+        origin = urlsplit(url).netloc
+        for _ in range(MOST_REDIRECTS + 1):
+            _refuse_without_tls(layer, url)
+            known = authorization is not None and urlsplit(url).netloc == origin
+            headers = {"Authorization": authorization} if known and authorization is not None else {}
+            async with self._open().get(url, headers=headers, allow_redirects=False) as response:
+                if response.status not in {301, 302, 303, 307, 308} or "Location" not in response.headers:
+                    yield response
+                    return
+                url = urljoin(url, response.headers["Location"])
+        raise SourceUnreachable(f"{layer.host} redirects more than {MOST_REDIRECTS} times")
+
+    async def _authorization(self, layer: Layer, challenges: list[str], login: Login | None) -> str:
+        for challenge in challenges:
+            scheme, _, rest = challenge.partition(" ")
+            if scheme.lower() == "bearer":
+                return f"Bearer {await self._token(layer, dict(_PARAMETER.findall(rest)), login)}"
+            if scheme.lower() == "basic" and login is not None:
+                return login.basic
+        wanted = "needs credentials" if login is None else "asks for credentials of a kind that is not known"
+        raise AccessRefused(f"{layer.host} {wanted} for {layer.path}")
+
+    async def _token(self, layer: Layer, asked: dict[str, str], login: Login | None) -> str:
+        realm = asked.get("realm", "")
+        scope = asked.get("scope") or f"repository:{layer.path}:pull"
+        query = {"scope": scope} | ({"service": asked["service"]} if "service" in asked else {})
+        _refuse_without_tls(layer, realm)
+        headers = {"Authorization": login.basic} if login is not None else {}
+        async with self._open().get(realm, params=query, headers=headers, allow_redirects=False) as response:
+            _refuse(layer, response)
+            body = await response.content.read(MOST_TOKEN_BYTES)
+        try:
+            given = msgspec.json.decode(body, type=_Token)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise SourceUnreachable(f"{urlsplit(realm).netloc} gives no token that can be read") from None
+        return given.token or given.access_token
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=self.concurrency * 2, ssl=self.trust or ssl.create_default_context())
+            self._session = aiohttp.ClientSession(
+                connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout(sock_connect=10, sock_read=20)
+            )
+        return self._session
+
+
+async def _content(layer: Layer, response: aiohttp.ClientResponse) -> bytes:
+    _refuse(layer, response)
+    if (response.content_length or 0) > MOST_BYTES:
+        raise LayerTooLarge(f"{layer} has {response.content_length} bytes, more than {MOST_BYTES}")
+    digest, parts, size = hashlib.sha256(), [], 0
+    async for part in response.content.iter_chunked(CHUNK):
+        size += len(part)
+        if size > MOST_BYTES:
+            raise LayerTooLarge(f"{layer} has more than {MOST_BYTES} bytes")
+        digest.update(part)
+        parts.append(part)
+    found = f"sha256:{digest.hexdigest()}"
+    if found != layer.digest:
+        raise DigestMismatch(f"{layer}: what came has the digest {found}")
+    return b"".join(parts)
+
+
+def _refuse(layer: Layer, response: aiohttp.ClientResponse) -> None:
+    """Raise what an answer other than 200 means."""
+    status = response.status
+    if status == 200:
+        return
+    host = response.url.host
+    if status in {401, 403}:
+        raise AccessRefused(f"{host} answers {status} for {layer}; check the registry's credentials")
+    if status == 404:
+        raise LayerNotFound(f"{host} has no {layer}, or does not show it with these credentials")
+    if status == 429:
+        raise RegistryBusy(f"{host} is asked too often (429) for {layer}", _retry_after(response))
+    raise SourceUnreachable(f"{host} answers {status} for {layer}")
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float:
+    said = response.headers.get("Retry-After", "")
+    return min(float(said), LONGEST_BUSY_SECONDS) if said.isdecimal() else BUSY_SECONDS
+
+
+def _refuse_without_tls(layer: Layer, url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_this_machine(parts.netloc)):
+        raise SourceUnreachable(f"{layer.host} leads to {url!r}, which is not https")

@@ -1,0 +1,56 @@
+"""Files behind links: an HTTPS server on this machine, which the Lifecycle Manager under test trusts."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiohttp import web
+
+from local.pki import Authority
+
+_AUTHORITY = Authority()
+
+
+@dataclass
+class LinkServer:
+    """Files by name."""
+
+    base: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+
+    def hold(self, name: str, text: str) -> str:
+        """Take a file; return the link to it."""
+        self.files[name] = text
+        return f"{self.base}/{name}"
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Give a file."""
+        name = request.match_info["name"]
+        if name not in self.files:
+            raise web.HTTPNotFound
+        return web.Response(text=self.files[name])
+
+
+def write_trust(folder: Path) -> Path:
+    """Write the certificate of who vouches for the server; return the file."""
+    path = folder / "links-ca.crt"
+    path.write_bytes(_AUTHORITY.certificate)
+    return path
+
+
+@asynccontextmanager
+async def link_server(folder: Path) -> AsyncIterator[LinkServer]:
+    """Serve files on loopback."""
+    server = LinkServer()
+    application = web.Application()
+    application.add_routes([web.get("/{name}", server.answer)])
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*_AUTHORITY.issue("localhost").write(folder, "links"))
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    server.base = f"https://localhost:{runner.addresses[0][1]}"
+    yield server
+    await runner.cleanup()

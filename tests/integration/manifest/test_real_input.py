@@ -1,0 +1,134 @@
+"""Modules in the sizes of real ones on a real API server, from private registries too: nothing is left, nothing foreign
+is touched."""
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound, Resource
+from kube_runtime.simulation import serve_simulation
+from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.manifest.plan import inventory_of
+from lifecycle_manager.resources import SECRETS
+from lifecycle_manager_api import names
+from tests.manifest_world import World, simulated_control_plane
+from tests.modules import CORE_OBJECTS, Document, as_text, operator
+from tests.registries import NAME, PASSWORD, NoRegistry, packed, push, real_registry
+
+SKR = names.SKR_NAMESPACE
+CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+
+
+@pytest.fixture
+async def world(client: Client, tmp_path: Path) -> AsyncIterator[World]:
+    """A simulated control plane, and a real API server for the module."""
+    await apply_objects(client, f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {SKR}}}")
+    async with serve_simulation() as simulation, await simulated_control_plane(simulation) as kcp:
+        yield World(kcp, client, tmp_path)
+
+
+async def there(skr: Client, entry: InventoryEntry) -> bool:
+    try:
+        resource = await skr.mapper.resource(entry.api_version, entry.kind)
+        await skr.get(resource, entry.name, entry.namespace or None)
+    except (KindUnknown, NotFound):
+        return False
+    return True
+
+
+async def brought(world: World) -> tuple[InventoryEntry, ...]:
+    manifest = await world.manifest()
+    assert manifest is not None
+    return inventory_of(manifest)
+
+
+def manager(module: str) -> Document:
+    """Return what runs a module where nothing runs: a Service is ready when it is there."""
+    return {"group": "", "version": "v1", "kind": "Service", "name": f"{module}-manager", "namespace": SKR}
+
+
+@pytest.mark.parametrize(
+    ("module", "config_maps", "properties"),
+    [("alpha", 0, 4), ("bravo", 4, 40), ("charlie", 14, 400), ("delta", 24, 1350), ("echo", 34, 40)],
+)
+async def test_module_of_any_size_comes_changes_and_goes(
+    world: World, module: str, config_maps: int, properties: int
+) -> None:
+    foreign = {"metadata": {"name": f"{module}-of-a-user"}, "data": {"keep": "me"}}
+    await world.skr.create(CONFIG_MAPS, foreign, SKR, field_manager="user")
+    old = operator(module, "1.0.0", config_maps=config_maps, properties=properties)
+    new = operator(module, "1.1.0", config_maps=config_maps // 2, properties=properties + 1)
+    if module == "delta":
+        assert len(as_text(old[:1])) > 500_000
+    for version, size in ((old, CORE_OBJECTS + config_maps), (new, CORE_OBJECTS + config_maps // 2)):
+        await world.want(version, manager=manager(module))
+        await world.reconcile()
+        assert await world.state() == ("Ready", "ModuleReady")
+        entries = await brought(world)
+        assert len(entries) == size
+        assert all([await there(world.skr, entry) for entry in entries])
+    await world.delete()
+    for _ in range(50):
+        await world.reconcile()
+        if await world.manifest() is None:
+            break
+    assert not any([await there(world.skr, entry) for entry in entries])
+    assert (await world.skr.get(CONFIG_MAPS, f"{module}-of-a-user", SKR))["data"] == {"keep": "me"}
+
+
+async def test_private_registry_is_asked_with_the_secret_that_the_manifest_selects(
+    world: World, tmp_path: Path
+) -> None:
+    content = packed({"module.yaml": as_text(operator("foxtrot", "1.0.0")[-1:])})
+    try:
+        async with real_registry(tmp_path, private=True) as host:
+            digest = await push(host, "modules/foxtrot", content, private=True)
+            source = {"type": "oci-ref", "repo": f"http://{host}/modules", "name": "foxtrot", "ref": digest}
+            config: Document = {"credSecretSelector": {"matchLabels": {"registry": "modules"}}}
+            await world.want([], install={"name": "raw-manifest", "source": source}, config=config)
+            await world.reconcile()
+            assert await world.state() == ("Error", "CredentialsInvalid")
+            assert "registry=modules" in (await world.said()).message
+
+            await create_login(world, host, "wrong")
+            world.restart()
+            await world.reconcile()
+            assert await world.state() == ("Error", "RegistryAccessRefused")
+
+            await world.kcp.delete(SECRETS, "login", names.KCP_NAMESPACE)
+            await create_login(world, host, PASSWORD)
+            world.restart()
+            await world.reconcile()
+            assert await world.state() == ("Ready", "ModuleReady")
+    except NoRegistry as error:
+        pytest.skip(str(error))
+    finally:
+        await world.registries.close()
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def create_login(world: World, host: str, password: str) -> None:
+    entry = {"auth": base64.b64encode(f"{NAME}:{password}".encode()).decode()}
+    content = msgspec.json.encode({"auths": {f"http://{host}": entry}})
+    document: dict[str, Any] = {
+        "metadata": {"name": "login", "labels": {"registry": "modules"}},
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": {".dockerconfigjson": base64.b64encode(content).decode()},
+    }
+    await world.kcp.create(SECRETS, document, names.KCP_NAMESPACE, field_manager="test")
+
+
+async def test_layer_with_nothing_in_it_is_a_module_of_nothing(world: World) -> None:
+    await world.want([])
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    assert await brought(world) == ()
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None

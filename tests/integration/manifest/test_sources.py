@@ -1,0 +1,384 @@
+"""Layers pulled from a real registry, and from servers on which everything goes wrong that can."""
+
+import asyncio
+import base64
+import gzip
+import io
+import tarfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from kube_runtime import dump_yaml
+from lifecycle_manager.manifest.sources import (
+    Blobs,
+    Login,
+    ModuleObjects,
+    ObjectStore,
+    Registries,
+    SourceError,
+    login_in,
+    source_in,
+)
+from lifecycle_manager.manifest.sources.problems import (
+    AccessRefused,
+    ArchiveUnsafe,
+    CredentialsInvalid,
+    DigestMismatch,
+    LayerNotFound,
+    LayerTooLarge,
+    LayerTruncated,
+    ObjectsInvalid,
+    RegistryBusy,
+    SourceInvalid,
+    SourceUnreachable,
+)
+from lifecycle_manager.module_kinds import DownloadFailed
+from lifecycle_manager.resources import Secret
+from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, digest_of, packed, push, real_registry
+
+REPOSITORY = "modules/component-descriptors/kyma-project.io/module/telemetry"
+CONFIG_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})
+OTHER_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "two"}})
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def layer(host: str, digest: str, **changed: Any) -> Any:
+    said = {
+        "type": "oci-ref",
+        "repo": f"http://{host}/modules/component-descriptors",
+        "name": "kyma-project.io/module/telemetry",
+        "ref": digest,
+    }
+    return source_in(msgspec.Raw(msgspec.json.encode(said | changed)))
+
+
+def login(given: Login | None = None) -> Callable[[str], Awaitable[Login | None]]:
+    async def for_host(_host: str) -> Login | None:
+        return given
+
+    return for_host
+
+
+async def no_link(link: str) -> str:
+    raise DownloadFailed(f"{link} is not there")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[ObjectStore]:
+    """A store with an empty disk, whose patience is short."""
+    registries = Registries(timeout_seconds=1.0)
+    yield ObjectStore(registries, no_link, Blobs(tmp_path / "layers"))
+    await registries.close()
+
+
+def names_in(found: ModuleObjects) -> list[str]:
+    return [each.name for each in found.objects]
+
+
+@asynccontextmanager
+async def serving(handler: Handler) -> AsyncIterator[str]:
+    """Serve one handler on loopback for whatever is asked; give the host."""
+    application = web.Application()
+    application.add_routes([web.get("/{path:.*}", handler)])
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize("private", [False, True])
+async def test_layer_comes_from_a_real_registry(tmp_path: Path, store: ObjectStore, private: bool) -> None:
+    content = packed({"manifests/one.yaml": CONFIG_MAP, "manifests/two.yaml": OTHER_MAP, "README.md": "no object"})
+    try:
+        async with real_registry(tmp_path, private=private) as host:
+            digest = await push(host, REPOSITORY, content, private=private)
+            found = await store.objects(layer(host, digest), login(Login(NAME, PASSWORD) if private else None))
+            assert names_in(found) == ["one", "two"]
+            missing = layer(host, digest_of(b"something else"))
+            with pytest.raises(LayerNotFound, match="has no"):
+                await store.objects(missing, login(Login(NAME, PASSWORD) if private else None))
+    except NoRegistry as error:
+        pytest.skip(str(error))
+
+
+async def test_private_registry_refuses_strangers_and_wrong_passwords(tmp_path: Path) -> None:
+    registries = Registries()
+    try:
+        async with real_registry(tmp_path, private=True) as host:
+            digest = await push(host, REPOSITORY, b"{}", private=True)
+            with pytest.raises(AccessRefused, match="needs credentials"):
+                await registries.pull(layer(host, digest))
+            with pytest.raises(AccessRefused, match="check the registry's credentials"):
+                await registries.pull(layer(host, digest), Login(NAME, "let me in"))
+    except NoRegistry as error:
+        pytest.skip(str(error))
+    finally:
+        await registries.close()
+
+
+async def test_token_is_asked_for_where_the_registry_says_and_told_to_no_other_host(store: ObjectStore) -> None:
+    content = CONFIG_MAP.encode()
+    told: list[tuple[str, str]] = []
+
+    async def storage(request: web.Request) -> web.Response:
+        told.append(("storage", request.headers.get("Authorization", "")))
+        return web.Response(body=content)
+
+    async with serving(storage) as elsewhere:
+
+        async def registry(request: web.Request) -> web.StreamResponse:
+            authorization = request.headers.get("Authorization", "")
+            told.append((request.path, authorization))
+            if request.path == "/token":
+                assert request.query["service"] == "modules"
+                assert request.query["scope"] == f"repository:{REPOSITORY}:pull"
+                return web.json_response({"token": "let-me-pass"})
+            if authorization == "Bearer let-me-pass":
+                raise web.HTTPTemporaryRedirect(f"http://{elsewhere}/blob")
+            realm = f'Bearer realm="http://{request.host}/token",service="modules"'
+            return web.Response(status=401, headers={"WWW-Authenticate": realm})
+
+        async with serving(registry) as host:
+            found = await store.objects(layer(host, digest_of(content)), login(Login(NAME, PASSWORD)))
+    assert names_in(found) == ["one"]
+    assert ("/token", Login(NAME, PASSWORD).basic) in told
+    assert told[-1] == ("storage", "")
+
+
+async def test_thousands_who_want_one_layer_cause_one_download_and_a_restart_none(tmp_path: Path) -> None:
+    async with blob_server() as server:
+        wanted = layer(server.host, server.hold(packed({"one.yaml": CONFIG_MAP})))
+        registries = Registries()
+        store = ObjectStore(registries, no_link, Blobs(tmp_path))
+        found = await asyncio.gather(*(store.objects(wanted, login()) for _ in range(2_000)))
+        assert len({id(each.objects) for each in found}) == 1
+        after = ObjectStore(registries, no_link, Blobs(tmp_path))
+        assert names_in(await after.objects(wanted, login())) == ["one"]
+        assert len(server.asked) == 1
+        await registries.close()
+
+
+async def test_file_on_the_disk_that_is_not_what_its_name_says_is_fetched_again(tmp_path: Path) -> None:
+    async with blob_server() as server:
+        digest = server.hold(CONFIG_MAP.encode())
+        (tmp_path / digest.replace(":", "-")).write_bytes(OTHER_MAP.encode())
+        registries = Registries()
+        store = ObjectStore(registries, no_link, Blobs(tmp_path))
+        assert names_in(await store.objects(layer(server.host, digest), login())) == ["one"]
+        await registries.close()
+
+
+def test_disk_keeps_what_was_read_last(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path, most_bytes=25)
+    digests = [digest_of(content) for content in (b"a" * 10, b"b" * 10, b"c" * 10)]
+    for content in (b"a" * 10, b"b" * 10):
+        blobs.write(digest_of(content), content)
+    (tmp_path / digests[0].replace(":", "-")).touch()
+    blobs.write(digests[2], b"c" * 10)
+    assert [blobs.read(each) is not None for each in digests] == [True, False, True]
+
+
+async def test_disk_that_can_not_be_written_keeps_nobody_from_anything(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    async with blob_server() as server:
+        registries = Registries()
+        store = ObjectStore(registries, no_link, Blobs(tmp_path / "file" / "layers"))
+        found = await store.objects(layer(server.host, server.hold(CONFIG_MAP.encode())), login())
+        assert names_in(found) == ["one"]
+        await registries.close()
+
+
+def tar_with(member: tarfile.TarInfo) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        archive.addfile(member, io.BytesIO(b"x" * member.size))
+    return buffer.getvalue()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname = kind, "/etc/passwd"
+    return made
+
+
+BOMB_LEVELS = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+BAD_LAYERS = {
+    "truncated gzip": (packed({"one.yaml": CONFIG_MAP})[:-40], LayerTruncated),
+    "truncated tar": (gzip.compress(gzip.decompress(packed({"one.yaml": CONFIG_MAP * 30}))[:900]), LayerTruncated),
+    "broken gzip": (b"\x1f\x8bnot gzip at all", LayerTruncated),
+    "path that climbs": (packed({"../../etc/cron.d/one.yaml": CONFIG_MAP}), ArchiveUnsafe),
+    "absolute path": (packed({"/etc/cron.d/one.yaml": CONFIG_MAP}), ArchiveUnsafe),
+    "symbolic link": (tar_with(member("one.yaml", tarfile.SYMTYPE)), ArchiveUnsafe),
+    "hard link": (tar_with(member("one.yaml", tarfile.LNKTYPE)), ArchiveUnsafe),
+    "device": (tar_with(member("one.yaml", tarfile.CHRTYPE)), ArchiveUnsafe),
+    "too many files": (packed({f"{n}.txt": "" for n in range(1_001)}), LayerTooLarge),
+    "gzip bomb": (gzip.compress(gzip.compress(b"\0" * 400_000_000, 1) + b"\0" * 40_000_000), LayerTooLarge),
+    "alias bomb": (f"a0: &a0 [1, 2, 3]\n{BOMB_LEVELS}".encode(), ObjectsInvalid),
+    "alias of itself": (b"a: &a [*a]\n", ObjectsInvalid),
+    "no objects": (b"just a text", ObjectsInvalid),
+    "no YAML": (b"a: [", ObjectsInvalid),
+    "bytes": (bytes(range(128, 256)), ObjectsInvalid),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LAYERS)
+async def test_bad_layer_is_refused_by_its_name(store: ObjectStore, name: str) -> None:
+    content, expected = BAD_LAYERS[name]
+    async with blob_server() as server:
+        with pytest.raises(expected):
+            await store.objects(layer(server.host, server.hold(content)), login())
+
+
+async def test_layer_with_another_digest_is_refused(store: ObjectStore) -> None:
+    async with blob_server() as server:
+        promised = digest_of(b"this")
+        server.blobs[promised] = b"that"
+        with pytest.raises(DigestMismatch, match=digest_of(b"that")):
+            await store.objects(layer(server.host, promised), login())
+
+
+async def silent(_request: web.Request) -> web.Response:
+    await asyncio.sleep(60)
+    return web.Response()
+
+
+async def busy(_request: web.Request) -> web.Response:
+    return web.Response(status=429, headers={"Retry-After": "77"})
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for _ in range(400):
+        await response.write(b"x" * 65536)
+    return response
+
+
+async def cut_off(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Length": "1000"})
+    await response.prepare(request)
+    await response.write(b"x" * 10)
+    if request.transport is not None:
+        request.transport.close()
+    return response
+
+
+async def led_astray(_request: web.Request) -> web.Response:
+    raise web.HTTPTemporaryRedirect("http://registry.example.com/blob")
+
+
+async def in_circles(request: web.Request) -> web.Response:
+    raise web.HTTPTemporaryRedirect(str(request.url))
+
+
+async def forbidden(_request: web.Request) -> web.Response:
+    return web.Response(status=403)
+
+
+async def broken(_request: web.Request) -> web.Response:
+    return web.Response(status=503)
+
+
+FAULTS: dict[str, tuple[Handler, type[SourceError]]] = {
+    "silent": (silent, SourceUnreachable),
+    "429": (busy, RegistryBusy),
+    "endless": (endless, LayerTooLarge),
+    "cut off": (cut_off, LayerTruncated),
+    "redirected to plain HTTP": (led_astray, SourceUnreachable),
+    "redirected in circles": (in_circles, SourceUnreachable),
+    "403": (forbidden, AccessRefused),
+    "503": (broken, SourceUnreachable),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_fault_of_a_registry_is_told_by_its_name(store: ObjectStore, name: str) -> None:
+    handler, expected = FAULTS[name]
+    async with serving(handler) as host:
+        with pytest.raises(expected) as raised:
+            await store.objects(layer(host, digest_of(b"x")), login())
+    if isinstance(raised.value, RegistryBusy):
+        assert raised.value.again_after_seconds == 77
+
+
+async def test_registry_that_is_not_there_is_unreachable(store: ObjectStore) -> None:
+    with pytest.raises(SourceUnreachable, match="can't be reached"):
+        await store.objects(layer("127.0.0.1:1", digest_of(b"x")), login())
+
+
+async def test_what_failed_is_not_asked_again_by_the_next_but_after_a_while(tmp_path: Path) -> None:
+    now = [0.0]
+    async with blob_server() as server:
+        registries = Registries()
+        store = ObjectStore(registries, no_link, Blobs(tmp_path), clock=lambda: now[0])
+        wanted = layer(server.host, digest_of(CONFIG_MAP.encode()))
+        for _ in range(3):
+            with pytest.raises(LayerNotFound):
+                await store.objects(wanted, login())
+        assert len(server.asked) == 1
+        server.hold(CONFIG_MAP.encode())
+        now[0] = 20.0
+        assert names_in(await store.objects(wanted, login())) == ["one"]
+        await registries.close()
+
+
+async def test_link_is_read_again_after_a_while_and_holds_what_it_held_when_it_is_gone(tmp_path: Path) -> None:
+    now, texts = [0.0], [CONFIG_MAP, OTHER_MAP]
+
+    async def fetch(link: str) -> str:
+        return texts.pop(0) if texts else await no_link(link)
+
+    store = ObjectStore(Registries(), fetch, Blobs(tmp_path), clock=lambda: now[0])
+    link = source_in(msgspec.Raw(b'{"url": "https://example.com/module.yaml"}'))
+    seen = []
+    for now[0] in (0.0, 500.0, 700.0, 1400.0):
+        seen += names_in(await store.objects(link, login()))
+    assert seen == ["one", "one", "two", "two"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"[]",
+        b"{}",
+        b'{"url": "http://example.com/module.yaml"}',
+        b'{"url": "file:///etc/passwd"}',
+        b'{"type": "helm-chart", "repo": "r.example.com/a", "name": "b", "ref": "1"}',
+        b'{"type": "oci-ref", "repo": "r.example.com/a", "name": "b", "ref": "latest"}',
+        b'{"type": "oci-ref", "repo": "r.example.com/a", "name": "b", "ref": 7}',
+        b'{"type": "oci-ref", "repo": "r.example.com/a", "name": "../b", "ref": "sha256:' + b"0" * 64 + b'"}',
+        b'{"type": "oci-ref", "repo": "http://r.example.com/a", "name": "b", "ref": "sha256:' + b"0" * 64 + b'"}',
+        b'{"type": "oci-ref", "repo": "me@r.example.com/a", "name": "b", "ref": "sha256:' + b"0" * 64 + b'"}',
+    ],
+)
+def test_source_that_can_not_be_meant_is_refused(said: bytes) -> None:
+    with pytest.raises(SourceInvalid, match=r"spec\.install\.source"):
+        source_in(msgspec.Raw(said))
+
+
+def secret(content: Any) -> Secret:
+    data = {".dockerconfigjson": base64.b64encode(msgspec.json.encode(content)).decode()} if content else {}
+    return msgspec.convert({"metadata": {"name": "pull", "namespace": "kcp-system"}, "data": data}, Secret)
+
+
+def test_login_is_that_of_the_registry_in_either_form() -> None:
+    entry = {"auth": base64.b64encode(b"me:se:cret").decode()}
+    config = {"auths": {"other.example.com": {"username": "x"}, "https://r.example.com/v1/": entry}}
+    assert login_in([secret(config)], "r.example.com") == Login("me", "se:cret")
+    named = {"auths": {"r.example.com": {"username": "you", "password": "p"}}}
+    assert login_in([secret(named)], "r.example.com") == Login("you", "p")
+    assert login_in([secret(named)], "elsewhere.example.com") is None
+    assert "p" not in repr(Login("you", "p")).removeprefix("Login")
+
+
+@pytest.mark.parametrize("content", [None, [], {"auths": {"r.example.com": {"auth": "!"}}}])
+def test_secret_without_credentials_is_told(content: Any) -> None:
+    with pytest.raises(CredentialsInvalid, match="kcp-system/pull"):
+        login_in([secret(content)], "r.example.com")

@@ -1,0 +1,127 @@
+"""One Manifest, its reconciler, a simulated control plane, and a cluster of any kind to install the module in."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from kube_runtime import Client, ClientOptions, EventRecorder, Informer, KubeconfigPolicy, ObjectKey, Result
+from kube_runtime.simulation import Simulation
+from lifecycle_manager.crd_installation import apply_crds
+from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, ObjectStore, Registries
+from lifecycle_manager.modules import Offer, Offers
+from lifecycle_manager.resources import MANIFESTS
+from lifecycle_manager.skr import Connections
+from lifecycle_manager_api import Condition, Manifest, find, names
+from tests.modules import Document, as_text
+
+KEY = ObjectKey(names.KCP_NAMESPACE, "demo-garden")
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
+
+
+@dataclass(eq=False)
+class World:
+    """What a test does and sees. `access` is what keeps the Lifecycle Manager from the cluster, None for nothing."""
+
+    kcp: Client
+    skr: Client
+    folder: Path
+    access: Exception | None = None
+    templates: list[Any] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    events: list[tuple[str, str]] = field(default_factory=list)
+    held: Manifest | None = None
+    registries: Registries = field(default_factory=Registries)
+    reconciler: ManifestReconciler = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin again with a reconciler that knows nothing."""
+        cache = SimpleNamespace(get=lambda _: self.held)
+        self.reconciler = ManifestReconciler(
+            self.kcp,
+            cast("Connections", self),
+            cast("Informer[Manifest]", SimpleNamespace(cache=cache)),
+            cast("Offers", SimpleNamespace(current=lambda: Offer.of(self.templates, ()))),
+            ObjectStore(self.registries, self._fetch, Blobs(self.folder)),
+            Logins(self.kcp),
+            cast("EventRecorder", self),
+        )
+
+    @asynccontextmanager
+    async def to(self, _kyma: str) -> AsyncIterator[Client]:
+        """Lend the client of the cluster, as Connections do."""
+        if self.access is not None:
+            raise self.access
+        yield self.skr
+
+    def record(self, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
+        """Take an Event."""
+        self.events.append((reason, note))
+
+    async def _fetch(self, link: str) -> str:
+        return self.texts[link]
+
+    async def want(self, objects: Iterable[Document], **spec: Any) -> None:
+        """Write the Manifest so that it names these objects."""
+        link = f"https://example.com/{len(self.texts)}.yaml"
+        self.texts[link] = as_text(objects)
+        labels = {names.KYMA_NAME: "demo", names.MODULE_NAME: "garden", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+        document = {
+            "metadata": {"name": KEY.name, "namespace": KEY.namespace, "labels": labels},
+            "spec": {"install": {"name": "raw-manifest", "source": {"url": link}}, "remote": True, **spec},
+        }
+        await self.kcp.apply(MANIFESTS, KEY.name, document, KEY.namespace, field_manager="test")
+
+    async def change(self, patch: Document) -> None:
+        """Change the Manifest."""
+        await self.kcp.merge_patch(MANIFESTS, KEY.name, patch, KEY.namespace)
+
+    async def delete(self) -> None:
+        """Delete the Manifest."""
+        await self.kcp.delete(MANIFESTS, KEY.name, KEY.namespace)
+
+    async def reconcile(self) -> Result:
+        """Have the informer see what there is, and reconcile it."""
+        self.held = await self.manifest()
+        return await self.reconciler.reconcile(KEY)
+
+    async def manifest(self) -> Manifest | None:
+        """Return the Manifest as it is stored."""
+        found = (await self.kcp.list(MANIFESTS, KEY.namespace)).items
+        return found[0] if found else None
+
+    async def said(self, kind: str = "Ready") -> Condition:
+        """Return a condition of the Manifest."""
+        manifest = await self.manifest()
+        assert manifest is not None
+        condition = find(manifest.status.conditions, kind)
+        assert condition is not None
+        return condition
+
+    async def state(self) -> tuple[str, str]:
+        """Return the state of the Manifest, and why."""
+        manifest = await self.manifest()
+        assert manifest is not None
+        return str(manifest.status.state), (await self.said()).reason
+
+
+async def simulated_client(simulation: Simulation, name: str) -> Client:
+    """Return a client of a simulated cluster, with the namespace that modules live in."""
+    cluster = simulation.cluster(name)
+    for namespace in (names.KCP_NAMESPACE, names.SKR_NAMESPACE):
+        cluster.create({**NAMESPACE, "metadata": {"name": namespace}})
+    options = ClientOptions(qps=0, timeout_seconds=5, attempts=1)
+    policy = KubeconfigPolicy(allow_insecure=True)
+    return await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy)
+
+
+async def simulated_control_plane(simulation: Simulation) -> Client:
+    """Return a client of a simulated control plane."""
+    client = await simulated_client(simulation, "kcp")
+    await apply_crds(client)
+    return client

@@ -1,0 +1,153 @@
+"""OCI registries for the tests: a real one, Debian's `docker-registry`, where it can be had, and one that holds blobs
+in memory, for the tests in which the registry is not the point."""
+
+import asyncio
+import hashlib
+import io
+import shutil
+import subprocess
+import tarfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from local.ports import free_port
+from local.starting import PortTaken, start_server
+
+PACKAGE = "docker-registry"
+CACHE = Path.home() / ".cache" / "kyma-lifecycle-manager" / PACKAGE
+NAME, PASSWORD = "puller", "keep out"
+# `keep out` by bcrypt, as htpasswd writes it
+HTPASSWD = "puller:$2b$04$hk2GY1Z4WSM3sEtVg/MrnuUKx9x5UzTxAueLkNIoH0GXBP8PAPIrG"
+ATTEMPTS = 3
+
+
+class NoRegistry(Exception):
+    """There is no registry on this machine, and none could be fetched."""
+
+
+def find_registry() -> Path:
+    """Return the program of a real registry: on PATH, from the cache, or from Debian. Raises NoRegistry."""
+    if found := shutil.which(PACKAGE) or shutil.which("registry"):
+        return Path(found)
+    program = CACHE / "usr" / "bin" / PACKAGE
+    if not program.exists():
+        _fetch()
+    return program
+
+
+@asynccontextmanager
+async def real_registry(directory: Path, *, private: bool = False) -> AsyncIterator[str]:
+    """Run a real registry on loopback and give its host. A private one wants NAME and PASSWORD. Raises NoRegistry."""
+    program = await asyncio.to_thread(find_registry)
+    for attempt in range(ATTEMPTS):
+        host = f"127.0.0.1:{free_port()}"
+        config = directory / "registry.yaml"
+        config.write_text(_configuration(directory, host, private))
+
+        async def ready(host: str = host) -> bool:
+            try:
+                async with aiohttp.ClientSession() as session, session.get(f"http://{host}/v2/") as response:
+                    return response.status in {200, 401}
+            except aiohttp.ClientError:
+                return False
+
+        try:
+            child = await start_server(PACKAGE, [str(program), "serve", str(config)], directory / "log", ready)
+        except PortTaken:
+            if attempt == ATTEMPTS - 1:
+                raise
+            continue
+        try:
+            yield host
+        finally:
+            await child.stop()
+        return
+
+
+async def push(host: str, repository: str, content: bytes, *, private: bool = False) -> str:
+    """Bring a blob to a registry as its clients do; return its digest."""
+    digest = digest_of(content)
+    headers = {"Authorization": aiohttp.encode_basic_auth(NAME, PASSWORD)} if private else {}
+    async with aiohttp.ClientSession(headers=headers, raise_for_status=True) as session:
+        async with session.post(f"http://{host}/v2/{repository}/blobs/uploads/") as response:
+            where = response.headers["Location"]
+        async with session.put(where, params={"digest": digest}, data=content):
+            return digest
+
+
+def digest_of(content: bytes) -> str:
+    """Return the digest of a blob."""
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def packed(files: Mapping[str, str | bytes]) -> bytes:
+    """Return files as module teams pack them: a tar in gzip."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in files.items():
+            body = content.encode() if isinstance(content, str) else content
+            member = tarfile.TarInfo(name)
+            member.size = len(body)
+            archive.addfile(member, io.BytesIO(body))
+    return buffer.getvalue()
+
+
+@dataclass
+class BlobServer:
+    """A registry of blobs in memory, open to all; `asked` is what it was asked for."""
+
+    host: str = ""
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def hold(self, content: bytes) -> str:
+        """Take a blob, whatever its repository; return its digest."""
+        digest = digest_of(content)
+        self.blobs[digest] = content
+        return digest
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Give a blob."""
+        digest = request.path.rpartition("/")[2]
+        self.asked.append(digest)
+        if digest not in self.blobs:
+            raise web.HTTPNotFound
+        return web.Response(body=self.blobs[digest])
+
+
+@asynccontextmanager
+async def blob_server() -> AsyncIterator[BlobServer]:
+    """Serve blobs on loopback."""
+    server = BlobServer()
+    application = web.Application()
+    application.add_routes([web.get("/v2/{path:.*}", server.answer)])
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    server.host = f"127.0.0.1:{runner.addresses[0][1]}"
+    yield server
+    await runner.cleanup()
+
+
+def _fetch() -> None:
+    """Unpack Debian's package into the cache; nothing is installed."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    try:
+        for command in (["apt-get", "download", PACKAGE], ["sh", "-c", f"dpkg -x {PACKAGE}_*.deb ."]):
+            subprocess.run(command, cwd=CACHE, check=True, capture_output=True, timeout=120)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NoRegistry(f"Debian's package {PACKAGE} could not be had: {error}") from None
+
+
+def _configuration(directory: Path, host: str, private: bool) -> str:
+    (directory / "htpasswd").write_text(f"{HTPASSWD}\n")
+    auth = f"auth: {{htpasswd: {{realm: modules, path: {directory / 'htpasswd'}}}}}\n" if private else ""
+    return (
+        f"version: 0.1\nlog: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {directory / 'blobs'}}}}}\n"
+        f"http: {{addr: '{host}', host: 'http://{host}'}}\n{auth}"
+    )

@@ -1,0 +1,299 @@
+"""A module in a simulated cluster: what is asked of it, in which order, and what is left when something goes wrong."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, Resource
+from kube_runtime.simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
+from lifecycle_manager.skr import AccessSecretMissing, ObjectReference, SkrUnreachable
+from lifecycle_manager_api import CustomStateCheck, State, names
+from tests import builders
+from tests.manifest_world import KEY, World, simulated_client, simulated_control_plane
+from tests.modules import Document, default_module_cr, group_of, module_crs, operator
+
+SKR = names.SKR_NAMESPACE
+CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+DEFINITIONS: Resource[Document] = Resource.dynamic(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+GARDENS = module_crs("garden")
+DEFINITION = operator("garden", "1.0.0")[0]
+
+
+def config_map(name: str, value: str = "1", **metadata: Any) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": SKR, **metadata},
+        "data": {"value": value},
+    }
+
+
+@pytest.fixture
+async def simulation() -> AsyncIterator[Simulation]:
+    async with serve_simulation() as served:
+        yield served
+
+
+@pytest.fixture
+async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
+    async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
+        yield World(kcp, skr, tmp_path)
+
+
+def refused(*names_of_objects: str, code: int = 403, message: str = "quota exceeded") -> Refuse:
+    def matches(request: ApiRequest) -> bool:
+        return request.name in names_of_objects and request.method != "GET"
+
+    return Refuse(matches, refused=Refused(code, "Forbidden", message))
+
+
+async def says(world: World, state: str) -> None:
+    await world.skr.merge_patch(GARDENS, "default", {"status": {"state": state}}, SKR, subresource="status")
+
+
+async def brought(world: World) -> set[str]:
+    found = await world.skr.list(CONFIG_MAPS, SKR)
+    return {each["metadata"]["name"] for each in found.items}
+
+
+async def test_what_is_about_to_be_applied_is_written_down_first(world: World, simulation: Simulation) -> None:
+    simulation.cluster("skr").add_rule(refused("rose", "tulip"))
+    await world.want([config_map("rose"), config_map("tulip")])
+    with pytest.raises(KubeError):
+        await world.reconcile()
+    writes = [each for each in simulation.requests(lambda it: it.is_write) if each.name]
+    order = [
+        (each.cluster, each.subresource or each.verb) for each in writes if each.resource != "events.events.k8s.io"
+    ]
+    first = order.index(("skr", "apply"))
+    assert ("kcp", "status") in order[:first]
+    assert ("kcp", "patch") in order[:first]  # the finalizer
+    condition = await world.said()
+    assert (condition.reason, "quota exceeded" in condition.message) == ("ApplyFailed", True)
+
+
+async def test_process_that_dies_while_it_applies_leaves_nothing_behind(world: World, simulation: Simulation) -> None:
+    rule = refused("tulip")
+    simulation.cluster("skr").add_rule(rule)
+    simulation.cluster("kcp").add_rule(
+        kcp_is_silent := Refuse(lambda it: it.subresource == "status" and "ApplyFailed" in it.body.decode())
+    )
+    await world.want([config_map("rose"), config_map("tulip"), DEFINITION])
+    with pytest.raises(KubeError):
+        await world.reconcile()
+    assert await brought(world) == {"rose"}
+    simulation.cluster("skr").remove_rule(rule)
+    simulation.cluster("kcp").remove_rule(kcp_is_silent)
+    world.restart()
+    await world.want([config_map("lily")])
+    await world.reconcile()
+    assert await brought(world) == {"lily"}
+    world.restart()
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert await brought(world) == set()
+
+
+async def test_module_that_is_in_order_costs_one_request_and_no_write(world: World, simulation: Simulation) -> None:
+    await world.want([DEFINITION, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await says(world, "Ready")
+    assert (await world.reconcile()).requeue_after == 300.0
+    assert await world.state() == ("Ready", "ModuleReady")
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    asked = simulation.requests(since=before)
+    assert [each.resource for each in asked if each.cluster == "skr"] == [f"gardens.{group_of('garden')}"]
+    assert not [each for each in asked if each.is_write]
+
+
+async def test_next_version_is_sent_only_where_it_differs(world: World, simulation: Simulation) -> None:
+    await world.want(map(config_map, "abc"))
+    await world.reconcile()
+    before = simulation.requests()[-1].number
+    await world.want([config_map("a"), config_map("b", "2"), config_map("d")])
+    await world.reconcile()
+    written = simulation.requests(lambda it: it.cluster == "skr" and it.is_write, since=before)
+    assert sorted((each.verb, each.name) for each in written) == [("apply", "b"), ("apply", "d"), ("delete", "c")]
+    assert await brought(world) == {"a", "b", "d"}
+
+
+async def test_module_is_let_go_at_once_when_its_cluster_is_gone(world: World) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.delete()
+    world.access = AccessSecretMissing("demo")
+    await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_module_waits_for_a_cluster_that_gives_no_answer(world: World) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    world.access = SkrUnreachable(ClusterUnreachable("no answer"))
+    with pytest.raises(SkrUnreachable):
+        await world.reconcile()
+    assert await world.state() == ("Error", "SKRUnreachable")
+    await world.delete()
+    with pytest.raises(SkrUnreachable):
+        await world.reconcile()
+    assert await world.state() == ("Deleting", "SKRUnreachable")
+    world.access = None
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert await brought(world) == set()
+
+
+async def test_definition_that_leaves_the_module_stays_while_there_are_objects_of_it(world: World) -> None:
+    await world.want([DEFINITION, config_map("rose")])
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.want([config_map("rose", "2")])
+    await world.reconcile()
+    assert await world.state() == ("Warning", "ObjectsInUse")
+    assert "Garden kyma-system/mine" in (await world.said()).message
+    assert (await world.skr.get(GARDENS, "mine", SKR))["spec"] == {}
+    await world.skr.delete(GARDENS, "mine", SKR)
+    await world.reconcile()
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    with pytest.raises(NotFound):
+        await world.skr.get(DEFINITIONS, DEFINITION["metadata"]["name"])
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [{"annotations": {names.IS_UNMANAGED: "true"}}, {"labels": {names.SKIP_RECONCILIATION: "true"}}],
+    ids=["unmanaged", "skipped"],
+)
+async def test_module_that_is_left_alone_is_not_asked_for_and_goes_all_the_same(
+    world: World, simulation: Simulation, mark: Document
+) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.change({"metadata": mark})
+    await world.skr.delete(CONFIG_MAPS, "rose", SKR)
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    assert not simulation.requests(lambda it: it.cluster == "skr", since=before)
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_module_cr_that_is_refused_is_told_and_tried_again(world: World, simulation: Simulation) -> None:
+    def creates(request: ApiRequest) -> bool:
+        return request.method == "POST" and request.kind is not None and request.kind.kind == "Garden"
+
+    rule = Refuse(creates, refused=Refused(403, "Forbidden", "the webhook of the garden is not there"))
+    simulation.cluster("skr").add_rule(rule)
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    result = await world.reconcile()
+    assert await world.state() == ("Error", "ModuleCRRefused")
+    assert "the webhook of the garden is not there" in (await world.said()).message
+    assert result.requeue_after == 2.0
+    simulation.cluster("skr").remove_rule(rule)
+    await world.reconcile()
+    assert (await world.said("ModuleCR")).status == "True"
+
+
+async def test_module_cr_may_have_no_namespace(world: World) -> None:
+    definition = {**DEFINITION, "spec": {**DEFINITION["spec"], "scope": "Cluster"}}
+    await world.want([definition], resource=default_module_cr("garden"))
+    await world.change({"metadata": {"annotations": {names.IS_CLUSTER_SCOPED: "true"}}})
+    await world.reconcile()
+    gardens = Resource.dynamic(group_of("garden"), "v1", "Garden", "gardens", namespaced=False)
+    assert (await world.skr.get(gardens, "default"))["spec"] == {"verbosity": "info"}
+    await world.delete()
+    await world.reconcile()
+    await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_object_that_is_somebody_elses_by_now_is_not_deleted(world: World) -> None:
+    await world.want([config_map("rose"), config_map("tulip")])
+    await world.reconcile()
+    taken = {"metadata": {"labels": {names.MODULE_NAME: "orchard"}}}
+    await world.skr.merge_patch(CONFIG_MAPS, "rose", taken, SKR)
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert await brought(world) == {"rose"}
+
+
+async def test_images_of_the_landscape_are_what_the_cluster_gets(world: World) -> None:
+    local = "eu.registry.example.com/restricted/garden-manager:1.0.0"
+    known = [each for each in operator("garden", "1.0.0") if each["kind"] != "RuntimeClass"]
+    await world.want(known, localizedImages=[local])
+    await world.reconcile()
+    deployments = await world.skr.mapper.resource("apps/v1", "Deployment")
+    deployment = await world.skr.get(deployments, "garden-manager", SKR)
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == local
+
+
+async def test_event_that_overtakes_its_write_is_not_lost(world: World) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    live = await world.skr.get(CONFIG_MAPS, "rose", SKR)
+    reference = ObjectReference("", "ConfigMap", SKR, "rose")
+    metadata = live["metadata"]
+    world.reconciler.wake(KEY)
+    world.reconciler.announcements.announce(
+        KEY, reference, operation="UPDATE", uid=metadata["uid"], resource_version=metadata["resourceVersion"]
+    )
+    early = await world.reconcile()
+    assert early.requeue_after is not None
+    assert early.requeue_after < 1
+    await world.skr.merge_patch(CONFIG_MAPS, "rose", {"data": {"value": "mine"}}, SKR)
+    assert (await world.reconcile()).requeue_after == 300.0
+    assert (await world.skr.get(CONFIG_MAPS, "rose", SKR))["data"] == {"value": "1"}
+
+
+async def test_state_that_changes_is_told_in_an_event_and_one_that_stays_is_not(world: World) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    for state in ("Ready", "Ready", "Error"):
+        await world.reconcile()
+        await says(world, state)
+    await world.reconcile()
+    await world.reconcile()
+    assert [reason for reason, _ in world.events] == ["ModuleCRProcessing", "ModuleReady", "ModuleCRError"]
+
+
+async def test_values_of_the_template_decide_where_it_names_some(world: World) -> None:
+    template = builders.template("garden", "1.0.0")
+    check = CustomStateCheck(json_path="status.health", value="green", mapped_state=State.READY)
+    spec = msgspec.structs.replace(template.spec, custom_state_check=(check,))
+    world.templates = [msgspec.structs.replace(template, spec=spec)]
+    await world.want([DEFINITION], resource=default_module_cr("garden"), version="1.0.0")
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ModuleCRProcessing")
+    await world.skr.merge_patch(GARDENS, "default", {"status": {"health": "green"}}, SKR, subresource="status")
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+
+
+async def test_manifest_that_somebody_wrote_meanwhile_is_read_again_before_anything_is_done(
+    world: World, simulation: Simulation
+) -> None:
+    await world.want([config_map("rose")])
+    world.held = await world.manifest()
+    await world.change({"metadata": {"annotations": {"somebody": "was here"}}})
+    with pytest.raises(Exception, match="did not take") as raised:
+        await world.reconciler.reconcile(KEY)
+    assert isinstance(raised.value.__cause__, Conflict)
+    assert not simulation.requests(lambda it: it.cluster == "skr" and it.is_write)
+
+
+async def test_kind_that_nobody_serves_is_told(world: World) -> None:
+    stray = {"apiVersion": "nobody.example.com/v1", "kind": "Stray", "metadata": {"name": "one"}}
+    await world.want([config_map("rose"), stray])
+    with pytest.raises(KindUnknown):
+        await world.reconcile()
+    assert await world.state() == ("Error", "ApplyFailed")
+    assert await brought(world) == {"rose"}
