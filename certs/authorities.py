@@ -90,7 +90,7 @@ def next_step(
         due = renewal_due(authorities.signing.certificate_pem, renew_before=rules.renew_before, now=now)
         return Step.ANNOUNCE if due or asked else None
     after = Step.SWITCH if authorities.following is not None else Step.DROP
-    if authorities.since is None or now - authorities.since >= rules.patience:
+    if authorities.since is not None and now - authorities.since >= rules.patience:
         return after
     if authorities.spread_at is None:
         return Step.NOTE_SPREAD if everybody_has_it else None

@@ -29,7 +29,7 @@ class Algorithm(Enum):
     """The kind of key."""
 
     ECDSA_P256 = "ECDSA_P256"
-    RSA_4096 = "RSA_4096"
+    RSA = "RSA"
     ED25519 = "ED25519"
 
 
@@ -86,7 +86,7 @@ def create_authority(
     Raises ValueError for Ed25519: verifiers that keep to the algorithms of the web's authorities refuse it there.
     """
     if algorithm is Algorithm.ED25519:
-        raise ValueError("an authority with an Ed25519 key is refused by verifiers; use ECDSA_P256 or RSA_4096")
+        raise ValueError("an authority with an Ed25519 key is refused by verifiers; use ECDSA_P256 or RSA")
     key = _new_key(algorithm)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     usage = x509.KeyUsage(
@@ -138,7 +138,7 @@ def _new_key(algorithm: Algorithm, rsa_key_size: int = 4096) -> PrivateKey:
     match algorithm:
         case Algorithm.ECDSA_P256:
             return ec.generate_private_key(ec.SECP256R1())
-        case Algorithm.RSA_4096:
+        case Algorithm.RSA:
             return rsa.generate_private_key(public_exponent=65537, key_size=rsa_key_size)
         case Algorithm.ED25519:
             return ed25519.Ed25519PrivateKey.generate()

@@ -17,8 +17,8 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry
 
-from certs import KeyPair
-from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, RuntimeMetrics
+from certs import Algorithm, Authorities, RotationRules
+from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, ObjectKey, Priority, RuntimeMetrics
 from kube_runtime.health import LoopMonitor, ProbeServer
 from lifecycle_manager import admission, events
 from lifecycle_manager.catalog import CatalogReconciler
@@ -36,6 +36,7 @@ from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook import (
+    AuthorityRotation,
     AuthorityStore,
     CertificateStore,
     SkrWebhookReconciler,
@@ -126,22 +127,23 @@ class LifecycleManager:
 
     async def _control(self, directory: Path, stopping: asyncio.Event) -> None:
         """Take events and work the queues off until told to stop, then finish what was acknowledged."""
-        authority = await AuthorityStore(self.kcp, utc_now).ensure()
-        controllers = self._controllers(authority)
+        rotation = await self._rotation()
+        controllers = self._controllers(rotation)
         for_events = ServingCertificate(directory / "events", self._endpoint_names(), utc_now)
         for_admission = ServingCertificate(directory / "admission", self._webhook_names(), utc_now)
         for certificate in (for_events, for_admission):
-            await certificate.write(authority)
+            await certificate.write(rotation.current)
+        rotation.adopt = partial(self._adopt, (for_events, for_admission), controllers)
         Wiring(self.informers, controllers).connect()
         async with asyncio.TaskGroup() as tasks:
             controllers.start_in(tasks)
             serving = [
-                tasks.create_task(self._serve_events(controllers, for_events, authority)),
-                tasks.create_task(self._renew((for_events, for_admission), authority)),
+                tasks.create_task(self._serve_events(controllers, for_events, rotation)),
+                tasks.create_task(self._renew((for_events, for_admission), rotation)),
             ]
             if self.settings.enable_webhooks:
                 serving.append(tasks.create_task(self._serve_admission(for_admission)))
-                await self._have_us_asked(authority)
+                await self._have_us_asked(rotation.current)
             self._taking_events = True
             log.info("ready", event_address=self.settings.event_address)
             await stopping.wait()
@@ -151,7 +153,30 @@ class LifecycleManager:
                 task.cancel()
             await controllers.shutdown(GRACE_SECONDS)
 
-    def _controllers(self, authority: KeyPair) -> Controllers:
+    async def _rotation(self) -> AuthorityRotation:
+        settings = self.settings
+        store = AuthorityStore(self.kcp, utc_now, lifetime=settings.self_signed_ca_duration)
+        rules = RotationRules(
+            renew_before=settings.self_signed_ca_renew_before,
+            grace=settings.self_signed_ca_rotation_grace,
+            patience=settings.self_signed_ca_rotation_patience,
+        )
+        in_force = (await store.ensure()).authorities
+        return AuthorityRotation(store, self.informers.kymas, utc_now, in_force, rules)
+
+    async def _adopt(
+        self, serving: Iterable[ServingCertificate], controllers: Controllers, authorities: Authorities
+    ) -> None:
+        """Have all that this process serves and installs follow the authorities that are in force."""
+        for certificate in serving:
+            await certificate.write(authorities)
+        if self.settings.enable_webhooks:
+            await self._have_us_asked(authorities)
+        for kyma in self.informers.kymas.cache.list():
+            key = ObjectKey(kyma.metadata.namespace, kyma.metadata.name)
+            controllers.skr_webhook.queue.add(key, Priority.RESYNC)
+
+    def _controllers(self, rotation: AuthorityRotation) -> Controllers:
         settings, informers = self.settings, self.informers
         reconcilers = Reconcilers(
             kyma=KymaReconciler(
@@ -201,7 +226,7 @@ class LifecycleManager:
                 informers.watchers,
                 self.kinds,
                 self._certificates(),
-                authority,
+                lambda: rotation.current,
                 WatcherSettings(
                     image=settings.skr_watcher_image,
                     kcp_address=settings.event_address,
@@ -234,6 +259,7 @@ class LifecycleManager:
                 allowances=parse_allowances(settings.sync_resource_allow),
                 interval_seconds=settings.sync_resource_requeue_success_interval.total_seconds(),
             ),
+            authority=rotation,
         )
         metrics, requeues = RuntimeMetrics(self.registry), requeue_reasons(self.registry)
         controllers = Controllers(reconcilers, self.connections, settings, metrics, requeues)
@@ -257,16 +283,19 @@ class LifecycleManager:
             utc_now,
             lifetime=self.settings.self_signed_cert_duration,
             renew_before=self.settings.self_signed_cert_renew_before,
+            algorithm=Algorithm(self.settings.self_signed_cert_key_algorithm),
+            rsa_key_size=self.settings.self_signed_cert_key_size,
             additional_dns_names=self.settings.additional_dns_names,
+            reserved_names=(split_address(self.settings.event_address)[0], *self._webhook_names()),
             naming_template=self.settings.self_signed_cert_naming_template,
         )
 
     async def _serve_events(
-        self, controllers: Controllers, certificate: ServingCertificate, authority: KeyPair
+        self, controllers: Controllers, certificate: ServingCertificate, rotation: AuthorityRotation
     ) -> None:
         router = EventRouter(self.informers.kymas, controllers, self.latency)
         app = events.create_app(
-            trust=lambda: authority.certificate_pem,
+            trust=lambda: rotation.current.trusted,
             subscribers={names.LIFECYCLE_MANAGER: router},
             ready=lambda: self._taking_events,
         )
@@ -281,19 +310,19 @@ class LifecycleManager:
         host, port = split_address(self.settings.webhook_bind_address)
         await serve(app, host, port, certificate.server_context(require_client_certificate=False))
 
-    async def _have_us_asked(self, authority: KeyPair) -> None:
+    async def _have_us_asked(self, authorities: Authorities) -> None:
         """Have the API server of the control plane ask before it stores what is validated."""
         document = admission.webhook_configuration(
-            self.settings.webhook_service, names.KCP_NAMESPACE, authority.certificate_pem
+            self.settings.webhook_service, names.KCP_NAMESPACE, authorities.trusted
         )
         name = document["metadata"]["name"]
         await self.kcp.apply(admission.ADMISSION_WEBHOOKS, name, document, field_manager=FIELD_MANAGER)
 
-    async def _renew(self, certificates: Iterable[ServingCertificate], authority: KeyPair) -> None:
+    async def _renew(self, certificates: Iterable[ServingCertificate], rotation: AuthorityRotation) -> None:
         while True:
             await asyncio.sleep(SERVING_CERTIFICATE_SECONDS)
             for certificate in certificates:
-                await certificate.write(authority)
+                await certificate.write(rotation.current)
 
     def _webhook_names(self) -> tuple[str, ...]:
         service = f"{self.settings.webhook_service}.{names.KCP_NAMESPACE}"

@@ -145,6 +145,22 @@ class Settings(BaseSettings):
     self_signed_cert_renew_before: Duration = Field(
         timedelta(days=60), description="how long before its end a certificate is renewed"
     )
+    self_signed_cert_key_algorithm: Literal["ECDSA_P256", "ED25519", "RSA"] = Field(
+        "ECDSA_P256", description="kind of key in a Watcher's certificate; with an RSA key events can't be signed"
+    )
+    self_signed_cert_key_size: int = Field(
+        4096, ge=2048, le=8192, multiple_of=8, description="bits of an RSA key; the other kinds have one size"
+    )
+    self_signed_ca_duration: Duration = Field(timedelta(days=3650), description="life of an authority")
+    self_signed_ca_renew_before: Duration = Field(
+        timedelta(days=365), description="how long before its end an authority is replaced"
+    )
+    self_signed_ca_rotation_grace: Duration = Field(
+        timedelta(minutes=10), description="how long a phase of that goes on after every cluster has it"
+    )
+    self_signed_ca_rotation_patience: Duration = Field(
+        timedelta(days=7), description="how long a cluster that can't be reached holds a phase of that up"
+    )
     self_signed_cert_naming_template: str = Field(
         "%s-webhook-tls", pattern=r"^[^%]*%s[^%]*$", description="name of the certificate's Secret for a Kyma"
     )
