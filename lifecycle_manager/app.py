@@ -294,13 +294,23 @@ class LifecycleManager:
         self, controllers: Controllers, certificate: ServingCertificate, rotation: AuthorityRotation
     ) -> None:
         router = EventRouter(self.informers.kymas, controllers, self.latency)
+        proxies = self.settings.trusted_proxy_cidrs
         app = events.create_app(
             trust=lambda: rotation.current.trusted,
             subscribers={names.LIFECYCLE_MANAGER: router},
             ready=lambda: self._taking_events,
+            revoked_before=router.revoked_before,
+            count_refusal=events.refusal_counter(self.registry),
+            options=events.EndpointOptions(
+                require_peer=True,
+                accept_unsigned=self.settings.accept_unsigned_events,
+                trusted_proxies=proxies,
+            ),
         )
         host, port = split_address(self.settings.kyma_skr_listener_bind_address)
-        await serve(app, host, port, certificate.server_context(require_client_certificate=True))
+        # What comes without a certificate is refused by the application, unless it comes from a proxy.
+        tls = certificate.server_context(require_client_certificate=not proxies, ask_for_client_certificate=True)
+        await serve(app, host, port, tls)
 
     async def _serve_admission(self, certificate: ServingCertificate) -> None:
         allowances = parse_allowances(self.settings.sync_resource_allow)

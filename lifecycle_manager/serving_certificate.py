@@ -39,13 +39,16 @@ class ServingCertificate:
         """Whose client certificates are accepted, in PEM."""
         return self.directory / "ca.crt"
 
-    def server_context(self, *, require_client_certificate: bool) -> ReloadingServerContext:
+    def server_context(
+        self, *, require_client_certificate: bool, ask_for_client_certificate: bool = False
+    ) -> ReloadingServerContext:
         """Return a TLS context that serves with these files and follows them."""
         return ReloadingServerContext(
             self.certificate_file,
             self.key_file,
             self.trust_file,
             require_client_certificate=require_client_certificate,
+            ask_for_client_certificate=ask_for_client_certificate,
         )
 
     async def write(self, authorities: Authorities) -> None:

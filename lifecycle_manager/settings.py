@@ -6,9 +6,9 @@ from the environment, as `KLM_` and its name in capitals.
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lifecycle_manager.durations import Duration
@@ -141,6 +141,13 @@ class Settings(BaseSettings):
         "cluster-rbac, admission or system-namespaces",
     )
 
+    accept_unsigned_events: bool = Field(
+        False,
+        description="take events without a signature, as upstream's Watcher sends them, by the certificate in TLS",
+    )
+    trusted_proxy_cidrs: tuple[IPvAnyNetwork, ...] = Field(
+        (), description="addresses of proxies that end TLS and are believed in X-Forwarded-Client-Cert"
+    )
     self_signed_cert_duration: Duration = Field(timedelta(days=90), description="life of a Watcher's certificate")
     self_signed_cert_renew_before: Duration = Field(
         timedelta(days=60), description="how long before its end a certificate is renewed"
@@ -169,6 +176,21 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="JSON, or colours for people; auto decides by the terminal"
     )
+
+    @model_validator(mode="after")
+    def _certificates_make_sense(self) -> Self:
+        """Refuse what would have certificates issued without end, or Watchers that could not speak to us."""
+        if self.self_signed_cert_renew_before >= self.self_signed_cert_duration:
+            raise ValueError("self-signed-cert-renew-before has to be shorter than self-signed-cert-duration")
+        if self.self_signed_cert_duration > self.self_signed_ca_renew_before:
+            raise ValueError("self-signed-ca-renew-before has to be at least self-signed-cert-duration")
+        if self.self_signed_ca_renew_before >= self.self_signed_ca_duration:
+            raise ValueError("self-signed-ca-renew-before has to be shorter than self-signed-ca-duration")
+        if self.self_signed_cert_key_algorithm == "RSA" and not self.accept_unsigned_events:
+            raise ValueError(
+                "events can't be signed by RSA keys: self-signed-cert-key-algorithm RSA needs accept-unsigned-events"
+            )
+        return self
 
 
 def split_address(address: str) -> tuple[str, int]:
