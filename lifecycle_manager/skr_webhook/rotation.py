@@ -17,7 +17,7 @@ from lifecycle_manager.skr_webhook.records import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager_api import Kyma
 
 CALM_SECONDS = 3600.0
-ROTATING_SECONDS = 5.0
+ROTATING_SECONDS = 2.0
 
 log = structlog.get_logger("authority")
 

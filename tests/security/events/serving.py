@@ -54,6 +54,9 @@ class ServedEndpoint:
     refused: list[Reason] = field(default_factory=list)
     delay_seconds: float = 0.0
 
+    instead: Any = None
+    """An ASGI application to serve in place of the endpoint."""
+
     def __post_init__(self) -> None:
         self.certificate = ServingCertificate(self.folder / "endpoint", ("127.0.0.1",), now)
 
@@ -83,7 +86,7 @@ class ServedEndpoint:
 
         async def delayed(scope: Any, receive: Any, send: Any) -> None:
             await asyncio.sleep(self.delay_seconds)
-            await app(scope, receive, send)
+            await (self.instead or app)(scope, receive, send)
 
         serving = asyncio.create_task(serve(delayed, "127.0.0.1", self.port, self.tls))  # type: ignore[arg-type]  # any ASGI application
         try:
