@@ -2,8 +2,8 @@
 
 The attacks are those of the table in tests/security/events. Each is sent many times over to the application, as a
 server would hand it over, and the whole of the answer counts: routing, reading, verifying up to where it is refused,
-and the problem document. Those that get as far as the certificate's chain pay for it too. One figure each for the dearest
-that is refused before the chain is verified, the dearest of all, and the median; the dearest are listed on stderr.
+and the problem document. Those that get as far as the certificate's chain pay for it too. One figure each for the
+dearest that is refused before the chain is verified, the dearest of all, and the median; the dearest are on stderr.
 """
 
 import asyncio
