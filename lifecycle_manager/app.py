@@ -39,6 +39,9 @@ from lifecycle_manager.skr_webhook import (
     AuthorityRotation,
     AuthorityStore,
     CertificateStore,
+    CertManagerStore,
+    LeafRules,
+    LeafStore,
     SkrWebhookReconciler,
     WatcherSettings,
 )
@@ -276,19 +279,21 @@ class LifecycleManager:
             policy_readable(self.registry),
         )
 
-    def _certificates(self) -> CertificateStore:
-        return CertificateStore(
-            self.kcp,
-            self.informers.secrets,
-            utc_now,
-            lifetime=self.settings.self_signed_cert_duration,
-            renew_before=self.settings.self_signed_cert_renew_before,
-            algorithm=Algorithm(self.settings.self_signed_cert_key_algorithm),
-            rsa_key_size=self.settings.self_signed_cert_key_size,
-            additional_dns_names=self.settings.additional_dns_names,
-            reserved_names=(split_address(self.settings.event_address)[0], *self._webhook_names()),
-            naming_template=self.settings.self_signed_cert_naming_template,
+    def _certificates(self) -> LeafStore:
+        settings = self.settings
+        rules = LeafRules(
+            lifetime=settings.self_signed_cert_duration,
+            renew_before=settings.self_signed_cert_renew_before,
+            algorithm=Algorithm(settings.self_signed_cert_key_algorithm),
+            rsa_key_size=settings.self_signed_cert_key_size,
+            additional_dns_names=settings.additional_dns_names,
+            reserved_names=(split_address(settings.event_address)[0], *self._webhook_names()),
+            naming_template=settings.self_signed_cert_naming_template,
         )
+        if settings.cert_management == "built-in":
+            return CertificateStore(self.kcp, self.informers.secrets, utc_now, rules)
+        issuer = settings.self_signed_cert_issuer_name
+        return CertManagerStore(self.kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer)
 
     async def _serve_events(
         self, controllers: Controllers, certificate: ServingCertificate, rotation: AuthorityRotation

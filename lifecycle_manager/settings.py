@@ -158,6 +158,12 @@ class Settings(BaseSettings):
     self_signed_cert_key_size: int = Field(
         4096, ge=2048, le=8192, multiple_of=8, description="bits of an RSA key; the other kinds have one size"
     )
+    cert_management: Literal["built-in", "cert-manager.io/v1"] = Field(
+        "built-in", description="who issues the Watchers' certificates"
+    )
+    self_signed_cert_issuer_name: str = Field(
+        "klm-watcher-selfsigned", description="name of the Issuer that is made for cert-manager"
+    )
     self_signed_ca_duration: Duration = Field(timedelta(days=3650), description="life of an authority")
     self_signed_ca_renew_before: Duration = Field(
         timedelta(days=365), description="how long before its end an authority is replaced"

@@ -31,10 +31,11 @@ from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessErr
 from lifecycle_manager.skr.condition_writing import write_condition
 from lifecycle_manager.skr.event_path import CONDITION, SILENT, is_silent
 from lifecycle_manager.skr.leaving import REMOVED, modules_left
+from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
 from lifecycle_manager.skr_webhook.certificates import (
     CertificateContended,
     CertificatesRevoked,
-    CertificateStore,
+    LeafStore,
     NameReserved,
 )
 from lifecycle_manager.skr_webhook.documents import (
@@ -54,6 +55,7 @@ log = structlog.get_logger("skr_webhook")
 
 STARTING = "WatcherStarting"
 NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
+    CertificatePending: ("CertificatePending", 2.0),
     CertificatesRevoked: ("CertificatesRevoked", 2.0),
     CertificateContended: ("CertificateContended", 1.0),
     NameReserved: ("NameReserved", 30.0),
@@ -85,7 +87,7 @@ class SkrWebhookReconciler:
     templates: Informer[ModuleTemplate]
     watchers: Informer[Watcher]
     kinds: ModuleKinds
-    certificates: CertificateStore
+    certificates: LeafStore
     authorities: Callable[[], Authorities]
     settings: WatcherSettings
     clock: Callable[[], datetime]

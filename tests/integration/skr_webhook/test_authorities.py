@@ -20,6 +20,7 @@ from lifecycle_manager.skr_webhook import (
     AuthorityRotation,
     AuthorityStore,
     CertificateStore,
+    LeafRules,
 )
 from lifecycle_manager_api import Kyma, names
 from tests import builders
@@ -197,7 +198,7 @@ async def test_certificates_of_every_kind_of_key_are_issued(client: Client, cont
     for algorithm in Algorithm:
         name = f"kind-{algorithm.value.lower().replace('_', '-')}"
         secrets: Any = SimpleNamespace(cache=Cache({}))
-        store = CertificateStore(client, secrets, clock, algorithm=algorithm, rsa_key_size=2048)
+        store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm, rsa_key_size=2048))
         kyma = builders.kyma(name, uid="11111111-1111-1111-1111-111111111111")
         assert describe((await store.ensure(kyma, authorities)).certificate_pem).common_name == name
 
