@@ -49,6 +49,7 @@ from lifecycle_manager.sync_resource import SyncResourceReconciler, objection_to
 from lifecycle_manager.telemetry import (
     ChangeLatency,
     FleetCollector,
+    certificates_not_renewed,
     policy_readable,
     requeue_reasons,
     silent_watchers,
@@ -239,6 +240,8 @@ class LifecycleManager:
                 utc_now,
                 self.recorder,
                 self.silent_watchers,
+                certificates_not_renewed(self.registry),
+                settings.self_signed_cert_renew_before - settings.self_signed_cert_renew_buffer,
                 silence_seconds=settings.watcher_silence.total_seconds(),
                 interval_seconds=settings.watcher_requeue_success_interval.total_seconds(),
             ),

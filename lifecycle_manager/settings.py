@@ -152,6 +152,9 @@ class Settings(BaseSettings):
     self_signed_cert_renew_before: Duration = Field(
         timedelta(days=60), description="how long before its end a certificate is renewed"
     )
+    self_signed_cert_renew_buffer: Duration = Field(
+        timedelta(hours=24), description="how long a renewal may be overdue before the metric says so"
+    )
     self_signed_cert_key_algorithm: Literal["ECDSA_P256", "ED25519", "RSA"] = Field(
         "ECDSA_P256", description="kind of key in a Watcher's certificate; with an RSA key events can't be signed"
     )

@@ -6,14 +6,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
 import structlog
 from prometheus_client import Gauge
 
-from certs import Authorities, NameRefused
+from certs import Authorities, KeyPair, NameRefused, renewal_due
 from kube_runtime import (
     Applier,
     Client,
@@ -93,6 +93,8 @@ class SkrWebhookReconciler:
     clock: Callable[[], datetime]
     events: EventRecorder
     silent: Gauge
+    not_renewed: Gauge
+    renewal_alarm: timedelta = timedelta(days=59)
     interval_seconds: float = 30.0
     silence_seconds: float = 35.0
     _began: float = field(default_factory=time.monotonic, init=False)
@@ -113,8 +115,9 @@ class SkrWebhookReconciler:
             self._heard.pop(key, None)
             self._appliers.pop(key, None)
             self._due.pop(key, None)
-            with suppress(KeyError):  # nothing was ever said of it
-                self.silent.remove(key.name)
+            for gauge in (self.silent, self.not_renewed):
+                with suppress(KeyError):  # nothing was ever said of it
+                    gauge.remove(key.name)
             return Result()
         if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not _introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
@@ -140,6 +143,7 @@ class SkrWebhookReconciler:
         except tuple(NO_CERTIFICATE) as error:
             reason, again = NO_CERTIFICATE[type(error)]
             return Outcome("False", reason, str(error), again)
+        self._alarm(kyma, certificate)
         trust = authorities.trusted
         documents = [*workload_documents(self.settings, certificate, trust)]
         ready = key in self._heard or _was_ready(kyma)
@@ -157,6 +161,15 @@ class SkrWebhookReconciler:
             return Outcome("True", "WatcherReady", message, UNKNOWN_KIND_SECONDS)
         again = min(self.interval_seconds, self.silence_seconds - silent_for + 0.1)
         return Outcome("True", "WatcherReady", f"{len(rules)} kinds of Module CR are watched", again)
+
+    def _alarm(self, kyma: Kyma, certificate: KeyPair) -> None:
+        """Say of a certificate that it should have been renewed; of the others nothing is said."""
+        name = kyma.metadata.name
+        if renewal_due(certificate.certificate_pem, renew_before=self.renewal_alarm, now=self.clock()):
+            self.not_renewed.labels(name).set(1)
+        else:
+            with suppress(KeyError):
+                self.not_renewed.remove(name)
 
     async def _keep_in_place(
         self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], trust: str, applier: Applier
