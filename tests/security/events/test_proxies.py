@@ -6,9 +6,13 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from certs import KeyPair, Usage
 from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
+from lifecycle_manager.events.arrival import forwarded_certificate
+from lifecycle_manager.events.problems import Refused
 from tests.security.events.test_attacks import (
     AUTHORITY,
     BODY,
@@ -110,3 +114,16 @@ async def test_subject_beside_the_certificate_means_nothing() -> None:
     gateway = Gateway("10.1.0.1")
     assert await gateway.send(f'Subject="CN=theirs, O=\\"x\\"";{cert(MINE)};URI=spiffe://theirs') == 200
     assert [event.runtime_id for event in gateway.taken] == ["mine"]
+
+
+@given(st.text(max_size=300))
+def test_no_text_makes_the_reader_fail_in_another_way(text: str) -> None:
+    with pytest.raises(Refused):
+        forwarded_certificate(text)
+
+
+def test_long_field_is_read_in_a_moment() -> None:
+    """Patterns with nested repetition can take forever; this one must not."""
+    for field in ("a=" * 16_000, 'Cert="' + "\\" * 32_000, "a=b;" * 8_000, 'a="' + "b" * 32_000):
+        with pytest.raises(Refused):
+            forwarded_certificate(field)
