@@ -1,10 +1,16 @@
-"""Certificates that cert-manager issues: its own CRDs on a real API server; the test plays its controller."""
+"""Certificates that cert-manager issues: its own CRDs on a real API server, and its own controllers or one played here.
+
+Its CRDs come from its Go module. With CERT_MANAGER_CONTROLLER=build, or the path of the program in cert_manager/, its
+own controllers are at work too.
+"""
 
 import asyncio
 import base64
 import json
+import os
 import shutil
 import subprocess
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -28,6 +34,8 @@ from tests.waiting import eventually
 
 MODULE = "github.com/cert-manager/cert-manager@v1.21.2"
 NAMESPACE = names.KCP_NAMESPACE
+CONTROLLER = "CERT_MANAGER_CONTROLLER"
+KINDS = ("certificates", "certificaterequests", "issuers", "clusterissuers")
 UID = "11111111-1111-1111-1111-111111111111"
 ALGORITHMS = {"ECDSA": Algorithm.ECDSA_P256, "Ed25519": Algorithm.ED25519, "RSA": Algorithm.RSA}
 
@@ -45,9 +53,7 @@ def crds(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
     assert done.returncode == 0, done.stderr + done.stdout
     deployed = Path(json.loads(done.stdout)["Dir"]) / "deploy" / "crds"
-    return "\n---\n".join(
-        (deployed / f"cert-manager.io_{kind}.yaml").read_text() for kind in ("certificates", "issuers")
-    )
+    return "\n---\n".join((deployed / f"cert-manager.io_{kind}.yaml").read_text() for kind in KINDS)
 
 
 @pytest_asyncio.fixture
@@ -66,7 +72,7 @@ class Setting:
 
     def __init__(self, client: Client, name: str, rules: LeafRules) -> None:
         self.client = client
-        self.name = name
+        self.name = name = f"{name}-{uuid.uuid4().hex[:6]}"
         self.authority = AuthorityStore(client, now, name=f"{name}-authority")
         self.cache: Any = Cache({})
         secrets: Any = SimpleNamespace(cache=self.cache)
@@ -154,9 +160,42 @@ async def _secret(client: Client, name: str) -> Any:
         return None
 
 
-@pytest_asyncio.fixture
-async def working_issuer(kcp_with_cert_manager: Client) -> AsyncIterator[Client]:
-    async with issuer_at_work(kcp_with_cert_manager):
+@pytest.fixture(scope="session")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """cert-manager's own controllers. Building them takes minutes, so it is done only where somebody asks for it."""
+    given = os.environ.get(CONTROLLER)
+    if not given:
+        pytest.skip(f"{CONTROLLER} is not set: give the program in cert_manager/, or `build` to have it built")
+    if given != "build":
+        return Path(given)
+    target = tmp_path_factory.mktemp("controller") / "cert-manager"
+    source = Path(__file__).with_name("cert_manager")
+    subprocess.run(["go", "build", "-o", target, "."], cwd=source, timeout=1800, check=True)
+    return target
+
+
+@asynccontextmanager
+async def controller_at_work(program: Path, kubeconfig: Path, log: Path) -> AsyncGenerator[None, None]:
+    """Run cert-manager's own controllers."""
+    command = (str(program), f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}")
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
+        try:
+            yield
+        finally:
+            process.kill()
+            await process.wait()
+
+
+@pytest_asyncio.fixture(params=["played", "real"])
+async def working_issuer(
+    request: pytest.FixtureRequest, kcp_with_cert_manager: Client, kcp: Path, tmp_path: Path
+) -> AsyncIterator[Client]:
+    if request.param == "played":
+        at_work = issuer_at_work(kcp_with_cert_manager)
+    else:
+        at_work = controller_at_work(request.getfixturevalue("controller"), kcp, tmp_path / "cert-manager.log")
+    async with at_work:
         yield kcp_with_cert_manager
 
 
@@ -165,15 +204,16 @@ async def test_certificate_is_asked_for_in_the_words_of_cert_manager(working_iss
     authorities = (await setting.authority.ensure()).authorities
     pair = await setting.ensured(authorities, **{names.SKR_DOMAIN: "skr.example"})
     assert issued_by(pair.certificate_pem, authorities.signing.certificate_pem)
-    certificate = await working_issuer.get(CERTIFICATES, "asking-webhook-tls", NAMESPACE)
+    secret_name = f"{setting.name}-webhook-tls"
+    certificate = await working_issuer.get(CERTIFICATES, secret_name, NAMESPACE)
     spec = certificate["spec"]
-    assert (spec["secretName"], spec["commonName"]) == ("asking-webhook-tls", "asking")
+    assert (spec["secretName"], spec["commonName"]) == (secret_name, setting.name)
     assert "skr.example" in spec["dnsNames"]
-    assert spec["issuerRef"] == {"group": "cert-manager.io", "kind": "Issuer", "name": "asking-issuer"}
+    assert spec["issuerRef"] == {"group": "cert-manager.io", "kind": "Issuer", "name": f"{setting.name}-issuer"}
     assert {"client auth", "server auth"} <= set(spec["usages"])
     assert (spec["duration"], spec["renewBefore"]) == ("2160h0m0s", "1440h0m0s")
     assert [each["uid"] for each in certificate["metadata"]["ownerReferences"]] == [UID]
-    secret = await working_issuer.get(SECRETS, "asking-webhook-tls", NAMESPACE)
+    secret = await working_issuer.get(SECRETS, secret_name, NAMESPACE)
     assert secret.metadata.labels[names.MANAGED_BY] == names.LIFECYCLE_MANAGER, "or we would not follow it"
     assert [each.uid for each in secret.metadata.owner_references] == [UID], "or it would outlive its Kyma"
 
@@ -205,6 +245,6 @@ async def test_kind_of_key_is_cert_managers_to_make(working_issuer: Client, algo
     name = f"key-{algorithm.value.lower().replace('_', '-')}"
     setting = Setting(working_issuer, name, LeafRules(algorithm=algorithm))
     await setting.ensured((await setting.authority.ensure()).authorities)
-    spec = (await working_issuer.get(CERTIFICATES, f"{name}-webhook-tls", NAMESPACE))["spec"]
+    spec = (await working_issuer.get(CERTIFICATES, f"{setting.name}-webhook-tls", NAMESPACE))["spec"]
     assert ALGORITHMS[spec["privateKey"]["algorithm"]] is algorithm
     assert spec["privateKey"]["rotationPolicy"] == "Always"
