@@ -1,24 +1,56 @@
-"""Certificates without Kubernetes: an authority, what it issues, whom to trust, and TLS contexts that follow files."""
+"""Certificates without Kubernetes: authorities and their rotation, what they issue, TLS contexts that follow files."""
 
+from certs.authorities import (
+    Authorities,
+    RotationRules,
+    Step,
+    announced,
+    dropped,
+    next_step,
+    spread,
+    switched,
+)
 from certs.contexts import ReloadingClientContext, ReloadingServerContext
-from certs.issuing import Algorithm, KeyPair, LeafRequest, Usage, create_authority, issue
-from certs.reading import CertificateInfo, bundle, describe, describe_certificate, renewal_due
+from certs.issuing import (
+    CLOCK_SKEW,
+    Algorithm,
+    KeyPair,
+    LeafRequest,
+    NameRefused,
+    Usage,
+    create_authority,
+    is_common_name,
+    issue,
+)
+from certs.reading import CertificateInfo, bundle, describe, describe_certificate, issued_by, renewal_due
 from certs.verification import CertificateRejected, verify_chain
 
 __all__ = [
+    "CLOCK_SKEW",
     "Algorithm",
+    "Authorities",
     "CertificateInfo",
     "CertificateRejected",
     "KeyPair",
     "LeafRequest",
+    "NameRefused",
     "ReloadingClientContext",
     "ReloadingServerContext",
+    "RotationRules",
+    "Step",
     "Usage",
+    "announced",
     "bundle",
     "create_authority",
     "describe",
     "describe_certificate",
+    "dropped",
+    "is_common_name",
     "issue",
+    "issued_by",
+    "next_step",
     "renewal_due",
+    "spread",
+    "switched",
     "verify_chain",
 ]

@@ -27,13 +27,23 @@ class _Followed:
 
 
 class ReloadingServerContext:
-    """A server's TLS 1.3 context. Each handshake uses what the files hold, so trust can be dropped too."""
+    """A server's TLS 1.3 context. Each handshake uses what the files hold, so trust can be dropped too.
+
+    A client's certificate is required, or asked for and checked where there is one, or not asked for.
+    """
 
     def __init__(
-        self, cert_file: Path, key_file: Path, ca_file: Path | None, *, require_client_certificate: bool
+        self,
+        cert_file: Path,
+        key_file: Path,
+        ca_file: Path | None,
+        *,
+        require_client_certificate: bool,
+        ask_for_client_certificate: bool = False,
     ) -> None:
         self._files = (cert_file, key_file, ca_file)
         self._require = require_client_certificate
+        self._ask = ask_for_client_certificate
         self._followed = _Followed(*self._files)
         self._current = self._build()
         self.ssl_context = self._build()
@@ -69,6 +79,8 @@ class ReloadingServerContext:
             context.load_verify_locations(ca_file)
         if self._require:
             context.verify_mode = ssl.CERT_REQUIRED
+        elif self._ask:
+            context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
@@ -46,6 +47,16 @@ def describe_certificate(certificate: x509.Certificate) -> CertificateInfo:
 def renewal_due(certificate_pem: bytes, *, renew_before: timedelta, now: datetime) -> bool:
     """Tell whether a certificate ends within the time by which it is to be renewed."""
     return describe(certificate_pem).not_after - now <= renew_before
+
+
+def issued_by(certificate_pem: bytes, authority_pem: bytes) -> bool:
+    """Tell whether an authority signed a certificate; whether it still may is for a verifier to say."""
+    certificate = x509.load_pem_x509_certificate(certificate_pem)
+    try:
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority_pem))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def bundle(certificates_pem: Iterable[bytes]) -> bytes:

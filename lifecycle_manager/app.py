@@ -17,8 +17,8 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry
 
-from certs import KeyPair
-from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, RuntimeMetrics
+from certs import Algorithm, Authorities, RotationRules
+from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, ObjectKey, Priority, RuntimeMetrics
 from kube_runtime.health import LoopMonitor, ProbeServer
 from lifecycle_manager import admission, events
 from lifecycle_manager.catalog import CatalogReconciler
@@ -38,8 +38,12 @@ from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook import (
+    AuthorityRotation,
     AuthorityStore,
     CertificateStore,
+    CertManagerStore,
+    LeafRules,
+    LeafStore,
     SkrWebhookReconciler,
     WatcherSettings,
 )
@@ -47,6 +51,7 @@ from lifecycle_manager.sync_resource import SyncResourceReconciler, objection_to
 from lifecycle_manager.telemetry import (
     ChangeLatency,
     FleetCollector,
+    certificates_not_renewed,
     policy_readable,
     requeue_reasons,
     silent_watchers,
@@ -131,22 +136,23 @@ class LifecycleManager:
 
     async def _control(self, directory: Path, stopping: asyncio.Event) -> None:
         """Take events and work the queues off until told to stop, then finish what was acknowledged."""
-        authority = await AuthorityStore(self.kcp, utc_now).ensure()
-        controllers = self.controllers(authority, self.settings.module_cache_dir or directory / "layers")
+        rotation = await self._rotation()
+        controllers = self.controllers(rotation, self.settings.module_cache_dir or directory / "layers")
         for_events = ServingCertificate(directory / "events", self._endpoint_names(), utc_now)
         for_admission = ServingCertificate(directory / "admission", self._webhook_names(), utc_now)
         for certificate in (for_events, for_admission):
-            await certificate.write(authority)
+            await certificate.write(rotation.current)
+        rotation.adopt = partial(self._adopt, (for_events, for_admission), controllers)
         Wiring(self.informers, controllers).connect()
         async with asyncio.TaskGroup() as tasks:
             controllers.start_in(tasks)
             serving = [
-                tasks.create_task(self._serve_events(controllers, for_events, authority)),
-                tasks.create_task(self._renew((for_events, for_admission), authority)),
+                tasks.create_task(self._serve_events(controllers, for_events, rotation)),
+                tasks.create_task(self._renew((for_events, for_admission), rotation)),
             ]
             if self.settings.enable_webhooks:
                 serving.append(tasks.create_task(self._serve_admission(for_admission)))
-                await self._have_us_asked(authority)
+                await self._have_us_asked(rotation.current)
             self._taking_events = True
             log.info("ready", event_address=self.settings.event_address)
             await stopping.wait()
@@ -156,7 +162,30 @@ class LifecycleManager:
                 task.cancel()
             await controllers.shutdown(GRACE_SECONDS)
 
-    def controllers(self, authority: KeyPair, layers: Path) -> Controllers:
+    async def _rotation(self) -> AuthorityRotation:
+        settings = self.settings
+        store = AuthorityStore(self.kcp, utc_now, lifetime=settings.self_signed_ca_duration)
+        rules = RotationRules(
+            renew_before=settings.self_signed_ca_renew_before,
+            grace=settings.self_signed_ca_rotation_grace,
+            patience=settings.self_signed_ca_rotation_patience,
+        )
+        in_force = (await store.ensure()).authorities
+        return AuthorityRotation(store, self.informers.kymas, utc_now, in_force, rules)
+
+    async def _adopt(
+        self, serving: Iterable[ServingCertificate], controllers: Controllers, authorities: Authorities
+    ) -> None:
+        """Have all that this process serves and installs follow the authorities that are in force."""
+        for certificate in serving:
+            await certificate.write(authorities)
+        if self.settings.enable_webhooks:
+            await self._have_us_asked(authorities)
+        for kyma in self.informers.kymas.cache.list():
+            key = ObjectKey(kyma.metadata.namespace, kyma.metadata.name)
+            controllers.skr_webhook.queue.add(key, Priority.RESYNC)
+
+    def controllers(self, rotation: AuthorityRotation, layers: Path) -> Controllers:
         """Make the controllers, each with its queue; none of them runs yet. `layers` is where modules are cached."""
         settings, informers = self.settings, self.informers
         reconcilers = Reconcilers(
@@ -208,7 +237,7 @@ class LifecycleManager:
                 informers.watchers,
                 self.kinds,
                 self._certificates(),
-                authority,
+                lambda: rotation.current,
                 WatcherSettings(
                     image=settings.skr_watcher_image,
                     kcp_address=settings.event_address,
@@ -218,6 +247,8 @@ class LifecycleManager:
                 utc_now,
                 self.recorder,
                 self.silent_watchers,
+                certificates_not_renewed(self.registry),
+                settings.self_signed_cert_renew_before - settings.self_signed_cert_renew_buffer,
                 silence_seconds=settings.watcher_silence.total_seconds(),
                 interval_seconds=settings.watcher_requeue_success_interval.total_seconds(),
             ),
@@ -254,6 +285,7 @@ class LifecycleManager:
                 allowances=parse_allowances(settings.sync_resource_allow),
                 interval_seconds=settings.sync_resource_requeue_success_interval.total_seconds(),
             ),
+            authority=rotation,
         )
         metrics, requeues = RuntimeMetrics(self.registry), requeue_reasons(self.registry)
         controllers = Controllers(reconcilers, self.connections, settings, metrics, requeues)
@@ -270,28 +302,43 @@ class LifecycleManager:
             policy_readable(self.registry),
         )
 
-    def _certificates(self) -> CertificateStore:
-        return CertificateStore(
-            self.kcp,
-            self.informers.secrets,
-            utc_now,
-            lifetime=self.settings.self_signed_cert_duration,
-            renew_before=self.settings.self_signed_cert_renew_before,
-            additional_dns_names=self.settings.additional_dns_names,
-            naming_template=self.settings.self_signed_cert_naming_template,
+    def _certificates(self) -> LeafStore:
+        settings = self.settings
+        rules = LeafRules(
+            lifetime=settings.self_signed_cert_duration,
+            renew_before=settings.self_signed_cert_renew_before,
+            algorithm=Algorithm(settings.self_signed_cert_key_algorithm),
+            rsa_key_size=settings.self_signed_cert_key_size,
+            additional_dns_names=settings.additional_dns_names,
+            reserved_names=(split_address(settings.event_address)[0], *self._webhook_names()),
+            naming_template=settings.self_signed_cert_naming_template,
         )
+        if settings.cert_management == "built-in":
+            return CertificateStore(self.kcp, self.informers.secrets, utc_now, rules)
+        issuer = settings.self_signed_cert_issuer_name
+        return CertManagerStore(self.kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer)
 
     async def _serve_events(
-        self, controllers: Controllers, certificate: ServingCertificate, authority: KeyPair
+        self, controllers: Controllers, certificate: ServingCertificate, rotation: AuthorityRotation
     ) -> None:
         router = EventRouter(self.informers.kymas, self.informers.manifests, controllers, self.latency)
+        proxies = self.settings.trusted_proxy_cidrs
         app = events.create_app(
-            trust=lambda: authority.certificate_pem,
+            trust=lambda: rotation.current.trusted,
             subscribers={names.LIFECYCLE_MANAGER: router},
             ready=lambda: self._taking_events,
+            revoked_before=router.revoked_before,
+            count_refusal=events.refusal_counter(self.registry),
+            options=events.EndpointOptions(
+                require_peer=True,
+                accept_unsigned=self.settings.accept_unsigned_events,
+                trusted_proxies=proxies,
+            ),
         )
         host, port = split_address(self.settings.kyma_skr_listener_bind_address)
-        await serve(app, host, port, certificate.server_context(require_client_certificate=True))
+        # What comes without a certificate is refused by the application, unless it comes from a proxy.
+        tls = certificate.server_context(require_client_certificate=not proxies, ask_for_client_certificate=True)
+        await serve(app, host, port, tls)
 
     async def _serve_admission(self, certificate: ServingCertificate) -> None:
         allowances = parse_allowances(self.settings.sync_resource_allow)
@@ -311,19 +358,19 @@ class LifecycleManager:
         host, port = split_address(self.settings.webhook_bind_address)
         await serve(app, host, port, certificate.server_context(require_client_certificate=False))
 
-    async def _have_us_asked(self, authority: KeyPair) -> None:
+    async def _have_us_asked(self, authorities: Authorities) -> None:
         """Have the API server of the control plane ask before it stores what is validated."""
         document = admission.webhook_configuration(
-            self.settings.webhook_service, names.KCP_NAMESPACE, authority.certificate_pem
+            self.settings.webhook_service, names.KCP_NAMESPACE, authorities.trusted
         )
         name = document["metadata"]["name"]
         await self.kcp.apply(admission.ADMISSION_WEBHOOKS, name, document, field_manager=FIELD_MANAGER)
 
-    async def _renew(self, certificates: Iterable[ServingCertificate], authority: KeyPair) -> None:
+    async def _renew(self, certificates: Iterable[ServingCertificate], rotation: AuthorityRotation) -> None:
         while True:
             await asyncio.sleep(SERVING_CERTIFICATE_SECONDS)
             for certificate in certificates:
-                await certificate.write(authority)
+                await certificate.write(rotation.current)
 
     def _webhook_names(self) -> tuple[str, ...]:
         service = f"{self.settings.webhook_service}.{names.KCP_NAMESPACE}"

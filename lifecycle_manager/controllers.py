@@ -24,7 +24,7 @@ from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import ClusterProbe, Connections, SkrAccessError, access_index
 from lifecycle_manager.skr.event_path import is_silent
-from lifecycle_manager.skr_webhook import WATCHER_RECORD, SkrWebhookReconciler
+from lifecycle_manager.skr_webhook import TRUST_RECORD, WATCHER_RECORD, AuthorityRotation, SkrWebhookReconciler
 from lifecycle_manager.sync_resource import SyncResourceReconciler, in_conflict, inventory_of
 from lifecycle_manager_api import (
     Kyma,
@@ -43,7 +43,7 @@ K = TypeVar("K", ObjectKey, ModuleKey, ReleaseKey, str)
 
 SETTLE_SECONDS = 0.2
 PROBE_POLICY = RetryPolicy(base_seconds=0.5, most_seconds=60.0, rate=100.0, burst=1000)
-NOT_OURS_TO_HEED = frozenset({CRD_HASH, CATALOG_RECORD, WATCHER_RECORD})
+NOT_OURS_TO_HEED = frozenset({CRD_HASH, CATALOG_RECORD, WATCHER_RECORD, TRUST_RECORD})
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,7 @@ class Reconcilers:
     module_config: ModuleConfigReconciler
     manifest: ManifestReconciler
     sync_resource: SyncResourceReconciler
+    authority: AuthorityRotation
 
 
 class Controllers:
@@ -112,6 +113,8 @@ class Controllers:
             "sync-resource", reconcilers.sync_resource.reconcile, settings.max_concurrent_sync_resource_reconciles
         )
 
+        self.authority = controller("authority", reconcilers.authority.reconcile, 1)
+
     def start_in(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Run all of them in a task group."""
         return [tasks.create_task(each.run(), name=f"controller {each.name}") for each in self._all()]
@@ -133,6 +136,7 @@ class Controllers:
             self.module_config,
             self.sync_resource,
             self.skr_probe,
+            self.authority,
         )
 
     def _cluster_answers(self, kyma_name: str) -> None:
@@ -205,6 +209,9 @@ class Wiring:
 
     def _secret_changed(self, change: Change[Secret]) -> None:
         """A cluster's credentials came, changed or went: all that its failures held up goes on at once."""
+        authority = self.controllers.reconcilers.authority.key
+        if _key_of_secret(change) == authority:
+            self.controllers.authority.queue.add(authority, Priority.CHANGE)
         for secret in (change.old, change.new):
             for kyma_name in access_index(secret) if secret is not None else ():
                 self._wake_all_of(kyma_name)
@@ -438,6 +445,11 @@ def _identities(resource: SyncResource) -> set[tuple[str, str, str, str]]:
 
 def _deleting(kyma: Kyma) -> bool:
     return kyma.metadata.deletion_timestamp is not None
+
+
+def _key_of_secret(change: Change[Secret]) -> ObjectKey | None:
+    secret = change.new or change.old
+    return ObjectKey(secret.metadata.namespace, secret.metadata.name) if secret is not None else None
 
 
 def _key(thing: Kyma | Manifest | SyncResource) -> ObjectKey:

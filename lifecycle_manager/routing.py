@@ -5,6 +5,7 @@ Kymas of that one runtime, so no cluster can reach into the business of another.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 
@@ -15,6 +16,7 @@ from lifecycle_manager.kyma import SKR_KYMA
 from lifecycle_manager.manifest import concerned_by
 from lifecycle_manager.module_config import keys_of
 from lifecycle_manager.skr import ObjectReference, Trace
+from lifecycle_manager.skr.revocation import revoked_before
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, WatchEvent, names
 
@@ -59,6 +61,11 @@ class EventRouter:
             )
         if event.operation != HEARTBEAT:
             self.latency.event_taken(event.observed_at)
+
+    def revoked_before(self, runtime_id: str) -> datetime | None:
+        """Return before which time a certificate of a runtime must not begin, or None where none was revoked."""
+        kymas = self.kymas.cache.by_index("runtime", runtime_id)
+        return max(filter(None, map(revoked_before, kymas)), default=None)
 
     def _route(self, kyma: Kyma, key: ObjectKey, event: WatchEvent) -> None:
         if event.operation == HEARTBEAT:

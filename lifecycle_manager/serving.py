@@ -58,6 +58,7 @@ async def serve(app: FastAPI, host: str, port: int, tls: ReloadingServerContext)
         "access_log": False,
         "log_config": None,
         "server_header": False,
+        "proxy_headers": False,  # or a header would say from which address a request comes
         "lifespan": "off",
         "timeout_keep_alive": 75,
         "timeout_graceful_shutdown": 5,

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
-from certs import KeyPair, LeafRequest, ReloadingServerContext, Usage, issue
+from certs import Authorities, LeafRequest, ReloadingServerContext, Usage, issue
 
 LIFETIME = timedelta(days=30)
 
@@ -39,16 +39,19 @@ class ServingCertificate:
         """Whose client certificates are accepted, in PEM."""
         return self.directory / "ca.crt"
 
-    def server_context(self, *, require_client_certificate: bool) -> ReloadingServerContext:
+    def server_context(
+        self, *, require_client_certificate: bool, ask_for_client_certificate: bool = False
+    ) -> ReloadingServerContext:
         """Return a TLS context that serves with these files and follows them."""
         return ReloadingServerContext(
             self.certificate_file,
             self.key_file,
             self.trust_file,
             require_client_certificate=require_client_certificate,
+            ask_for_client_certificate=ask_for_client_certificate,
         )
 
-    async def write(self, authority: KeyPair) -> None:
+    async def write(self, authorities: Authorities) -> None:
         """Issue a certificate and put it in place; whoever follows the files has it from then on."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
         addresses = tuple(host for host in self.hosts if _is_address(host))
@@ -59,9 +62,9 @@ class ServingCertificate:
             lifetime=LIFETIME,
             usages=frozenset({Usage.SERVER}),
         )
-        pair = await asyncio.to_thread(issue, authority, request, now=self.clock())
+        pair = await asyncio.to_thread(issue, authorities.signing, request, now=self.clock())
         for path, content in (
-            (self.trust_file, authority.certificate_pem),
+            (self.trust_file, authorities.trusted),
             (self.key_file, pair.key_pem),
             (self.certificate_file, pair.certificate_pem),
         ):

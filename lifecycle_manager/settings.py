@@ -6,9 +6,9 @@ from the environment, as `KLM_` and its name in capitals.
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lifecycle_manager.durations import Duration
@@ -155,9 +155,41 @@ class Settings(BaseSettings):
         None, description="folder that keeps modules' layers over a restart; without, one that ends with the process"
     )
 
+    accept_unsigned_events: bool = Field(
+        False,
+        description="take events without a signature, as upstream's Watcher sends them, by the certificate in TLS",
+    )
+    trusted_proxy_cidrs: tuple[IPvAnyNetwork, ...] = Field(
+        (), description="addresses of proxies that end TLS and are believed in X-Forwarded-Client-Cert"
+    )
     self_signed_cert_duration: Duration = Field(timedelta(days=90), description="life of a Watcher's certificate")
     self_signed_cert_renew_before: Duration = Field(
         timedelta(days=60), description="how long before its end a certificate is renewed"
+    )
+    self_signed_cert_renew_buffer: Duration = Field(
+        timedelta(hours=24), description="how long a renewal may be overdue before the metric says so"
+    )
+    self_signed_cert_key_algorithm: Literal["ECDSA_P256", "ED25519", "RSA"] = Field(
+        "ECDSA_P256", description="kind of key in a Watcher's certificate; with an RSA key events can't be signed"
+    )
+    self_signed_cert_key_size: int = Field(
+        4096, ge=2048, le=8192, multiple_of=8, description="bits of an RSA key; the other kinds have one size"
+    )
+    cert_management: Literal["built-in", "cert-manager.io/v1"] = Field(
+        "built-in", description="who issues the Watchers' certificates"
+    )
+    self_signed_cert_issuer_name: str = Field(
+        "klm-watcher-selfsigned", description="name of the Issuer that is made for cert-manager"
+    )
+    self_signed_ca_duration: Duration = Field(timedelta(days=3650), description="life of an authority")
+    self_signed_ca_renew_before: Duration = Field(
+        timedelta(days=365), description="how long before its end an authority is replaced"
+    )
+    self_signed_ca_rotation_grace: Duration = Field(
+        timedelta(minutes=10), description="how long a phase of that goes on after every cluster has it"
+    )
+    self_signed_ca_rotation_patience: Duration = Field(
+        timedelta(days=7), description="how long a cluster that can't be reached holds a phase of that up"
     )
     self_signed_cert_naming_template: str = Field(
         "%s-webhook-tls", pattern=r"^[^%]*%s[^%]*$", description="name of the certificate's Secret for a Kyma"
@@ -167,6 +199,21 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="JSON, or colours for people; auto decides by the terminal"
     )
+
+    @model_validator(mode="after")
+    def _certificates_make_sense(self) -> Self:
+        """Refuse what would have certificates issued without end, or Watchers that could not speak to us."""
+        if self.self_signed_cert_renew_before >= self.self_signed_cert_duration:
+            raise ValueError("self-signed-cert-renew-before has to be shorter than self-signed-cert-duration")
+        if self.self_signed_cert_duration > self.self_signed_ca_renew_before:
+            raise ValueError("self-signed-ca-renew-before has to be at least self-signed-cert-duration")
+        if self.self_signed_ca_renew_before >= self.self_signed_ca_duration:
+            raise ValueError("self-signed-ca-renew-before has to be shorter than self-signed-ca-duration")
+        if self.self_signed_cert_key_algorithm == "RSA" and not self.accept_unsigned_events:
+            raise ValueError(
+                "events can't be signed by RSA keys: self-signed-cert-key-algorithm RSA needs accept-unsigned-events"
+            )
+        return self
 
 
 def split_address(address: str) -> tuple[str, int]:

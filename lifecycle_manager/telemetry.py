@@ -24,6 +24,16 @@ def silent_watchers(registry: CollectorRegistry) -> Gauge:
     )
 
 
+def certificates_not_renewed(registry: CollectorRegistry) -> Gauge:
+    """Return the gauge that is 1 for a Kyma whose Watcher's certificate should have been renewed and was not."""
+    return Gauge(
+        "lifecycle_mgr_self_signed_cert_not_renew",
+        "Whether a Watcher's certificate should have been renewed.",
+        ["kyma_name"],
+        registry=registry,
+    )
+
+
 def policy_readable(registry: CollectorRegistry) -> Gauge:
     """Return the gauge that is 1 where the maintenance policy could be read."""
     return Gauge(

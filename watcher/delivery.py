@@ -6,21 +6,30 @@ import logging
 import secrets
 import ssl
 import time
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from random import random
 
 import httpx
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
-from certs import ReloadingClientContext, describe
-from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
+from certs import ReloadingClientContext, describe_certificate
+from certs.message_signatures import (
+    CONTENT_TYPE,
+    SignatureParameters,
+    SigningKey,
+    algorithm_of,
+    load_signing_key,
+    sign,
+)
 from watcher.changes import HEARTBEAT
 from watcher.metrics import Metrics
-from watcher.outbox import Entry, Outbox
-from watcher.settings import Settings
+from watcher.outbox import RESYNC, Entry, Outbox
+from watcher.settings import OURS, UPSTREAM, Settings
 
 log = logging.getLogger("watcher.delivery")
 
@@ -29,9 +38,20 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 15.0
 TIMEOUT_SECONDS = 10.0
 IN_FLIGHT = 8
+DEFAULT_KYMA: dict[str, object] = {
+    "watched": {"Namespace": "kyma-system", "Name": "default"},
+    "watchedGvk": {"group": "operator.kyma-project.io", "version": "v1beta2", "kind": "Kyma"},
+}
 # What no repetition will change. The control plane's own answers 401 and 403 are not among them: a certificate is
 # renewed, a clock put right, a Kyma created.
 FUTILE = frozenset({400, 404, 405, 409, 413, 415})
+
+
+@dataclass(frozen=True, slots=True)
+class _Signer:
+    key: SigningKey = field(repr=False)
+    keyid: str
+    client_cert: str
 
 
 class Identity:
@@ -39,8 +59,10 @@ class Identity:
 
     def __init__(self, settings: Settings) -> None:
         self._files = (settings.tls_cert, settings.tls_key)
+        self._signs = settings.kcp_listener == OURS
         self._context = ReloadingClientContext(settings.tls_cert, settings.tls_key, settings.ca_cert)
-        self._load()
+        self._complete = True
+        self._signer = self._load()
 
     @property
     def ssl_context(self) -> ssl.SSLContext:
@@ -49,26 +71,40 @@ class Identity:
 
     def check(self) -> bool:
         """Follow the files; return whether they changed."""
-        changed = self._context.check()
-        if changed:
-            self._load()
+        changed = False
+        while self._context.check():
+            changed, self._complete = True, False
+        if not self._complete:
+            try:
+                self._signer, self._complete = self._load(), True
+            except (OSError, ValueError) as error:  # caught while they are being written
+                log.warning("the certificate files are not usable yet", extra={"detail": str(error)})
         return changed
 
     def headers(self, url: str, body: bytes) -> dict[str, str]:
-        """Return the header fields that sign a body."""
-        now = int(time.time())
+        """Return the header fields that sign a body, or those of an event that is the TLS connection's word alone."""
+        if self._signer is None:
+            return {"Content-Type": CONTENT_TYPE}
+        signer, now = self._signer, int(time.time())
         parameters = SignatureParameters(
-            now, now + SIGNATURE_SECONDS, secrets.token_urlsafe(16), self._keyid, algorithm_of(self._key)
+            now, now + SIGNATURE_SECONDS, secrets.token_urlsafe(16), signer.keyid, algorithm_of(signer.key)
         )
-        return {**sign(url, body, self._key, parameters), "Client-Cert": self._client_cert}
+        return {**sign(url, body, signer.key, parameters), "Client-Cert": signer.client_cert}
 
-    def _load(self) -> None:
+    def _load(self) -> "_Signer | None":
+        """Read who signs; None where nobody does. Raises OSError or ValueError where the files don't go together."""
         cert_file, key_file = self._files
-        pem = Path(cert_file).read_bytes()
-        der = x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.DER)
-        self._key = load_signing_key(Path(key_file).read_bytes())
-        self._keyid = describe(pem).sha256
-        self._client_cert = f":{base64.b64encode(der).decode()}:"
+        if not self._signs:
+            return None
+        certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
+        if isinstance(certificate.public_key(), rsa.RSAPublicKey):
+            log.warning("events are not signed: the profile has no algorithm for RSA keys")
+            return None
+        key = load_signing_key(key_file.read_bytes())
+        if key.public_key() != certificate.public_key():
+            raise ValueError("the private key is not the certificate's")
+        der = certificate.public_bytes(serialization.Encoding.DER)
+        return _Signer(key, describe_certificate(certificate).sha256, f":{base64.b64encode(der).decode()}:")
 
 
 class Delivery:
@@ -82,6 +118,8 @@ class Delivery:
         self._epoch = secrets.token_hex(8)
         self._failures = 0
         self._client = self._new_client()
+        self._under_way: Counter[httpx.AsyncClient] = Counter()
+        self._upstream = settings.kcp_listener == UPSTREAM
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -107,7 +145,7 @@ class Delivery:
         body = self._body(entry)
         started = time.perf_counter()
         try:
-            answer = await self._client.post(url, content=body, headers=self._identity.headers(url, body))
+            answer = await self._post(url, body)
         except (httpx.HTTPError, ssl.SSLError) as error:
             self._try_again(entry, type(error).__name__, str(error), None)
             return
@@ -142,10 +180,25 @@ class Delivery:
             "event not delivered", extra={**_facts(entry), "reason": reason, "detail": detail, "again_in": pause}
         )
 
+    async def _post(self, url: str, body: bytes) -> httpx.Response:
+        """Send a body with the identity of the moment; a client that was replaced meanwhile finishes its requests."""
+        client = self._client
+        self._under_way[client] += 1
+        try:
+            return await client.post(url, content=body, headers=self._identity.headers(url, body))
+        finally:
+            self._under_way[client] -= 1
+            await self._close_if_done(client)
+
     async def _follow_identity(self) -> None:
         if self._identity.check():
             former, self._client = self._client, self._new_client()
-            await former.aclose()
+            await self._close_if_done(former)
+
+    async def _close_if_done(self, client: httpx.AsyncClient) -> None:
+        if client is not self._client and not self._under_way[client]:
+            del self._under_way[client]
+            await client.aclose()
 
     def _new_client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(
@@ -160,6 +213,10 @@ class Delivery:
         event: dict[str, object] = {
             "watched": {"Namespace": change.namespace, "Name": change.name},
             "watchedGvk": {"group": change.group, "version": change.version, "kind": change.kind},
+        }
+        if self._upstream and change.operation == RESYNC:
+            event = DEFAULT_KYMA  # upstream's listener looks at the Kyma for every event
+        event = event | {
             "id": entry.event_id,
             "operation": change.operation,
             "uid": change.uid,

@@ -15,7 +15,7 @@ from watcher.logs import configure_logs
 from watcher.metrics import Metrics
 from watcher.outbox import RESYNC, Outbox
 from watcher.server import Recorder, admission_app, metrics_app, server_of
-from watcher.settings import SettingInvalid, Settings
+from watcher.settings import OURS, SettingInvalid, Settings
 
 log = logging.getLogger("watcher")
 
@@ -54,8 +54,9 @@ async def run(settings: Settings) -> None:
         background = [
             tasks.create_task(tls.run()),
             tasks.create_task(delivery.run()),
-            tasks.create_task(_beat(recorder, settings)),
         ]
+        if settings.kcp_listener == OURS:  # upstream's listener would look at the whole Kyma with each beat
+            background.append(tasks.create_task(_beat(recorder, settings)))
         recorder.record(resync, time.time())
         log.info("watching", extra={"port": settings.webhook_port, "kcp": settings.kcp_address})
         await stopping.wait()

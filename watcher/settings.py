@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LONGEST_SECONDS = 3600.0
+OURS, UPSTREAM = "klm", "upstream"
 
 
 class SettingInvalid(ValueError):
@@ -14,7 +15,10 @@ class SettingInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the Watcher listens, its certificate files, and where the control plane is (`kcp_address` is host:port)."""
+    """Where the Watcher listens, its certificate files, and where the control plane is (`kcp_address` is host:port).
+
+    `kcp_listener` says who takes events there: one that verifies signatures, or upstream's, which knows none.
+    """
 
     webhook_host: str = "0.0.0.0"  # noqa: S104 - a Pod's address is not known beforehand
     webhook_port: int = 8443
@@ -25,6 +29,7 @@ class Settings:
     ca_cert: Path = Path("/tls/ca.crt")
     kcp_address: str = ""
     kcp_contract: str = "v2"
+    kcp_listener: str = OURS
     resync_manager: str = "lifecycle-manager"
     heartbeat_seconds: float = 10.0
     most_pending: int = 20_000
@@ -44,6 +49,7 @@ class Settings:
             ca_cert=Path(environment.get("CA_CERT", defaults.ca_cert)),
             kcp_address=_required(environment, "KCP_ADDR"),
             kcp_contract=environment.get("KCP_CONTRACT", defaults.kcp_contract),
+            kcp_listener=_one_of(environment, "KCP_LISTENER", (OURS, UPSTREAM)),
             resync_manager=environment.get("RESYNC_MANAGER", defaults.resync_manager),
             heartbeat_seconds=_seconds(environment, "HEARTBEAT_SECONDS", defaults.heartbeat_seconds),
             log_level=environment.get("LOG_LEVEL", defaults.log_level).upper(),
@@ -66,6 +72,13 @@ def _seconds(environment: Mapping[str, str], name: str, default: float) -> float
     if not 0 < seconds <= LONGEST_SECONDS:
         raise SettingInvalid(f"{name}={text!r} makes no sense; give seconds above 0, at most {LONGEST_SECONDS:g}")
     return seconds
+
+
+def _one_of(environment: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    text = environment.get(name, choices[0])
+    if text not in choices:
+        raise SettingInvalid(f"{name}={text!r} is not known; give one of {', '.join(choices)}")
+    return text
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:

@@ -6,17 +6,29 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fastapi import FastAPI
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
 from lifecycle_manager.events.guards import Nonces, Rates
-from lifecycle_manager.events.identity import Identifier
-from lifecycle_manager.events.problems import Refused
+from lifecycle_manager.events.identity import Identifier, Message, Sender
+from lifecycle_manager.events.problems import Reason, Refused
 from lifecycle_manager.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event
 
 CONTRACT = "v2"
-SIGNED_FIELDS = ("signature-input", "signature", "content-digest", "client-cert", "content-type")
+# Header fields that decide about something: each may stand there once.
+DECIDING_FIELDS = (
+    "signature-input",
+    "signature",
+    "content-digest",
+    "client-cert",
+    "content-type",
+    "content-encoding",
+    "host",
+    FORWARDED_CERTIFICATE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +53,22 @@ class UnknownRuntime(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EndpointOptions:
-    """Limits of the endpoint. Clocks may differ by `skew_seconds`."""
+    """Limits of the endpoint, and whom it believes. Clocks may differ by `skew_seconds`.
+
+    With `require_peer` a sender shows its certificate in TLS too; it is for where TLS ends in this process. Those at
+    `trusted_proxies` may end it before us. Unsigned events are their TLS peer's, or that of whom such a proxy names.
+    """
 
     largest_body: int = 16 * 1024
+    largest_header: int = 32 * 1024
+    most_fields: int = 64
     skew_seconds: int = 30
     longest_signature_seconds: int = 300
     events_per_second: float = 50.0
     burst: int = 200
+    require_peer: bool = False
+    accept_unsigned: bool = False
+    trusted_proxies: tuple[Network, ...] = ()
 
 
 def utc_now() -> datetime:
@@ -55,18 +76,34 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def nothing_revoked(_: str) -> datetime | None:
+    """Say that no certificate of any runtime was revoked."""
+    return None
+
+
+def nobody_counts(_: Reason) -> None:
+    """Count nothing."""
+
+
 def create_app(
     *,
     trust: Callable[[], bytes],
     subscribers: Mapping[str, Subscriber],
     ready: Callable[[], bool],
+    revoked_before: Callable[[str], datetime | None] = nothing_revoked,
+    count_refusal: Callable[[Reason], None] = nobody_counts,
     options: EndpointOptions = EndpointOptions(),
     clock: Callable[[], datetime] = utc_now,
 ) -> FastAPI:
-    """Return the application. `trust` gives the bundle of authorities that senders' certificates lead to."""
-    endpoint = _Endpoint(trust, subscribers, ready, options, clock)
+    """Return the application.
+
+    `trust` gives the bundle of authorities that senders' certificates lead to, and `revoked_before` the time before
+    which a runtime's certificate must not begin.
+    """
+    endpoint = _Endpoint(trust, subscribers, ready, revoked_before, count_refusal, options, clock)
     app = FastAPI(title="Lifecycle Manager events", version=CONTRACT)
     app.add_route(f"/{CONTRACT}/{{manager}}/event", endpoint.handle, methods=["POST"])
+    app.add_exception_handler(HTTPException, endpoint.handle_no_route)
     return app
 
 
@@ -76,66 +113,121 @@ class _Endpoint:
         trust: Callable[[], bytes],
         subscribers: Mapping[str, Subscriber],
         ready: Callable[[], bool],
+        revoked_before: Callable[[str], datetime | None],
+        count_refusal: Callable[[Reason], None],
         options: EndpointOptions,
         clock: Callable[[], datetime],
     ) -> None:
         self._trust = trust
         self._subscribers = subscribers
         self._ready = ready
+        self._revoked_before = revoked_before
+        self._count_refusal = count_refusal
         self._options = options
         self._clock = clock
-        longest = options.longest_signature_seconds
-        self._identifier = Identifier(skew_seconds=options.skew_seconds, longest_seconds=longest)
-        self._nonces = Nonces(longest + 2 * options.skew_seconds)
+        self._identifier = Identifier(
+            skew_seconds=options.skew_seconds,
+            longest_seconds=options.longest_signature_seconds,
+            accept_unsigned=options.accept_unsigned,
+            require_peer=options.require_peer,
+        )
+        self._nonces = Nonces()
         self._rates = Rates(options.events_per_second, options.burst)
 
     async def handle(self, request: Request) -> Response:
         try:
-            body = await self._body(request)
-            self._take(request, body)
+            subscriber = self._subscriber(request)
+            fields = self._fields(request)
+            message = Message(
+                fields,
+                await self._body(request, fields),
+                _target_uri(request),
+                arrival_of(request.scope, self._options.trusted_proxies),
+            )
+            self._take(message, request.path_params["manager"], subscriber)
         except Refused as refused:
-            return refused.response()
+            return self._refuse(refused)
         return Response(status_code=200)
 
-    def _take(self, request: Request, body: bytes) -> None:
+    async def handle_no_route(self, _: Request, error: Exception) -> Response:
+        """Answer what Starlette found no route for as every refusal is answered."""
+        if isinstance(error, HTTPException) and error.status_code == 405:
+            return self._refuse(Refused(405, Reason.METHOD, "Method not allowed", "events are sent by POST"))
+        return self._refuse(Refused(404, Reason.UNKNOWN_PATH, "Not found", "there is nothing here"))
+
+    def _refuse(self, refused: Refused) -> Response:
+        self._count_refusal(refused.reason)
+        return refused.response()
+
+    def _take(self, message: Message, manager: str, subscriber: Subscriber) -> None:
         """Verify an event and hand it to its subscriber; nothing here waits. Raises Refused."""
-        if not self._ready():
-            raise Refused(503, "Not ready", "this replica is starting or stopping", retry_after=1)
-        manager = request.path_params["manager"]
-        subscriber = self._subscribers.get(manager)
-        if subscriber is None:
-            raise Refused(404, "Unknown manager", f"nobody takes events for {manager!r}")
         now = self._clock()
-        sender = self._identifier.identify(
-            _signed_fields(request),
-            body,
-            _target_uri(request),
-            trust=self._trust(),
-            peer_der=request.scope.get("extensions", {}).get("tls", {}).get("client_cert_der"),
-            now=now,
-        )
-        moment = now.timestamp()
-        if wait := self._rates.wait(sender.runtime_id, moment):
-            raise Refused(429, "Too many events", "this runtime is over its rate", retry_after=math.ceil(wait))
-        if not self._nonces.is_new(sender.parameters.keyid, sender.parameters.nonce, moment):
-            raise Refused(409, "Replayed", "this nonce was used before")
+        sender = self._identifier.identify(message, trust=self._trust(), now=now)
+        revoked = self._revoked_before(sender.runtime_id)
+        if revoked is not None and sender.not_before < revoked:
+            raise Refused(403, Reason.REVOKED, "Revoked", "this certificate was revoked; a new one is on its way")
+        self._guard(sender, now.timestamp())
         try:
-            event = decode_event(body)
+            event = decode_event(message.body)
         except MalformedEvent as error:
-            raise Refused(400, "Malformed event", str(error)) from None
+            raise Refused(400, Reason.MALFORMED, "Malformed event", str(error)) from None
         try:
             subscriber(VerifiedEvent(sender.runtime_id, manager, event, now))
         except UnknownRuntime as error:
-            raise Refused(403, "Unknown runtime", str(error)) from None
+            raise Refused(403, Reason.UNKNOWN_RUNTIME, "Unknown runtime", str(error)) from None
 
-    async def _body(self, request: Request) -> bytes:
+    def _guard(self, sender: Sender, moment: float) -> None:
+        """Keep replays and floods out; a replay costs its runtime nothing of its rate. Raises Refused."""
+        signed = sender.parameters
+        if signed is not None and self._nonces.knows(signed.keyid, signed.nonce):
+            raise Refused(409, Reason.REPLAYED, "Replayed", "this nonce was used before")
+        if wait := self._rates.wait(sender.runtime_id, moment):
+            detail = "this runtime is over its rate"
+            raise Refused(429, Reason.RATE, "Too many events", detail, retry_after=math.ceil(wait))
+        if signed is not None:
+            until = signed.expires + self._options.skew_seconds
+            self._nonces.remember(signed.keyid, signed.nonce, until, moment)
+
+    def _subscriber(self, request: Request) -> Subscriber:
+        """Return who takes the events of the manager in the path. Raises Refused."""
+        if not self._ready():
+            raise Refused(503, Reason.NOT_READY, "Not ready", "this replica is starting or stopping", retry_after=1)
+        manager = request.path_params["manager"]
+        subscriber = self._subscribers.get(manager)
+        if subscriber is None:
+            raise Refused(404, Reason.UNKNOWN_MANAGER, "Unknown manager", f"nobody takes events for {manager[:64]!r}")
+        return subscriber
+
+    def _fields(self, request: Request) -> dict[str, str]:
+        """Return the header fields that decide about something, each of which may stand there once. Raises Refused."""
+        raw = request.headers.raw
+        if (
+            len(raw) > self._options.most_fields
+            or sum(len(name) + len(value) for name, value in raw) > self._options.largest_header
+        ):
+            raise Refused(413, Reason.TOO_LARGE, "Too large", "the header is too large")
+        found: dict[str, str] = {}
+        for name in DECIDING_FIELDS:
+            values = request.headers.getlist(name)
+            if len(values) > 1:
+                detail = f"the header field {name} stands there more than once"
+                raise Refused(400, Reason.DUPLICATE_FIELD, "Malformed request", detail)
+            if values:
+                found[name] = values[0]
+        return found
+
+    async def _body(self, request: Request, fields: Mapping[str, str]) -> bytes:
         """Read the body up to its limit. Raises Refused."""
-        if request.headers.get("content-type", "") != "application/json":
-            raise Refused(415, "Unsupported media type", "send application/json")
+        if fields.get("content-type") != "application/json" or "content-encoding" in fields:
+            detail = "send application/json, without an encoding"
+            raise Refused(415, Reason.MEDIA_TYPE, "Unsupported media type", detail)
+        most = self._options.largest_body
         try:
-            return await read_body(request, self._options.largest_body)
+            return await read_body(request, most)
         except BodyTooLarge:
-            raise Refused(413, "Too large", f"an event may have {self._options.largest_body} bytes") from None
+            raise Refused(413, Reason.TOO_LARGE, "Too large", f"an event may have {most} bytes") from None
+        except ClientDisconnect:
+            raise Refused(400, Reason.INCOMPLETE, "Incomplete", "the connection ended before the body did") from None
 
 
 def _target_uri(request: Request) -> str:
@@ -144,15 +236,3 @@ def _target_uri(request: Request) -> str:
     query = request.scope.get("query_string", b"")
     target = path.partition(b"?")[0] + (b"?" + query if query else b"")
     return f"https://{request.headers.get('host', '')}{target.decode('ascii', 'replace')}"
-
-
-def _signed_fields(request: Request) -> dict[str, str]:
-    """Return the header fields that carry the signature, each of which may stand there once. Raises Refused."""
-    found: dict[str, str] = {}
-    for name in SIGNED_FIELDS:
-        values = request.headers.getlist(name)
-        if len(values) > 1:
-            raise Refused(400, "Malformed request", f"the header field {name} stands there more than once")
-        if values:
-            found[name] = values[0]
-    return found

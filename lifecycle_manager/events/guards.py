@@ -1,27 +1,33 @@
 """What keeps one sender from repeating itself and from drowning the others. Both are bounded in memory."""
 
+import hashlib
 from collections import OrderedDict
 
 
 class Nonces:
-    """Remembers the nonces of a while. What is forgotten is older than a signature may be."""
+    """Remembers each nonce for as long as its signature holds.
 
-    def __init__(self, keep_seconds: float, most: int = 200_000) -> None:
-        self._keep_seconds = keep_seconds
+    It is bounded twice: by time, and by `most`, at which the oldest are forgotten. It is this process's alone: a
+    message that another replica took, or this one before a restart, can be sent once more while its signature holds.
+    That is allowed for, because an event can cause a read and nothing else.
+    """
+
+    def __init__(self, most: int = 500_000) -> None:
         self._most = most
-        self._seen: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._until: OrderedDict[bytes, float] = OrderedDict()
 
-    def is_new(self, keyid: str, nonce: str, now: float) -> bool:
-        """Remember a nonce; return whether it was new."""
-        while self._seen and (
-            len(self._seen) > self._most or next(iter(self._seen.values())) < now - self._keep_seconds
-        ):
-            self._seen.popitem(last=False)
-        key = (keyid, nonce)
-        if key in self._seen:
-            return False
-        self._seen[key] = now
-        return True
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def knows(self, keyid: str, nonce: str) -> bool:
+        """Tell whether a nonce was used with a key."""
+        return _digest(keyid, nonce) in self._until
+
+    def remember(self, keyid: str, nonce: str, until: float, now: float) -> None:
+        """Remember a nonce until a time, and forget those whose time has passed."""
+        while self._until and (len(self._until) >= self._most or next(iter(self._until.values())) < now):
+            self._until.popitem(last=False)
+        self._until[_digest(keyid, nonce)] = until
 
 
 class Rates:
@@ -42,3 +48,8 @@ class Rates:
         while len(self._buckets) > self._most:
             self._buckets.popitem(last=False)
         return 0.0 if enough else (1 - tokens) / self._per_second
+
+
+def _digest(keyid: str, nonce: str) -> bytes:
+    """Return 16 bytes that stand for a nonce, so that long ones take no more room than short ones."""
+    return hashlib.blake2b(f"{keyid} {nonce}".encode(), digest_size=16).digest()

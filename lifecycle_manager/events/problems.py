@@ -1,15 +1,47 @@
-"""The refusals of the event endpoint, as application/problem+json (RFC 9457)."""
+"""The refusals of the event endpoint: what is answered, as application/problem+json (RFC 9457), and what is counted."""
+
+from enum import StrEnum
 
 import msgspec
 from starlette.responses import Response
 
 
-class Refused(Exception):
-    """An event that is not taken: the status, a title, and what is wrong with it."""
+class Reason(StrEnum):
+    """Why an event was not taken, as the metric names it."""
 
-    def __init__(self, status: int, title: str, detail: str, *, retry_after: int | None = None) -> None:
+    NOT_READY = "not_ready"
+    UNKNOWN_PATH = "unknown_path"
+    UNKNOWN_MANAGER = "unknown_manager"
+    METHOD = "method"
+    MEDIA_TYPE = "media_type"
+    TOO_LARGE = "too_large"
+    DUPLICATE_FIELD = "duplicate_field"
+    INCOMPLETE = "incomplete"
+    NO_TLS_PEER = "no_tls_peer"
+    UNSIGNED = "unsigned"
+    UNTRUSTED_PROXY = "untrusted_proxy"
+    PROXY_HEADER = "proxy_header"
+    SIGNATURE_INPUT = "signature_input"
+    TIME_WINDOW = "time_window"
+    CERTIFICATE = "certificate"
+    TLS_PEER = "tls_peer"
+    KEY_ID = "key_id"
+    SIGNATURE = "signature"
+    NO_RUNTIME = "no_runtime"
+    REVOKED = "revoked"
+    REPLAYED = "replayed"
+    RATE = "rate"
+    MALFORMED = "malformed"
+    UNKNOWN_RUNTIME = "unknown_runtime"
+
+
+class Refused(Exception):
+    """An event that is not taken: the status, why, a title, and what is wrong with it."""
+
+    def __init__(self, status: int, reason: Reason, title: str, detail: str, *, retry_after: int | None = None) -> None:
         super().__init__(detail)
         self.status = status
+        self.reason = reason
         self.title = title
         self.detail = detail
         self.retry_after = retry_after
@@ -21,3 +53,8 @@ class Refused(Exception):
         return Response(
             msgspec.json.encode(problem), self.status, headers=headers, media_type="application/problem+json"
         )
+
+
+def not_verified(reason: Reason, detail: str) -> Refused:
+    """Return the refusal of a sender who could not show who it is."""
+    return Refused(401, reason, "Not verified", detail)

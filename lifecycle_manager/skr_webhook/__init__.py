@@ -1,19 +1,32 @@
 """The Watcher in the SKR: its certificates, its Deployment, and the webhook by which the API server calls it.
 
-`authority` keeps the CA that both sides of an event trust, `certificates` the leaf that each SKR's Watcher shows,
-`documents` says what belongs into a cluster, and `reconciler` brings it there. The webhook itself is put in place
-only after the Watcher was heard from once, so that no user's write meets a missing backend.
+`authority` keeps the authorities that both sides of an event trust, `rotation` replaces them, `certificates` keeps the
+leaf that each SKR's Watcher shows, or `cert_manager` has it issued, `documents` says what belongs into a cluster, and
+`reconciler` brings it there. The webhook itself is put in place only after the Watcher was heard from once, so that no
+user's write meets a missing backend.
 """
 
-from lifecycle_manager.skr_webhook.authority import AuthorityStore
-from lifecycle_manager.skr_webhook.certificates import CertificateStore
+from lifecycle_manager.skr_webhook.authority import ROTATE, AuthorityStore, StoredAuthorities
+from lifecycle_manager.skr_webhook.cert_manager import CertificatePending, CertManagerStore
+from lifecycle_manager.skr_webhook.certificates import CertificatesRevoked, CertificateStore, LeafRules, LeafStore
 from lifecycle_manager.skr_webhook.documents import WatcherSettings
-from lifecycle_manager.skr_webhook.reconciler import WATCHER_RECORD, SkrWebhookReconciler
+from lifecycle_manager.skr_webhook.reconciler import SkrWebhookReconciler
+from lifecycle_manager.skr_webhook.records import TRUST_RECORD, WATCHER_RECORD
+from lifecycle_manager.skr_webhook.rotation import AuthorityRotation
 
 __all__ = [
+    "ROTATE",
+    "TRUST_RECORD",
     "WATCHER_RECORD",
+    "AuthorityRotation",
     "AuthorityStore",
+    "CertManagerStore",
+    "CertificatePending",
     "CertificateStore",
+    "CertificatesRevoked",
+    "LeafRules",
+    "LeafStore",
     "SkrWebhookReconciler",
+    "StoredAuthorities",
     "WatcherSettings",
 ]

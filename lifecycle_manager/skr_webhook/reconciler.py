@@ -3,17 +3,17 @@
 import hashlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
 import structlog
 from prometheus_client import Gauge
 
-from certs import KeyPair
+from certs import Authorities, KeyPair, NameRefused, renewal_due
 from kube_runtime import (
     Applier,
     Client,
@@ -31,7 +31,13 @@ from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessErr
 from lifecycle_manager.skr.condition_writing import write_condition
 from lifecycle_manager.skr.event_path import CONDITION, SILENT, is_silent
 from lifecycle_manager.skr.leaving import REMOVED, modules_left
-from lifecycle_manager.skr_webhook.certificates import CertificateStore
+from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
+from lifecycle_manager.skr_webhook.certificates import (
+    CertificateContended,
+    CertificatesRevoked,
+    LeafStore,
+    NameReserved,
+)
 from lifecycle_manager.skr_webhook.documents import (
     INVENTORY,
     Document,
@@ -40,6 +46,7 @@ from lifecycle_manager.skr_webhook.documents import (
     webhook_document,
     workload_documents,
 )
+from lifecycle_manager.skr_webhook.records import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager_api import ConditionStatus, Kyma, ModuleTemplate, TrackingObject, Watcher, names
 from lifecycle_manager_api.conditions import find
 
@@ -47,7 +54,15 @@ FIELD_MANAGER = "lifecycle-manager-skr-webhook"
 log = structlog.get_logger("skr_webhook")
 
 STARTING = "WatcherStarting"
-WATCHER_RECORD = f"{names.GROUP}/skr-watcher"
+NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
+    CertificatePending: ("CertificatePending", 2.0),
+    CertificatesRevoked: ("CertificatesRevoked", 2.0),
+    CertificateContended: ("CertificateContended", 1.0),
+    NameReserved: ("NameReserved", 30.0),
+    NameRefused: ("NameRefused", 30.0),
+}
+"""Why a Watcher has no certificate, as the condition says it, and after how many seconds to try again."""
+
 UNKNOWN_KIND_SECONDS = 2.0
 REMOVAL_SECONDS = 2.0
 
@@ -72,12 +87,14 @@ class SkrWebhookReconciler:
     templates: Informer[ModuleTemplate]
     watchers: Informer[Watcher]
     kinds: ModuleKinds
-    certificates: CertificateStore
-    authority: KeyPair
+    certificates: LeafStore
+    authorities: Callable[[], Authorities]
     settings: WatcherSettings
     clock: Callable[[], datetime]
     events: EventRecorder
     silent: Gauge
+    not_renewed: Gauge
+    renewal_alarm: timedelta = timedelta(days=59)
     interval_seconds: float = 30.0
     silence_seconds: float = 35.0
     _began: float = field(default_factory=time.monotonic, init=False)
@@ -98,8 +115,9 @@ class SkrWebhookReconciler:
             self._heard.pop(key, None)
             self._appliers.pop(key, None)
             self._due.pop(key, None)
-            with suppress(KeyError):  # nothing was ever said of it
-                self.silent.remove(key.name)
+            for gauge in (self.silent, self.not_renewed):
+                with suppress(KeyError):  # nothing was ever said of it
+                    gauge.remove(key.name)
             return Result()
         if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not _introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
@@ -121,14 +139,20 @@ class SkrWebhookReconciler:
     async def _install(self, key: ObjectKey, kyma: Kyma, skr: Client, applier: Applier) -> Outcome:
         if find(kyma.status.conditions, CONDITION) is None:  # said first, so that whoever dies leaves nothing unknown
             await self._report(kyma, Outcome("False", "Installing", "the Watcher is being brought to the cluster"))
-        certificate = await self.certificates.ensure(kyma, self.authority)
-        trust = self.authority.certificate_pem
+        authorities = self.authorities()
+        try:
+            certificate = await self.certificates.ensure(kyma, authorities)
+        except tuple(NO_CERTIFICATE) as error:
+            reason, again = NO_CERTIFICATE[type(error)]
+            return Outcome("False", reason, str(error), again)
+        self._alarm(kyma, certificate)
+        trust = authorities.trusted
         documents = [*workload_documents(self.settings, certificate, trust)]
         ready = key in self._heard or _was_ready(kyma)
         rules, unknown = await self._module_rules(kyma, skr)
         if ready:
             documents.append(webhook_document(self.watchers.cache.list(), rules, trust))
-        await self._keep_in_place(key, kyma, documents, applier)
+        await self._keep_in_place(key, kyma, documents, authorities.fingerprint, applier)
         if not ready:
             return Outcome("False", STARTING, "the Watcher is installed and was not heard from yet")
         if (silent_for := self._silent_for(key)) > self.silence_seconds:
@@ -141,20 +165,31 @@ class SkrWebhookReconciler:
         kinds = {(rule.group, rule.plural.partition("/")[0]) for rule in rules}
         return Outcome("True", "WatcherReady", f"{len(kinds)} kinds of Module CR are watched", again)
 
-    async def _keep_in_place(self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], applier: Applier) -> None:
+    def _alarm(self, kyma: Kyma, certificate: KeyPair) -> None:
+        """Say of a certificate that it should have been renewed; of the others nothing is said."""
+        name = kyma.metadata.name
+        if renewal_due(certificate.certificate_pem, renew_before=self.renewal_alarm, now=self.clock()):
+            self.not_renewed.labels(name).set(1)
+        else:
+            with suppress(KeyError):
+                self.not_renewed.remove(name)
+
+    async def _keep_in_place(
+        self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], trust: str, applier: Applier
+    ) -> None:
         """Apply the documents where they are others than before, or it is time to see that they are still in place.
 
         What was applied is noted on the Kyma, so that a new process need not ask the whole fleet at once.
         """
-        digest = _digest(documents)
-        noted = kyma.metadata.annotations.get(WATCHER_RECORD) == digest
+        records = {WATCHER_RECORD: _digest(documents), TRUST_RECORD: trust}
+        noted = records.items() <= kyma.metadata.annotations.items()
         if noted and _was_applied(kyma) and not self._is_due(key):
             return
         applied = await applier.apply(_as_objects(documents), INVENTORY, prune=False)
         applied.raise_first_failure()
         self._due[key] = time.monotonic() + self.interval_seconds
         if not noted:
-            patch = {"metadata": {"annotations": {WATCHER_RECORD: digest}}}
+            patch = {"metadata": {"annotations": records}}
             name, namespace = kyma.metadata.name, kyma.metadata.namespace
             await self.kcp.merge_patch(KYMAS, name, patch, namespace, field_manager=FIELD_MANAGER)
 

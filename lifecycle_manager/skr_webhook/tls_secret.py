@@ -29,9 +29,9 @@ def tls_secret_document(
     }
 
 
-def key_pair_in(secret: Secret) -> KeyPair | None:
-    """Return the key pair of a Secret, or None where it holds none."""
-    certificate, key = secret.data.get("tls.crt"), secret.data.get("tls.key")
+def key_pair_in(secret: Secret, name: str = "tls") -> KeyPair | None:
+    """Return the key pair of a Secret, or None where it holds none of that name."""
+    certificate, key = secret.data.get(f"{name}.crt"), secret.data.get(f"{name}.key")
     if not certificate or not key:
         return None
     return KeyPair(certificate_pem=base64.b64decode(certificate), key_pem=base64.b64decode(key))

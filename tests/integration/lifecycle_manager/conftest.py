@@ -52,6 +52,7 @@ async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story
         environment.setenv("KLM_MODULE_UPGRADE_ROLLOUT_MAX_DELAY", "0s")
         environment.setenv("KLM_SKR_UNREACHABLE_GRACE", "1s")
         environment.setenv("KLM_SKR_REQUEST_TIMEOUT", "5s")
+        environment.setenv("KLM_SELF_SIGNED_CA_ROTATION_GRACE", "3s")
         environment.setenv("HEARTBEAT_SECONDS", "0.5")
         async with _set_up(folder) as story:
             yield story

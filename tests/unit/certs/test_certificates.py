@@ -13,6 +13,7 @@ from certs import (
     CertificateRejected,
     KeyPair,
     LeafRequest,
+    NameRefused,
     ReloadingClientContext,
     ReloadingServerContext,
     Usage,
@@ -45,7 +46,7 @@ def test_certificate_says_what_was_asked_for(algorithm: Algorithm) -> None:
     assert info.not_after == NOW + timedelta(days=2)
 
 
-@pytest.mark.parametrize("algorithm", [Algorithm.ECDSA_P256, Algorithm.RSA_4096])
+@pytest.mark.parametrize("algorithm", [Algorithm.ECDSA_P256, Algorithm.RSA])
 def test_authority_of_any_algorithm_is_followed(algorithm: Algorithm) -> None:
     authority = create_authority("other", lifetime=timedelta(days=10), algorithm=algorithm, now=NOW)
     verify_chain(der(leaf(authority)), authority.certificate_pem, usage=Usage.CLIENT, now=NOW)
@@ -99,6 +100,27 @@ def test_chain_that_does_not_hold_is_rejected(pair: KeyPair, now: datetime) -> N
 def test_bytes_that_are_no_certificate_are_rejected(content: bytes) -> None:
     with pytest.raises(CertificateRejected):
         verify_chain(content, AUTHORITY.certificate_pem, usage=Usage.CLIENT, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", "a b", "a,CN=b", "a/CN=b", "a\0b", "a\nb", "ümlaut", "a+b", '"a"', "*", "a" * 65, "-a", "a."],
+)
+def test_common_name_that_somebody_could_read_in_two_ways_is_refused(name: str) -> None:
+    with pytest.raises(NameRefused):
+        leaf(common_name=name)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ümlaut.example", "a..example", "*", "a.*.example", f"{'a' * 64}.b"])
+def test_alternative_name_that_is_no_dns_name_is_refused(name: str) -> None:
+    with pytest.raises(NameRefused):
+        leaf(dns_names=(name,))
+
+
+def test_certificate_begins_no_sooner_than_asked() -> None:
+    later = NOW + timedelta(minutes=1)
+    assert describe(leaf(not_before=later).certificate_pem).not_before == later
+    assert describe(leaf(not_before=NOW - timedelta(days=1)).certificate_pem).not_before == NOW - timedelta(minutes=5)
 
 
 def test_bundle_trusts_old_and_new_authority_and_holds_each_once() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from certs import create_authority
+from certs import Authorities, create_authority
 from kube_runtime import EventRecorder
 from kube_runtime.simulation.faults import Process, Users, Workload, check_under_faults
 from kube_runtime.simulation.faults.faults import AGENT
@@ -24,6 +24,7 @@ from lifecycle_manager.catalog import CATALOG_RECORD
 from lifecycle_manager.controllers import Wiring
 from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.settings import Settings
+from lifecycle_manager.skr_webhook import AuthorityRotation, AuthorityStore
 from lifecycle_manager_api import Kyma, as_document, crds, find, names
 from tests import builders
 from tests.waiting import eventually
@@ -63,7 +64,9 @@ async def process(life: Process) -> None:
     manager = LifecycleManager(settings(), kcp)
     manager.recorder = Silence(kcp, controller="test", instance="test")
     manager.connections.options = replace(manager.connections.options, user_agent=f"{AGENT}/1")
-    controllers = manager.controllers(AUTHORITY, Path())
+    store = AuthorityStore(kcp, utc_now)
+    rotation = AuthorityRotation(store, manager.informers.kymas, utc_now, Authorities(AUTHORITY))
+    controllers = manager.controllers(rotation, Path())
     try:
         async with asyncio.TaskGroup() as tasks:
             manager.informers.start_in(tasks)

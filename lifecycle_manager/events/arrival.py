@@ -1,0 +1,72 @@
+"""How a request came: straight from its sender, or through a proxy that is trusted to say who the sender is.
+
+A sender's own TLS certificate is the sender's. That of a proxy is the proxy's, and who stands behind it is in a header
+(X-Forwarded-Client-Cert, as Envoy and Istio write it), which counts from trusted addresses only.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any
+from urllib.parse import unquote
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+
+from lifecycle_manager.events.problems import Reason, not_verified
+
+FORWARDED_CERTIFICATE = "x-forwarded-client-cert"
+Network = IPv4Network | IPv6Network
+
+_PAIR = r'[A-Za-z]{1,16}=(?:"(?:[^"\\]|\\.)*"|[^";,]*)'
+_ELEMENT = re.compile(rf"{_PAIR}(?:;{_PAIR})*")
+_PAIRS = re.compile(r'([A-Za-z]{1,16})=(?:"((?:[^"\\]|\\.)*)"|([^";,]*))')
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The certificate of the TLS peer, where TLS ended here, and whether a trusted proxy stands between."""
+
+    peer_der: bytes | None
+    by_proxy: bool
+
+
+def arrival_of(scope: Mapping[str, Any], proxies: tuple[Network, ...]) -> Arrival:
+    """Return how a request came, from its ASGI scope."""
+    client = scope.get("client")
+    by_proxy = bool(proxies) and client is not None and _is_among(client[0], proxies)
+    return Arrival(scope.get("extensions", {}).get("tls", {}).get("client_cert_der"), by_proxy)
+
+
+def forwarded_certificate(field: str) -> bytes:
+    """Return the DER form of the one certificate in an X-Forwarded-Client-Cert field. Raises Refused.
+
+    More than one element means that somebody before the proxy wrote one too, and whose it is can't be told.
+    """
+    if not _ELEMENT.fullmatch(field):
+        raise not_verified(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} is not one element of key=value pairs")
+    pairs = [(key.lower(), quoted or plain) for key, quoted, plain in _PAIRS.findall(field)]
+    certificates = [value for key, value in pairs if key == "cert"]
+    digests = [value for key, value in pairs if key == "hash"]
+    if len(certificates) != 1 or len(digests) > 1:
+        raise not_verified(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} does not have one Cert")
+    try:
+        certificate = x509.load_pem_x509_certificate(unquote(certificates[0]).encode())
+    except ValueError:
+        raise not_verified(Reason.PROXY_HEADER, f"Cert in {FORWARDED_CERTIFICATE} is no certificate") from None
+    if digests and digests[0].lower() != certificate.fingerprint(hashes.SHA256()).hex():
+        raise not_verified(Reason.PROXY_HEADER, f"Hash in {FORWARDED_CERTIFICATE} is of another certificate")
+    return certificate.public_bytes(serialization.Encoding.DER)
+
+
+@lru_cache(maxsize=4096)
+def _is_among(address: str, networks: tuple[Network, ...]) -> bool:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    return any(parsed in network for network in networks)

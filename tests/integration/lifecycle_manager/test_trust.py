@@ -1,0 +1,144 @@
+"""An operator replaces the authority, or revokes a cluster's certificate, while its user goes on."""
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certs import describe
+from kube_runtime import Resource
+from lifecycle_manager.resources import KYMAS, SECRETS
+from lifecycle_manager.skr_webhook import ROTATE
+from lifecycle_manager_api import names
+from local.demo.cast import TLS_SECRET, project
+from local.demo.stage import Stage
+from local.demo.story import Story
+from tests.waiting import eventually
+
+WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
+AUTHORITY = "klm-watcher"
+
+
+@asynccontextmanager
+async def kubelet(stage: Stage) -> AsyncGenerator[Path, None]:
+    """Have the Watcher's files follow their Secret, as they do in a Pod."""
+    mount = stage.directory / TLS_SECRET
+
+    async def follow() -> None:
+        version = ""
+        while True:
+            secret = await stage.skr.get(SECRETS, TLS_SECRET, names.SKR_NAMESPACE)
+            if secret.metadata.resource_version != version:
+                project(secret, mount)
+                version = secret.metadata.resource_version
+            await asyncio.sleep(0.1)
+
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(follow())
+        yield mount
+        following.cancel()
+
+
+@pytest.fixture
+def capacities() -> Iterator[str]:
+    """Capacities that no other test uses."""
+    return (f"{number}Gi" for number in count(2000))
+
+
+def trusted_in(webhook: dict[str, Any]) -> set[int]:
+    """Return how many authorities the API server trusts, for each webhook."""
+    bundles = [base64.b64decode(each["clientConfig"]["caBundle"]) for each in webhook["webhooks"]]
+    return {bundle.count(b"BEGIN CERTIFICATE") for bundle in bundles}
+
+
+class WatcherLog:
+    """What the Watcher has logged since this was made."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._path = stage.logs / "skr-watcher.log"
+        self._from = self._path.stat().st_size
+
+    def lines(self) -> list[str]:
+        with self._path.open("rb") as file:
+            file.seek(self._from)
+            return file.read().decode().splitlines()
+
+    def refused(self, status: int) -> bool:
+        return any(f'"reason":"{status}"' in line.replace(" ", "") for line in self.lines())
+
+
+async def test_authority_is_replaced_and_no_event_fails(story: Story, capacities: Iterator[str]) -> None:
+    stage, log = story.stage, WatcherLog(story.stage)
+    before = await stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
+    trusted: list[set[int]] = []
+    async with kubelet(stage) as mount:
+        await stage.kcp.merge_patch(
+            SECRETS, AUTHORITY, {"metadata": {"annotations": {ROTATE: "now"}}}, names.KCP_NAMESPACE
+        )
+        async with asyncio.timeout(90):
+            while True:
+                milliseconds = await story.change_volume(next(capacities))
+                assert milliseconds < 10_000, "the change came by the interval, and not by an event"
+                trusted.append(trusted_in(await stage.skr.get(WEBHOOKS, "skr-webhook")))
+                after = await stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
+                if after.data["tls.crt"] != before.data["tls.crt"] and not after.data.keys() & {"former.crt"}:
+                    break
+        await eventually(lambda: (mount / "ca.crt").read_text().count("BEGIN CERTIFICATE") == 1, within=30)
+        await story.change_volume(next(capacities))
+    assert {2} in trusted, "both were trusted for a while"
+    assert after.data.keys() == {"tls.crt", "tls.key", "ca.crt"}
+    assert (mount / "ca.crt").read_bytes() == base64.b64decode(after.data["tls.crt"])
+    ours = await stage.kcp.get(WEBHOOKS, "lifecycle-manager")
+    assert {each["clientConfig"]["caBundle"] for each in ours["webhooks"]} == {after.data["ca.crt"]}
+    assert not [line for line in log.lines() if "not delivered" in line or "event refused" in line]
+
+
+async def test_revoked_certificate_is_refused_and_replaced(story: Story, capacities: Iterator[str]) -> None:
+    stage, log = story.stage, WatcherLog(story.stage)
+    await story.change_volume(next(capacities))
+    mount = stage.directory / TLS_SECRET
+    before = describe((mount / "tls.crt").read_bytes())
+    moment = datetime.now(UTC)
+    patch = {"metadata": {"annotations": {names.REVOKED_BEFORE: moment.isoformat()}}}
+    await stage.kcp.merge_patch(KYMAS, "demo", patch, names.KCP_NAMESPACE)
+    await eventually(lambda: log.refused(403), what="the Watcher is answered 403")
+    async with kubelet(stage):
+        await eventually(lambda: describe((mount / "tls.crt").read_bytes()).sha256 != before.sha256)
+        assert await story.change_volume(next(capacities)) < 20_000
+    assert describe((mount / "tls.crt").read_bytes()).not_before >= moment
+
+
+async def test_cluster_whose_certificates_are_revoked_until_further_notice_says_so(
+    story: Story, capacities: Iterator[str]
+) -> None:
+    stage = story.stage
+    patch: dict[str, Any] = {"metadata": {"annotations": {names.REVOKED_BEFORE: "until we know more"}}}
+    await stage.kcp.merge_patch(KYMAS, "demo", patch, names.KCP_NAMESPACE)
+
+    async def reason() -> str:
+        kyma = await stage.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
+        return next(each.reason for each in kyma.status.conditions if each.type == "SKRWebhook")
+
+    async def revoked() -> bool:
+        return await reason() == "CertificatesRevoked"
+
+    async def ready() -> bool:
+        return await reason() == "WatcherReady"
+
+    await eventually(revoked)
+    patch["metadata"]["annotations"][names.REVOKED_BEFORE] = None
+    await stage.kcp.merge_patch(KYMAS, "demo", patch, names.KCP_NAMESPACE)
+    await eventually(ready)
+    await story.change_volume(next(capacities))

@@ -1,0 +1,114 @@
+"""An event endpoint on a real socket with TLS of its own, and clients with certificates."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from certs import Authorities, KeyPair, LeafRequest, ReloadingServerContext, create_authority, issue
+from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
+from lifecycle_manager.serving import serve
+from lifecycle_manager.serving_certificate import ServingCertificate
+from local.ports import free_port
+from tests.waiting import eventually
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def new_authority() -> KeyPair:
+    return create_authority("authority", lifetime=timedelta(days=10), now=now())
+
+
+def leaf(authority: KeyPair, runtime: str) -> KeyPair:
+    return issue(authority, LeafRequest(common_name=runtime, dns_names=("a.example",)), now=now())
+
+
+def write_files(folder: Path, pair: KeyPair, trust: bytes) -> tuple[Path, Path, Path]:
+    """Write certificate, key and trust as a mounted Secret has them."""
+    folder.mkdir(exist_ok=True)
+    files = (folder / "tls.crt", folder / "tls.key", folder / "ca.crt")
+    for path, content in zip(files, (pair.certificate_pem, pair.key_pem, trust), strict=True):
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(content)
+        fresh.replace(path)
+    return files
+
+
+@dataclass(eq=False)
+class ServedEndpoint:
+    """An endpoint that is being served. `authorities` is what it trusts and is certified by."""
+
+    folder: Path
+    authorities: Authorities
+    options: EndpointOptions
+    port: int = field(default_factory=free_port)
+    taken: list[VerifiedEvent] = field(default_factory=list)
+    refused: list[Reason] = field(default_factory=list)
+    delay_seconds: float = 0.0
+
+    instead: Any = None
+    """An ASGI application to serve in place of the endpoint."""
+
+    def __post_init__(self) -> None:
+        self.certificate = ServingCertificate(self.folder / "endpoint", ("127.0.0.1",), now)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def adopt(self, authorities: Authorities) -> None:
+        """Follow other authorities, as the Lifecycle Manager does."""
+        self.authorities = authorities
+        await self.certificate.write(authorities)
+        self.tls.check()
+
+    @asynccontextmanager
+    async def served(self, *, require_client_certificate: bool = True) -> AsyncGenerator[None, None]:
+        await self.certificate.write(self.authorities)
+        self.tls: ReloadingServerContext = self.certificate.server_context(
+            require_client_certificate=require_client_certificate, ask_for_client_certificate=True
+        )
+        app: Any = create_app(
+            trust=lambda: self.authorities.trusted,
+            subscribers={"lifecycle-manager": self.taken.append},
+            ready=lambda: True,
+            count_refusal=self.refused.append,
+            options=self.options,
+        )
+
+        async def delayed(scope: Any, receive: Any, send: Any) -> None:
+            await asyncio.sleep(self.delay_seconds)
+            await (self.instead or app)(scope, receive, send)
+
+        serving = asyncio.create_task(serve(delayed, "127.0.0.1", self.port, self.tls))  # type: ignore[arg-type]  # any ASGI application
+        try:
+            await eventually(self._listens)
+            yield
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    def client(self, pair: KeyPair | None) -> httpx.AsyncClient:
+        """Return a client that trusts the endpoint and shows a certificate, if any."""
+        context = ssl.create_default_context(cadata=self.authorities.trusted.decode())
+        if pair is not None:
+            certificate, key, _ = write_files(self.folder / "client", pair, self.authorities.trusted)
+            context.load_cert_chain(certificate, key)
+        return httpx.AsyncClient(verify=context, base_url=f"https://{self.address}", trust_env=False)
+
+    async def _listens(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return False
+        writer.close()
+        await writer.wait_closed()
+        return True

@@ -1,0 +1,103 @@
+"""Who a sender is where TLS ends in the Lifecycle Manager itself, on a real socket."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from certs import Authorities, KeyPair
+from lifecycle_manager.events import EndpointOptions, Reason
+from tests.security.events.serving import ServedEndpoint, leaf, new_authority
+from tests.security.events.test_attacks import BODY, PATH, Message, xfcc
+
+AUTHORITY = new_authority()
+MINE, THEIRS = leaf(AUTHORITY, "mine"), leaf(AUTHORITY, "theirs")
+HERE, ELSEWHERE = (ip_network("127.0.0.0/8"),), (ip_network("10.0.0.0/8"),)
+PLAIN = {"Content-Type": "application/json"}
+
+
+@asynccontextmanager
+async def endpoint(folder: Path, *, mutual: bool = True, **options: Any) -> AsyncGenerator[ServedEndpoint, None]:
+    served = ServedEndpoint(folder, Authorities(AUTHORITY), EndpointOptions(require_peer=True, **options))
+    async with served.served(require_client_certificate=mutual):
+        yield served
+
+
+async def send(
+    served: ServedEndpoint, shown: KeyPair | None, headers: Any = None, signed_by: KeyPair | None = None
+) -> httpx.Response:
+    """Send an event with a certificate in TLS, and header fields, or signed with a certificate."""
+    if signed_by is not None:
+        url = f"https://{served.address}{PATH}"
+        headers = dict(Message(pair=signed_by, shown=signed_by, signed_url=url).fields()) | (headers or {})
+    async with served.client(shown) as client:
+        return await client.post(PATH, content=BODY, headers=headers or PLAIN)
+
+
+async def test_event_is_taken_from_the_peer_that_signed_it(tmp_path: Path) -> None:
+    async with endpoint(tmp_path) as served:
+        assert (await send(served, MINE, signed_by=MINE)).status_code == 200
+        assert [event.runtime_id for event in served.taken] == ["mine"]
+
+
+async def test_event_of_somebody_else_is_not_taken_from_another_peer(tmp_path: Path) -> None:
+    """Whoever gets hold of a signed message, or of a key without its connection, can't send it as its own."""
+    async with endpoint(tmp_path) as served:
+        assert (await send(served, THEIRS, signed_by=MINE)).status_code == 401
+        assert (served.refused, served.taken) == ([Reason.TLS_PEER], [])
+
+
+@pytest.mark.parametrize("shown", [None, leaf(new_authority(), "mine")], ids=["no certificate", "a stranger's"])
+async def test_peer_without_a_certificate_of_ours_gets_no_connection(tmp_path: Path, shown: KeyPair | None) -> None:
+    async with endpoint(tmp_path) as served:
+        with pytest.raises(httpx.TransportError):
+            await send(served, shown, signed_by=MINE)
+        assert served.taken == []
+
+
+async def test_peer_that_is_no_proxy_has_to_show_a_certificate_where_proxies_need_not(tmp_path: Path) -> None:
+    async with endpoint(tmp_path, mutual=False, trusted_proxies=ELSEWHERE, accept_unsigned=True) as served:
+        assert (await send(served, None, signed_by=MINE)).status_code == 401
+        assert (await send(served, None)).status_code == 401
+        assert (await send(served, None, PLAIN | {"X-Forwarded-Client-Cert": xfcc(MINE)})).status_code == 401
+        assert served.refused == [Reason.NO_TLS_PEER] * 3
+
+
+async def test_address_in_a_header_makes_nobody_a_proxy(tmp_path: Path) -> None:
+    """Servers tend to believe X-Forwarded-For from loopback."""
+    claims = {"X-Forwarded-For": "10.0.0.1", "Forwarded": "for=10.0.0.1", "X-Real-IP": "10.0.0.1"}
+    async with endpoint(tmp_path, mutual=False, trusted_proxies=ELSEWHERE, accept_unsigned=True) as served:
+        answer = await send(served, THEIRS, PLAIN | claims | {"X-Forwarded-Client-Cert": xfcc(MINE)})
+        assert (answer.status_code, served.refused) == (401, [Reason.UNTRUSTED_PROXY])
+
+
+async def test_unsigned_event_is_its_peers_where_that_is_allowed(tmp_path: Path) -> None:
+    async with endpoint(tmp_path, accept_unsigned=True) as served:
+        assert (await send(served, MINE)).status_code == 200
+        assert [event.runtime_id for event in served.taken] == ["mine"]
+
+
+async def test_unsigned_event_is_refused_unless_it_is_allowed(tmp_path: Path) -> None:
+    async with endpoint(tmp_path) as served:
+        assert (await send(served, MINE)).status_code == 401
+        assert served.refused == [Reason.UNSIGNED]
+
+
+@pytest.mark.parametrize("field", ["Signature", "Signature-Input", "Client-Cert"])
+async def test_signature_that_is_there_is_verified_although_none_is_needed(tmp_path: Path, field: str) -> None:
+    async with endpoint(tmp_path, accept_unsigned=True) as served:
+        assert (await send(served, MINE, PLAIN | {field: "kyma=:AAAA:"})).status_code == 401
+        assert served.taken == []
+
+
+async def test_proxy_names_the_sender_and_passes_signatures_on(tmp_path: Path) -> None:
+    async with endpoint(tmp_path, mutual=False, trusted_proxies=HERE, accept_unsigned=True) as served:
+        forwarded = PLAIN | {"X-Forwarded-Client-Cert": xfcc(MINE)}
+        assert (await send(served, None, forwarded)).status_code == 200
+        assert (await send(served, THEIRS, forwarded)).status_code == 200, "a proxy may have a certificate itself"
+        assert (await send(served, None, signed_by=MINE)).status_code == 200
+        assert [event.runtime_id for event in served.taken] == ["mine"] * 3
