@@ -37,6 +37,8 @@ from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook import (
     AuthorityStore,
+    Canaries,
+    CanaryTimes,
     CertificateStore,
     SkrWebhookReconciler,
     WatcherSettings,
@@ -47,7 +49,6 @@ from lifecycle_manager.telemetry import (
     FleetCollector,
     policy_readable,
     requeue_reasons,
-    silent_watchers,
 )
 from lifecycle_manager_api import SyncResource, names
 
@@ -84,7 +85,6 @@ class LifecycleManager:
         self.kcp = kcp
         self.registry = CollectorRegistry()
         self.latency = ChangeLatency(self.registry)
-        self.silent_watchers = silent_watchers(self.registry)
         self.informers = Informers.on(kcp)
         self.offers = Offers(self.informers.templates, self.informers.releases)
         self.registry.register(FleetCollector(self.informers.kymas, self.informers.manifests, self.offers))
@@ -210,7 +210,12 @@ class LifecycleManager:
                 ),
                 utc_now,
                 self.recorder,
-                self.silent_watchers,
+                Canaries(
+                    CanaryTimes(
+                        settings.watcher_canary_interval.total_seconds(),
+                        settings.watcher_canary_patience.total_seconds(),
+                    )
+                ),
                 silence_seconds=settings.watcher_silence.total_seconds(),
                 interval_seconds=settings.watcher_requeue_success_interval.total_seconds(),
             ),

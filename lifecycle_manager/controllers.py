@@ -22,7 +22,7 @@ from lifecycle_manager.release_audience import who_has_release, who_has_template
 from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import ClusterProbe, Connections, SkrAccessError, access_index
-from lifecycle_manager.skr.event_path import is_silent
+from lifecycle_manager.skr.event_path import is_faulty
 from lifecycle_manager.skr_webhook import WATCHER_RECORD, SkrWebhookReconciler
 from lifecycle_manager.sync_resource import SyncResourceReconciler, in_conflict, inventory_of
 from lifecycle_manager_api import (
@@ -383,7 +383,7 @@ def _modules_differ(old: Kyma, new: Kyma) -> bool:
     before = {module.name: module.template for module in old.status.modules}
     after = {module.name: module.template for module in new.status.modules}
     undecided = (old.status.state == "") != (new.status.state == "")
-    interval = is_silent(old) != is_silent(new)
+    interval = is_faulty(old) != is_faulty(new)
     return before != after or undecided or interval or _deleting(old) != _deleting(new)
 
 

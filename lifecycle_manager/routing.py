@@ -14,6 +14,7 @@ from lifecycle_manager.events import UnknownRuntime, VerifiedEvent
 from lifecycle_manager.kyma import SKR_KYMA
 from lifecycle_manager.module_config import keys_of
 from lifecycle_manager.skr import ObjectReference, Trace
+from lifecycle_manager.skr_webhook import is_canary
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, WatchEvent, names
 
@@ -40,8 +41,10 @@ class EventRouter:
         event = verified.event
         for kyma in kymas:
             key = ObjectKey(kyma.metadata.namespace or "", kyma.metadata.name)
-            if self.controllers.reconcilers.skr_webhook.heard_from(key):
-                self.controllers.skr_webhook.queue.add(key, Priority.EVENT)
+            self._note(key, event)
+            if is_canary(event):
+                log.debug("canary came back", kyma=kyma.metadata.name)
+                continue
             self._route(kyma, key, event)
             if event.operation == HEARTBEAT:
                 log.debug("heartbeat", kyma=kyma.metadata.name, **event.counters)
@@ -55,8 +58,17 @@ class EventRouter:
                 traceparent=event.traceparent,
                 observed_at=event.observed_at,
             )
-        if event.operation != HEARTBEAT:
+        if event.operation != HEARTBEAT and not is_canary(event):
             self.latency.event_taken(event.observed_at)
+
+    def _note(self, key: ObjectKey, event: WatchEvent) -> None:
+        """Note what an event says by its coming: that the Watcher is there, and that changes reach it."""
+        reconciler = self.controllers.reconcilers.skr_webhook
+        news = reconciler.heard_from(key)
+        if is_canary(event):
+            news = reconciler.canary_came_back(key) or news
+        if news:
+            self.controllers.skr_webhook.queue.add(key, Priority.EVENT)
 
     def _route(self, kyma: Kyma, key: ObjectKey, event: WatchEvent) -> None:
         if event.operation == HEARTBEAT:

@@ -96,7 +96,13 @@ class Settings(BaseSettings):
         timedelta(seconds=30), description="how often a cluster's Watcher is looked at"
     )
     watcher_silence: Duration = Field(
-        timedelta(seconds=35), description="after how long without a heartbeat a cluster's Watcher counts as silent"
+        timedelta(seconds=45), description="after how long without a heartbeat a cluster's Watcher counts as silent"
+    )
+    watcher_canary_interval: Duration = Field(
+        timedelta(seconds=30), description="how often the way of events is tried, by a dry run in the cluster"
+    )
+    watcher_canary_patience: Duration = Field(
+        timedelta(seconds=20), description="how long trials may stay without an answer before the way counts as broken"
     )
     skr_unreachable_grace: Duration = Field(
         timedelta(seconds=30), description="how long a cluster may give no answer before its Kyma is an Error"

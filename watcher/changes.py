@@ -11,6 +11,8 @@ from watcher.admission import AdmissionRequest
 
 HEARTBEAT = "HEARTBEAT"
 OUR_METADATA = "operator.kyma-project.io/"
+CANARY_ANNOTATION = f"{OUR_METADATA}canary"
+CANARY_NAME = "canary"
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -83,6 +85,29 @@ def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
         resource_version="" if request.operation == "CREATE" else metadata.resource_version,
         generation=metadata.generation,
     )
+
+
+def canary_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
+    """Return the sign of life that answers a dry run of the control plane's canary; None for every other dry run.
+
+    The canary is an annotation that the control plane changes now and then on an object of its own. Seen here, it
+    proves that the API server of this cluster reaches us, and nothing has to be stored for that.
+    """
+    if not request.dry_run or request.operation != "UPDATE":
+        return None
+    old, new = _decode(request.old_object), _decode(request.object)
+    if new is None or _canary(new) is None or (old is not None and _canary(old) == _canary(new)):
+        return None
+    return heartbeat(manager, CANARY_NAME)
+
+
+def heartbeat(manager: str, name: str) -> ObjectChange:
+    """Return a sign of life. Its name keeps it from taking the place of a RESYNC that is still to be told."""
+    return ObjectChange(manager, "", "", "", "", name, HEARTBEAT, "", "", 0)
+
+
+def _canary(thing: _Object) -> str | None:
+    return (thing.metadata.annotations or {}).get(CANARY_ANNOTATION)
 
 
 def _differs(old: _Object | None, new: _Object | None, subresource: str) -> bool:

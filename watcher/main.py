@@ -9,7 +9,7 @@ import time
 import uvloop
 
 from certs import ReloadingServerContext
-from watcher.changes import HEARTBEAT, ObjectChange
+from watcher.changes import ObjectChange, heartbeat
 from watcher.delivery import Delivery, Identity
 from watcher.logs import configure_logs
 from watcher.metrics import Metrics
@@ -68,11 +68,10 @@ async def run(settings: Settings) -> None:
 
 async def _beat(recorder: Recorder, settings: Settings) -> None:
     """Tell the control plane now and then that the way there works; one that could not be told yet is enough."""
-    # Named, so that it never takes the place of a RESYNC that is still to be told.
-    heartbeat = ObjectChange(settings.resync_manager, "", "", "", "", "heartbeat", HEARTBEAT, "", "", 0)
+    sign_of_life = heartbeat(settings.resync_manager, "heartbeat")
     while True:
         await asyncio.sleep(settings.heartbeat_seconds)
-        recorder.record(heartbeat, time.time())
+        recorder.record(sign_of_life, time.time())
 
 
 async def _drain(outbox: Outbox) -> None:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from certs import ReloadingServerContext
 from watcher.admission import ReviewMalformed, allowed, decode_review
-from watcher.changes import ObjectChange, change_in
+from watcher.changes import ObjectChange, canary_in, change_in
 from watcher.metrics import Metrics
 from watcher.outbox import Entry, Outbox
 
@@ -64,7 +64,8 @@ def admission_app(recorder: Recorder, metrics: Metrics) -> FastAPI:
         except ReviewMalformed as error:
             metrics.malformed()
             return Response(str(error), 400, media_type="text/plain")
-        change = change_in(request.path_params["manager"], review)
+        manager = request.path_params["manager"]
+        change = canary_in(manager, review) if review.dry_run else change_in(manager, review)
         after = BackgroundTask(recorder.record, change, observed_at) if change is not None else None
         metrics.admitted(time.perf_counter() - started)
         return Response(allowed(review.uid), media_type="application/json", background=after)

@@ -26,7 +26,7 @@ class Settings:
     kcp_address: str = ""
     kcp_contract: str = "v2"
     resync_manager: str = "lifecycle-manager"
-    heartbeat_seconds: float = 10.0
+    heartbeat_seconds: float = 20.0
     most_pending: int = 20_000
     log_level: str = "INFO"
 

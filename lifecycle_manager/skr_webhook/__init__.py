@@ -1,11 +1,13 @@
 """The Watcher in the SKR: its certificates, its Deployment, and the webhook by which the API server calls it.
 
 `authority` keeps the CA that both sides of an event trust, `certificates` the leaf that each SKR's Watcher shows,
-`documents` says what belongs into a cluster, and `reconciler` brings it there. The webhook itself is put in place
-only after the Watcher was heard from once, so that no user's write meets a missing backend.
+`documents` says what belongs into a cluster, `reconciler` brings it there, and `canary` proves that events come back.
+The webhook itself is put in place only after the Watcher was heard from once, so that no user's write meets a missing
+backend.
 """
 
 from lifecycle_manager.skr_webhook.authority import AuthorityStore
+from lifecycle_manager.skr_webhook.canary import Canaries, CanaryTimes, is_canary
 from lifecycle_manager.skr_webhook.certificates import CertificateStore
 from lifecycle_manager.skr_webhook.documents import WatcherSettings
 from lifecycle_manager.skr_webhook.reconciler import WATCHER_RECORD, SkrWebhookReconciler
@@ -13,7 +15,10 @@ from lifecycle_manager.skr_webhook.reconciler import WATCHER_RECORD, SkrWebhookR
 __all__ = [
     "WATCHER_RECORD",
     "AuthorityStore",
+    "Canaries",
+    "CanaryTimes",
     "CertificateStore",
     "SkrWebhookReconciler",
     "WatcherSettings",
+    "is_canary",
 ]

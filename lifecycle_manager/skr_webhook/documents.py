@@ -15,6 +15,7 @@ TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
 PRIORITY_CLASS = "skr-webhook-priority"
 WEBHOOK_PORT = 8443
 METRICS_PORT = 2112
+LABELS = {"app": NAME}
 CONTRACT = "v2"
 
 Document = dict[str, Any]
@@ -63,7 +64,9 @@ def workload_documents(settings: WatcherSettings, certificate: KeyPair, trust: b
 
 
 def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleRule], trust: bytes) -> Document:
-    """Return the ValidatingWebhookConfiguration: one webhook a Watcher CR, one for the catalog, one for all Module CRs.
+    """Return the ValidatingWebhookConfiguration.
+
+    It has one webhook for each Watcher CR, one for the catalog, one for the canary, and one for all Module CRs.
 
     Without any Watcher CR the default one is in force: changes of the Kyma CR are heard of.
     """
@@ -74,7 +77,12 @@ def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleR
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": NAME, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}},
-        "webhooks": [*(from_watchers or [_default_webhook(trust)]), _catalog_webhook(trust), *modules],
+        "webhooks": [
+            *(from_watchers or [_default_webhook(trust)]),
+            _catalog_webhook(trust),
+            _canary_webhook(trust),
+            *modules,
+        ],
     }
 
 
@@ -99,6 +107,14 @@ def _catalog_webhook(trust: bytes) -> Document:
     rules = [_rule(names.GROUP, "*", kind.PLURAL) for kind in (ModuleTemplate, ModuleReleaseMeta)]
     name = f"{names.KCP_NAMESPACE}.module-catalog.{names.GROUP}"
     return _webhook(name, names.LIFECYCLE_MANAGER, rules, {names.WATCHED_BY: "kyma"}, trust)
+
+
+def _canary_webhook(trust: bytes) -> Document:
+    """Hear of our own changes of the Watcher's ServiceAccount, by which the way of events is tried."""
+    rule = _rule("", "v1", "serviceaccounts") | {"operations": ["UPDATE"], "scope": "Namespaced"}
+    webhook = _webhook(f"{names.KCP_NAMESPACE}.canary.{names.GROUP}", names.LIFECYCLE_MANAGER, [rule], LABELS, trust)
+    namespace = {"matchLabels": {"kubernetes.io/metadata.name": names.SKR_NAMESPACE}}
+    return webhook | {"namespaceSelector": namespace}
 
 
 def _module_webhook(rules: Iterable[ModuleRule], trust: bytes) -> Document:

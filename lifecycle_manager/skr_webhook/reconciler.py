@@ -4,14 +4,12 @@ import hashlib
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
 import msgspec
 import structlog
-from prometheus_client import Gauge
 
 from certs import KeyPair
 from kube_runtime import (
@@ -29,8 +27,9 @@ from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUn
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr.condition_writing import write_condition
-from lifecycle_manager.skr.event_path import CONDITION, SILENT, is_silent
+from lifecycle_manager.skr.event_path import BROKEN, CONDITION, FAULTS, SILENT, is_faulty
 from lifecycle_manager.skr.leaving import REMOVED, modules_left
+from lifecycle_manager.skr_webhook.canary import Canaries
 from lifecycle_manager.skr_webhook.certificates import CertificateStore
 from lifecycle_manager.skr_webhook.documents import (
     INVENTORY,
@@ -77,9 +76,9 @@ class SkrWebhookReconciler:
     settings: WatcherSettings
     clock: Callable[[], datetime]
     events: EventRecorder
-    silent: Gauge
+    canaries: Canaries
     interval_seconds: float = 30.0
-    silence_seconds: float = 35.0
+    silence_seconds: float = 45.0
     _began: float = field(default_factory=time.monotonic, init=False)
     _heard: dict[ObjectKey, float] = field(default_factory=dict, init=False)
     _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
@@ -91,6 +90,10 @@ class SkrWebhookReconciler:
         self._heard[key] = time.monotonic()
         return news
 
+    def canary_came_back(self, key: ObjectKey) -> bool:
+        """Note that a change of our own in this Kyma's cluster came back as an event. Returns whether that is news."""
+        return self.canaries.came_back(key)
+
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this cluster's Watcher needs next. Raises KubeError or SkrAccessError after the condition says so."""
         kyma = self.kymas.cache.get(key)
@@ -98,8 +101,7 @@ class SkrWebhookReconciler:
             self._heard.pop(key, None)
             self._appliers.pop(key, None)
             self._due.pop(key, None)
-            with suppress(KeyError):  # nothing was ever said of it
-                self.silent.remove(key.name)
+            self.canaries.forget(key)
             return Result()
         if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not _introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
@@ -130,12 +132,24 @@ class SkrWebhookReconciler:
         if not ready:
             return Outcome("False", STARTING, "the Watcher is installed and was not heard from yet")
         if (silent_for := self._silent_for(key)) > self.silence_seconds:
+            self.canaries.forget(key)  # a trial can't be answered now, and that is told already
             message = f"nothing was heard from the Watcher for {silent_for:.0f} s; changes are found at intervals"
             return Outcome("False", SILENT, message, self.interval_seconds)
+        if _reason_of(kyma) == BROKEN:
+            self.canaries.take_over_broken(key)
+        await self.canaries.try_when_due(key, skr)
+        if broken_for := self.canaries.broken_for(key):
+            self._due[key] = 0.0  # what is in the cluster may be why
+            message = (
+                f"for {broken_for:.0f} s no change in the cluster came back as an event, so its API server does not "
+                "reach the Watcher; changes are found at intervals"
+            )
+            return Outcome("False", BROKEN, message, self.canaries.look_again_after(key))
         if unknown:
             message = f"waits for the cluster to know the kinds: {', '.join(unknown)}"
             return Outcome("True", "WatcherReady", message, UNKNOWN_KIND_SECONDS)
-        again = min(self.interval_seconds, self.silence_seconds - silent_for + 0.1)
+        silent_soon = self.silence_seconds - silent_for + 0.1
+        again = min(self.interval_seconds, silent_soon, self.canaries.look_again_after(key) + 0.01)
         return Outcome("True", "WatcherReady", f"{len(rules)} kinds of Module CR are watched", again)
 
     async def _keep_in_place(self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], applier: Applier) -> None:
@@ -149,6 +163,8 @@ class SkrWebhookReconciler:
             return
         applied = await applier.apply(_as_objects(documents), INVENTORY, prune=False)
         applied.raise_first_failure()
+        if noted and any(outcome.action != "unchanged" for outcome in applied.outcomes):
+            self.canaries.suspect(key)  # somebody else's edit was put right just now
         self._due[key] = time.monotonic() + self.interval_seconds
         if not noted:
             patch = {"metadata": {"annotations": {WATCHER_RECORD: digest}}}
@@ -210,9 +226,8 @@ class SkrWebhookReconciler:
         return applier
 
     async def _report(self, kyma: Kyma, outcome: Outcome) -> None:
-        self.silent.labels(kyma.metadata.name).set(outcome.reason == SILENT)
-        if outcome.reason == SILENT and is_silent(kyma):
-            return  # how long it has been silent is no news
+        if outcome.reason in FAULTS and outcome.reason == _reason_of(kyma):
+            return  # how long it has lasted is no news
         news = await write_condition(
             self.kcp,
             kyma,
@@ -221,8 +236,8 @@ class SkrWebhookReconciler:
             now=self.clock(),
             field_manager=FIELD_MANAGER,
         )
-        if news and (outcome.reason == SILENT or is_silent(kyma)):
-            kind: Literal["Normal", "Warning"] = "Warning" if outcome.reason == SILENT else "Normal"
+        if news and (outcome.reason in FAULTS or is_faulty(kyma)):
+            kind: Literal["Normal", "Warning"] = "Warning" if outcome.reason in FAULTS else "Normal"
             self.events.record(KYMAS, kyma, outcome.reason, outcome.message, type=kind, action="Watch")
 
 
@@ -234,7 +249,7 @@ def _introduced(kyma: Kyma) -> bool:
 def _was_applied(kyma: Kyma) -> bool:
     """Tell whether the last reconcile got through."""
     condition = find(kyma.status.conditions, CONDITION)
-    return condition is not None and (condition.status == "True" or condition.reason in {STARTING, SILENT})
+    return condition is not None and (condition.status == "True" or condition.reason in {STARTING, *FAULTS})
 
 
 def _digest(documents: Iterable[Document]) -> str:
@@ -243,7 +258,12 @@ def _digest(documents: Iterable[Document]) -> str:
 
 def _was_ready(kyma: Kyma) -> bool:
     condition = find(kyma.status.conditions, CONDITION)
-    return condition is not None and (condition.status == "True" or condition.reason == SILENT)
+    return condition is not None and (condition.status == "True" or condition.reason in FAULTS)
+
+
+def _reason_of(kyma: Kyma) -> str:
+    condition = find(kyma.status.conditions, CONDITION)
+    return condition.reason if condition is not None else ""
 
 
 def _deleting(kyma: Kyma) -> bool:

@@ -30,6 +30,8 @@ async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # or drift would take half a minute
         environment.setenv("KLM_WATCHER_SILENCE", "4s")
+        environment.setenv("KLM_WATCHER_CANARY_INTERVAL", "2s")
+        environment.setenv("KLM_WATCHER_CANARY_PATIENCE", "3s")
         environment.setenv("KLM_MODULE_UPGRADE_ROLLOUT_MAX_DELAY", "0s")
         environment.setenv("KLM_SKR_UNREACHABLE_GRACE", "1s")
         environment.setenv("KLM_SKR_REQUEST_TIMEOUT", "5s")

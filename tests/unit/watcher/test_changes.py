@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watcher.admission import ReviewMalformed, allowed, decode_review
-from watcher.changes import ObjectChange, change_in
+from watcher.changes import CANARY_ANNOTATION, HEARTBEAT, ObjectChange, canary_in, change_in
 
 METADATA = {"name": "default", "namespace": "kyma-system", "uid": "u", "resourceVersion": "7", "generation": 2}
 
@@ -91,6 +91,36 @@ def test_status_counts_for_the_status_subresource_only() -> None:
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
 def test_dry_run_is_never_told(operation: str) -> None:
     assert change(operation, old=thing(), new=thing(spec={"a": 2}), dryRun=True) is None
+
+
+def dry_run(old: dict[str, Any], new: dict[str, Any], **request: Any) -> ObjectChange | None:
+    given = {"uid": "u", "operation": "UPDATE", "dryRun": True, "object": new, "oldObject": old} | request
+    return canary_in("lifecycle-manager", decode_review(msgspec.json.encode({"request": given})))
+
+
+def test_dry_run_of_the_canary_is_answered_by_a_sign_of_life_that_names_no_object() -> None:
+    told = dry_run(thing(), thing({"annotations": {CANARY_ANNOTATION: "2"}}))
+    assert told is not None
+    assert (told.operation, told.name, told.kind, told.uid) == (HEARTBEAT, "canary", "", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "request_"),
+    [
+        pytest.param(thing(), thing(spec={"a": 2}), {}, id="some other dry run"),
+        pytest.param(
+            thing({"annotations": {CANARY_ANNOTATION: "1"}}),
+            thing({"annotations": {CANARY_ANNOTATION: "1"}}),
+            {},
+            id="unchanged",
+        ),
+        pytest.param(thing(), thing({"annotations": {CANARY_ANNOTATION: "2"}}), {"dryRun": False}, id="no dry run"),
+    ],
+)
+def test_nothing_else_is_taken_for_the_canary(
+    old: dict[str, Any], new: dict[str, Any], request_: dict[str, Any]
+) -> None:
+    assert dry_run(old, new, **request_) is None
 
 
 def test_connect_is_not_told() -> None:
