@@ -18,6 +18,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from certs import KeyPair
+from guarded_http import Bounds
 from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, RuntimeMetrics
 from kube_runtime.health import LoopMonitor, ProbeServer
 from lifecycle_manager import admission, events
@@ -276,7 +277,8 @@ class LifecycleManager:
             ready=lambda: self._taking_events,
         )
         host, port = split_address(self.settings.kyma_skr_listener_bind_address)
-        await serve(app, host, port, certificate.server_context(require_client_certificate=True))
+        tls = certificate.server_context(require_client_certificate=True)
+        await serve(app, host, port, tls, bounds=Bounds(connections=self.settings.max_event_connections))
 
     async def _serve_admission(self, certificate: ServingCertificate) -> None:
         allowances = parse_allowances(self.settings.sync_resource_allow)

@@ -49,6 +49,7 @@ class Settings(BaseSettings):
     kyma_skr_listener_bind_address: BindAddress = Field(":8082", description="where Watchers send their events")
     metrics_bind_address: BindAddress = Field(":8080", description="where Prometheus finds /metrics")
     health_probe_bind_address: BindAddress = Field(":8081", description="where probes find /healthz and /readyz")
+    max_event_connections: int = Field(15_000, ge=1, description="connections at once; a quiet Watcher keeps one")
     event_address: BindAddress = Field(
         "localhost:8082", description="host:port under which Watchers reach the event endpoint"
     )
