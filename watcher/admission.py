@@ -5,6 +5,8 @@ import re
 import msgspec
 
 NULL = msgspec.Raw(b"null")
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a JSON text that nobody should send leads to."""
 
 
 class ReviewMalformed(ValueError):
@@ -47,7 +49,7 @@ def decode_review(body: bytes | bytearray) -> AdmissionRequest:
     """Return what the API server asks. Raises ReviewMalformed."""
     try:
         return _decoder.decode(body).request
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise ReviewMalformed(f"the body is no AdmissionReview: {error}") from None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from watcher.admission import AdmissionRequest
+from watcher.admission import UNREADABLE, AdmissionRequest
 
 HEARTBEAT = "HEARTBEAT"
 OUR_METADATA = "operator.kyma-project.io/"
@@ -136,7 +136,10 @@ def _same(one: msgspec.Raw | msgspec.UnsetType, other: msgspec.Raw | msgspec.Uns
         return True
     if before.nbytes + after.nbytes > LARGEST_COMPARED:
         return False  # decoded they would take many times the room; told rather than missed
-    return bool(_value(one) == _value(other))
+    try:
+        return bool(_value(one) == _value(other))
+    except UNREADABLE:
+        return False
 
 
 def _same_bytes(one: memoryview, other: memoryview) -> bool:
@@ -160,5 +163,5 @@ def _decode(raw: msgspec.Raw) -> _Object | None:
     """Return an object, None where there is none, or one that nothing is known of where it can't be read."""
     try:
         return msgspec.json.decode(raw, type=_Object | None)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None

@@ -1,5 +1,6 @@
 """Which changes are worth telling, and that nothing a user sends makes the decision fail."""
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -153,6 +154,13 @@ JSON = st.recursive(
 @given(operation=st.sampled_from(["CREATE", "UPDATE", "DELETE"]), old=JSON, new=JSON)
 def test_no_object_makes_the_decision_fail(operation: str, old: Any, new: Any) -> None:
     change(operation, old=old, new=new)
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000])
+def test_nesting_without_end_makes_nothing_fail(deep: bytes) -> None:
+    body = b'{"request":{"uid":"u","operation":"UPDATE","oldObject":{"spec":1},"object":{"spec":' + deep + b"}}}"
+    with suppress(ReviewMalformed):
+        assert change_in("lifecycle-manager", decode_review(body)) is not None
 
 
 @given(metadata=st.dictionaries(st.sampled_from([*METADATA, "finalizers", "labels"]), JSON), spec=JSON)
