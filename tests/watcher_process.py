@@ -27,22 +27,27 @@ SERVER_NAME = "skr-webhook.kyma-system.svc"
 
 @dataclass(eq=False)
 class ControlPlane:
-    """Takes events, or answers as `status` says; `slow_seconds` late."""
+    """Takes events, or answers as `status` says, so many seconds late."""
 
     port: int = field(default_factory=free_port)
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
     requests: int = 0
+    delay_seconds: float = 0.0
 
     async def __call__(self, _: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Any]) -> None:
         body = b""
         while True:
             message = await receive()
+            if message["type"] != "http.request":
+                return
             body += message.get("body", b"")
             if not message.get("more_body"):
                 break
         self.requests += 1
+        if self.delay_seconds:
+            await asyncio.sleep(self.delay_seconds)
         if self.status == 200:
             self.events.append(msgspec.json.decode(body))
         headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]
@@ -77,6 +82,10 @@ class Watcher:
         lines = [line.rpartition(" ") for line in answer.text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in lines}
 
+    def cpu_seconds(self) -> float:
+        """Return how long the process has had the processor."""
+        return cpu_seconds(self.process.pid)
+
     def peak_megabytes(self) -> float:
         """Return the most memory that the process has had, in megabytes."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
@@ -109,10 +118,7 @@ def review(name: str, operation: str = "UPDATE", *, padding: int = 0, spec: Any 
 @asynccontextmanager
 async def serving(control_plane: ControlPlane, folder: Path) -> AsyncIterator[None]:
     """Have a control plane answer."""
-    pair = _leaf("kcp", "kcp.example")
-    cert, key = folder / "kcp.crt", folder / "kcp.key"
-    cert.write_bytes(pair.certificate_pem)
-    key.write_bytes(pair.key_pem)
+    cert, key = write_leaf(folder, "kcp")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     server = server_for(control_plane, "127.0.0.1", control_plane.port, bounds=Bounds(connections=50), tls=context)
@@ -176,6 +182,21 @@ async def _listens(watcher: Watcher) -> bool:
         except httpx.ConnectError:
             return False
     return answer.status_code == 200
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return how long a process has had the processor."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def write_leaf(folder: Path, name: str) -> tuple[Path, Path]:
+    """Write a certificate for this machine and its key into files."""
+    pair = _leaf(name, SERVER_NAME)
+    cert, key = folder / f"{name}.crt", folder / f"{name}.key"
+    cert.write_bytes(pair.certificate_pem)
+    key.write_bytes(pair.key_pem)
+    return cert, key
 
 
 def _leaf(common_name: str, dns_name: str) -> KeyPair:

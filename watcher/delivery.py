@@ -33,7 +33,7 @@ IN_FLIGHT = 8
 LONGEST_RETRY_AFTER_SECONDS = 300.0
 # The control plane takes so many a second of one cluster, and what is told later is told as the newest of its object.
 EVENTS_PER_SECOND = 40.0
-BURST = 100
+BURST = 20
 # What no repetition will change. The control plane's own answers 401 and 403 are not among them: a certificate is
 # renewed, a clock put right, a Kyma created.
 FUTILE = frozenset({400, 404, 405, 409, 413, 415})

@@ -9,13 +9,13 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lifecycle_manager.events.guards import Nonces, Rates
+from lifecycle_manager.events.guards import Nonces, Peers, Rates
 from lifecycle_manager.events.identity import Identifier
+from lifecycle_manager.events.openapi import CONTRACT, openapi_document
 from lifecycle_manager.events.problems import Refused
 from lifecycle_manager.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event
 
-CONTRACT = "v2"
 SIGNED_FIELDS = ("signature-input", "signature", "content-digest", "client-cert", "content-type")
 
 
@@ -66,6 +66,7 @@ def create_app(
     """Return the application. `trust` gives the bundle of authorities that senders' certificates lead to."""
     endpoint = _Endpoint(trust, subscribers, ready, options, clock)
     app = FastAPI(title="Lifecycle Manager events", version=CONTRACT)
+    app.openapi = openapi_document  # type: ignore[method-assign]  # the hot path is no FastAPI operation
     app.add_route(f"/{CONTRACT}/{{manager}}/event", endpoint.handle, methods=["POST"])
     return app
 
@@ -88,6 +89,7 @@ class _Endpoint:
         self._identifier = Identifier(skew_seconds=options.skew_seconds, longest_seconds=longest)
         self._nonces = Nonces(longest + 2 * options.skew_seconds)
         self._rates = Rates(options.events_per_second, options.burst)
+        self._peers = Peers()
 
     async def handle(self, request: Request) -> Response:
         try:
@@ -106,17 +108,22 @@ class _Endpoint:
         if subscriber is None:
             raise Refused(404, "Unknown manager", f"nobody takes events for {manager!r}")
         now = self._clock()
+        moment = now.timestamp()
+        peer_der = request.scope.get("extensions", {}).get("tls", {}).get("client_cert_der")
+        known = self._peers.runtime_of(peer_der)
+        if known is not None and (wait := self._rates.exhausted(known, moment)):
+            raise _too_many(wait)
         sender = self._identifier.identify(
             _signed_fields(request),
             body,
             _target_uri(request),
             trust=self._trust(),
-            peer_der=request.scope.get("extensions", {}).get("tls", {}).get("client_cert_der"),
+            peer_der=peer_der,
             now=now,
         )
-        moment = now.timestamp()
+        self._peers.remember(peer_der, sender.runtime_id)
         if wait := self._rates.wait(sender.runtime_id, moment):
-            raise Refused(429, "Too many events", "this runtime is over its rate", retry_after=math.ceil(wait))
+            raise _too_many(wait)
         if not self._nonces.is_new(sender.parameters.keyid, sender.parameters.nonce, moment):
             raise Refused(409, "Replayed", "this nonce was used before")
         try:
@@ -136,6 +143,10 @@ class _Endpoint:
             return await read_body(request, self._options.largest_body)
         except BodyTooLarge:
             raise Refused(413, "Too large", f"an event may have {self._options.largest_body} bytes") from None
+
+
+def _too_many(wait: float) -> Refused:
+    return Refused(429, "Too many events", "this runtime is over its rate", retry_after=math.ceil(wait))
 
 
 def _target_uri(request: Request) -> str:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from certs import LeafRequest, create_authority, describe, issue
 from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
+from lifecycle_manager.events.guards import Peers, Rates
 
 NOW = datetime.now(UTC)
 AUTHORITY = create_authority("authority", lifetime=timedelta(days=1), now=NOW)
@@ -113,3 +114,27 @@ async def test_noisy_runtime_is_told_to_wait_and_others_are_taken() -> None:
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
     assert all(answer.headers["content-type"] == "application/problem+json" for answer in refused)
     assert [answer.status_code for answer in quiet] == [200] * 10
+
+
+async def test_openapi_tells_the_path_the_answers_and_the_event() -> None:
+    async with endpoint(EndpointOptions(), []) as client:
+        document = (await client.get("https://kcp/openapi.json")).json()
+    operation = document["paths"]["/v2/{manager}/event"]["post"]
+    assert {"200", "401", "409", "429", "503"} <= set(operation["responses"])
+    assert "watchedGvk" in document["components"]["schemas"]["WatchEvent"]["properties"]
+
+
+def test_runtime_over_its_rate_is_known_by_its_connection_until_a_token_is_back() -> None:
+    rates, peers = Rates(per_second=10, burst=2), Peers(most=2)
+    assert peers.runtime_of(b"der") is None
+    peers.remember(b"der", "noisy")
+    assert peers.runtime_of(b"der") == "noisy"
+    assert peers.runtime_of(None) is None
+    assert not rates.exhausted("noisy", 0.0)
+    while not rates.wait("noisy", 0.0):
+        pass
+    assert rates.exhausted("noisy", 0.0) == pytest.approx(0.1)
+    assert not rates.exhausted("noisy", 0.11)
+    for number in range(3):
+        peers.remember(bytes([number]), "other")
+    assert peers.runtime_of(b"der") is None
