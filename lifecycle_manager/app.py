@@ -31,7 +31,7 @@ from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import FIELD_MANAGER
-from lifecycle_manager.routing import EventRouter
+from lifecycle_manager.routing import EventRouter, ManagerPaths
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager.settings import Settings, split_address
@@ -43,6 +43,7 @@ from lifecycle_manager.skr_webhook import (
     CertificateStore,
     SkrWebhookReconciler,
     WatcherSettings,
+    WatcherStatusReconciler,
 )
 from lifecycle_manager.sync_resource import SyncResourceReconciler, objection_to, parse_allowances
 from lifecycle_manager.telemetry import (
@@ -208,6 +209,7 @@ class LifecycleManager:
                     kcp_address=settings.event_address,
                     memory_limit=settings.skr_webhook_memory_limits,
                     cpu_limit=settings.skr_webhook_cpu_limits,
+                    replicas=settings.skr_webhook_replicas,
                 ),
                 utc_now,
                 self.recorder,
@@ -220,6 +222,7 @@ class LifecycleManager:
                 silence_seconds=settings.watcher_silence.total_seconds(),
                 interval_seconds=settings.watcher_requeue_success_interval.total_seconds(),
             ),
+            watcher_status=WatcherStatusReconciler(self.kcp, informers.watchers, informers.kymas, utc_now),
             module_config=ModuleConfigReconciler(
                 self.kcp,
                 self.connections,
@@ -273,7 +276,7 @@ class LifecycleManager:
         router = EventRouter(self.informers.kymas, controllers, self.latency)
         app = events.create_app(
             trust=lambda: authority.certificate_pem,
-            subscribers={names.LIFECYCLE_MANAGER: router},
+            subscribers=ManagerPaths(self.informers.watchers, router),
             ready=lambda: self._taking_events,
         )
         host, port = split_address(self.settings.kyma_skr_listener_bind_address)

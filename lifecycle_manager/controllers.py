@@ -23,7 +23,7 @@ from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import ClusterProbe, Connections, SkrAccessError, access_index
 from lifecycle_manager.skr.event_path import is_faulty
-from lifecycle_manager.skr_webhook import WATCHER_RECORD, SkrWebhookReconciler
+from lifecycle_manager.skr_webhook import WATCHER_RECORD, SkrWebhookReconciler, WatcherStatusReconciler
 from lifecycle_manager.sync_resource import SyncResourceReconciler, in_conflict, inventory_of
 from lifecycle_manager_api import (
     Kyma,
@@ -54,6 +54,7 @@ class Reconcilers:
     mandatory: MandatoryInstallation
     mandatory_retirement: MandatoryRetirement
     skr_webhook: SkrWebhookReconciler
+    watcher_status: WatcherStatusReconciler
     module_config: ModuleConfigReconciler
     sync_resource: SyncResourceReconciler
 
@@ -99,6 +100,7 @@ class Controllers:
         self.skr_webhook = controller(
             "watcher", reconcilers.skr_webhook.reconcile, settings.max_concurrent_watcher_reconciles
         )
+        self.watcher_status = controller("watcher-status", reconcilers.watcher_status.reconcile, 1)
         self.module_config = controller(
             "module-config", reconcilers.module_config.reconcile, settings.max_concurrent_module_config_reconciles
         )
@@ -123,6 +125,7 @@ class Controllers:
             self.mandatory,
             self.mandatory_retirement,
             self.skr_webhook,
+            self.watcher_status,
             self.module_config,
             self.sync_resource,
             self.skr_probe,
@@ -269,10 +272,12 @@ class Wiring:
                 self.controllers.mandatory_retirement.queue.add(key)
 
     def _watcher_changed(self, change: Change[Watcher]) -> None:
-        if change.old is not None and change.new is not None and change.old.spec == change.new.spec:
+        if change.old is not None and change.new is not None and not _watches_other(change.old, change.new):
             return
         for kyma in self.informers.kymas.cache.list():
             self.controllers.skr_webhook.queue.add(_key(kyma), Priority.CHANGE)
+        for watcher in self.informers.watchers.cache.list():
+            self.controllers.watcher_status.queue.add_after(_key(watcher), SETTLE_SECONDS, Priority.CHANGE)
 
     def _module_config_changed(self, change: Change[ModuleConfig]) -> None:
         config = change.new or change.old
@@ -401,6 +406,14 @@ def _wants_other(old: SyncResource, new: SyncResource) -> bool:
     )
 
 
+def _watches_other(old: Watcher, new: Watcher) -> bool:
+    return (
+        old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+    )
+
+
 def _identities(resource: SyncResource) -> set[tuple[str, str, str, str]]:
     return {entry.identity for entry in inventory_of(resource)}
 
@@ -409,5 +422,5 @@ def _deleting(kyma: Kyma) -> bool:
     return kyma.metadata.deletion_timestamp is not None
 
 
-def _key(thing: Kyma | SyncResource) -> ObjectKey:
+def _key(thing: Kyma | SyncResource | Watcher) -> ObjectKey:
     return ObjectKey(thing.metadata.namespace, thing.metadata.name)

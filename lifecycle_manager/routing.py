@@ -4,25 +4,52 @@ An event is a hint. It says which object to read, and the read decides. Whatever
 Kymas of that one runtime, so no cluster can reach into the business of another.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import structlog
 
 from kube_runtime import Informer, ObjectKey, Priority
 from lifecycle_manager.controllers import Controllers
-from lifecycle_manager.events import UnknownRuntime, VerifiedEvent
+from lifecycle_manager.events import Subscriber, UnknownRuntime, VerifiedEvent
 from lifecycle_manager.kyma import SKR_KYMA
 from lifecycle_manager.module_config import keys_of
 from lifecycle_manager.skr import ObjectReference, Trace
-from lifecycle_manager.skr_webhook import is_canary
+from lifecycle_manager.skr_webhook import is_canary, manager_of
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, WatchEvent, names
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, Watcher, WatchEvent, names
 
 log = structlog.get_logger("events")
 
 CATALOG_KINDS = frozenset({ModuleTemplate.KIND, ModuleReleaseMeta.KIND})
 RESYNC = "RESYNC"
 HEARTBEAT = "HEARTBEAT"
+
+
+@dataclass(frozen=True, eq=False)
+class ManagerPaths(Mapping[str, Subscriber]):
+    """The managers whose path takes events: ours, and each that a Watcher CR names.
+
+    Nobody but us may touch a user's cluster, so whoever an event is for, it is the same thing that reads it there.
+    """
+
+    watchers: Informer[Watcher]
+    router: Subscriber
+
+    def __getitem__(self, manager: str) -> Subscriber:
+        """Return what takes the events of a manager."""
+        if manager not in set(self):
+            raise KeyError(manager)
+        return self.router
+
+    def __iter__(self) -> Iterator[str]:
+        """Name the managers."""
+        named = (manager_of(watcher) for watcher in self.watchers.cache.list())
+        return iter(dict.fromkeys((names.LIFECYCLE_MANAGER, *named)))
+
+    def __len__(self) -> int:
+        """Count the managers."""
+        return sum(1 for _ in self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,6 +61,7 @@ class Settings(BaseSettings):
     additional_dns_names: tuple[str, ...] = Field((), description="more names in the Watchers' certificates")
     skr_watcher_image: str = Field("skr-watcher:latest", description="image of the Watcher in the clusters")
     skr_webhook_memory_limits: str = Field("200Mi", description="memory limit of the Watcher")
+    skr_webhook_replicas: int = Field(1, ge=1, le=10, description="Watchers side by side in each cluster")
     skr_webhook_cpu_limits: str = Field("0.1", description="CPU limit of the Watcher")
 
     max_concurrent_kyma_reconciles: int = Field(50, ge=1, description="Kymas handled at once")

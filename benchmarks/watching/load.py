@@ -29,13 +29,21 @@ class Load:
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000 if ordered else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What one connection sends, and how it is secured."""
+
+    context: ssl.SSLContext
+    requests: Iterator[bytes]
+
+
 class _Connection(asyncio.Protocol):
     """Sends one request after another; answers are short and have a Content-Length."""
 
-    def __init__(self, requests: Iterator[bytes], load: Load, stop_at: float) -> None:
+    def __init__(self, requests: Iterator[bytes], load: Load) -> None:
         self._requests = requests
         self._load = load
-        self._stop_at = stop_at
+        self._stop_at = 0.0
         self._buffer = b""
         self._sent_at = 0.0
         self._rate_seconds = 0.0
@@ -48,6 +56,10 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: Any = transport
+
+    def begin(self, stop_at: float) -> None:
+        """Send until then."""
+        self._stop_at = stop_at
         self._next()
 
     def data_received(self, data: bytes) -> None:
@@ -94,26 +106,32 @@ async def run_load(
     port: int, context: ssl.SSLContext, bodies: Sequence[bytes], path: str, *, seconds: float, per_second: float = 0.0
 ) -> Load:
     """Send the bodies in turn for so many seconds; without a rate, as fast as answers come."""
+    source = Source(context, _requests(bodies, path))
+    return await run_sources(port, [source] * CONNECTIONS, seconds=seconds, per_second=per_second)
+
+
+async def run_sources(port: int, sources: Sequence[Source], *, seconds: float, per_second: float = 0.0) -> Load:
+    """Send what the sources give, each over a connection of its own."""
     load = Load()
-    requests = _requests(bodies, path)
-    started = time.perf_counter()
-    stop_at = started + seconds
     loop = asyncio.get_running_loop()
-    ended = []
-    for number in range(CONNECTIONS):
-        connection = _Connection(requests, load, stop_at)
-        if per_second:
-            connection.pace(CONNECTIONS / per_second, started + 0.2 + number / per_second)
+    opened = []
+    for source in sources:
+        connection = _Connection(source.requests, load)
         await loop.create_connection(
             lambda made=connection: made,  # type: ignore[misc]  # mypy can't infer a lambda's default
             "127.0.0.1",
             port,
-            ssl=context,
+            ssl=source.context,
             server_hostname="skr-webhook.kyma-system.svc",
         )
-        ended.append(connection.ended)
+        opened.append(connection)
+    started = time.perf_counter()
+    for number, connection in enumerate(opened):
+        if per_second:
+            connection.pace(len(opened) / per_second, started + number / per_second)
+        connection.begin(started + seconds)
     async with asyncio.timeout(seconds + 30):
-        await asyncio.gather(*ended)
+        await asyncio.gather(*(connection.ended for connection in opened))
     load.seconds = time.perf_counter() - started
     return load
 

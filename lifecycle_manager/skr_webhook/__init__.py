@@ -2,6 +2,7 @@
 
 `authority` keeps the CA that both sides of an event trust, `certificates` the leaf that each SKR's Watcher shows,
 `documents` says what belongs into a cluster, `reconciler` brings it there, and `canary` proves that events come back.
+`watcher_status` says of each Watcher CR how far it has come.
 The webhook itself is put in place only after the Watcher was heard from once, so that no user's write meets a missing
 backend.
 """
@@ -9,8 +10,9 @@ backend.
 from lifecycle_manager.skr_webhook.authority import AuthorityStore
 from lifecycle_manager.skr_webhook.canary import Canaries, CanaryTimes, is_canary
 from lifecycle_manager.skr_webhook.certificates import CertificateStore
-from lifecycle_manager.skr_webhook.documents import WatcherSettings
-from lifecycle_manager.skr_webhook.reconciler import WATCHER_RECORD, SkrWebhookReconciler
+from lifecycle_manager.skr_webhook.documents import WatcherSettings, manager_of
+from lifecycle_manager.skr_webhook.reconciler import SkrWebhookReconciler
+from lifecycle_manager.skr_webhook.watcher_status import WATCHER_RECORD, WatcherStatusReconciler
 
 __all__ = [
     "WATCHER_RECORD",
@@ -20,5 +22,7 @@ __all__ = [
     "CertificateStore",
     "SkrWebhookReconciler",
     "WatcherSettings",
+    "WatcherStatusReconciler",
     "is_canary",
+    "manager_of",
 ]

@@ -16,6 +16,7 @@ PRIORITY_CLASS = "skr-webhook-priority"
 WEBHOOK_PORT = 8443
 METRICS_PORT = 2112
 LABELS = {"app": NAME}
+DNS = ("UDP", "TCP")
 CONTRACT = "v2"
 
 Document = dict[str, Any]
@@ -29,6 +30,7 @@ class WatcherSettings:
     kcp_address: str
     memory_limit: str = "200Mi"
     cpu_limit: str = "0.1"
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,6 +48,8 @@ INVENTORY = (
     InventoryEntry("", "v1", "ServiceAccount", names.SKR_NAMESPACE, NAME),
     InventoryEntry("", "v1", "Secret", names.SKR_NAMESPACE, TLS_SECRET),
     InventoryEntry("scheduling.k8s.io", "v1", "PriorityClass", "", PRIORITY_CLASS),
+    InventoryEntry("networking.k8s.io", "v1", "NetworkPolicy", names.SKR_NAMESPACE, NAME),
+    InventoryEntry("policy", "v1", "PodDisruptionBudget", names.SKR_NAMESPACE, NAME),
 )
 """All that is ever installed, whatever revision installed it: what removal has to remove."""
 
@@ -59,6 +63,8 @@ def workload_documents(settings: WatcherSettings, certificate: KeyPair, trust: b
         | {"automountServiceAccountToken": False},
         tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust, labels),
         _service(),
+        _network_policy(settings),
+        _disruption_budget(),
         _deployment(settings),
     )
 
@@ -86,6 +92,11 @@ def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleR
     }
 
 
+def manager_of(watcher: Watcher) -> str:
+    """Return the manager whose path the events of a Watcher CR go to."""
+    return watcher.spec.manager or watcher.metadata.labels.get(names.MANAGED_BY, names.LIFECYCLE_MANAGER)
+
+
 def _default_webhook(trust: bytes) -> Document:
     rule = _rule(names.GROUP, "*", "kymas")
     selector = {names.WATCHED_BY: "kyma"}
@@ -94,7 +105,7 @@ def _default_webhook(trust: bytes) -> Document:
 
 
 def _webhook_of(watcher: Watcher, trust: bytes) -> Document:
-    manager = watcher.spec.manager or watcher.metadata.labels.get(names.MANAGED_BY, names.LIFECYCLE_MANAGER)
+    manager = manager_of(watcher)
     watched = watcher.spec.resource_to_watch
     plural = watched.resource if watcher.spec.field == "spec" else f"{watched.resource}/status"
     name = f"{watcher.metadata.namespace}.{watcher.metadata.name}.{names.GROUP}"
@@ -171,13 +182,52 @@ def _service() -> Document:
     }
 
 
+def _network_policy(settings: WatcherSettings) -> Document:
+    """Let the Watcher be asked and read, and reach the control plane and DNS; nothing else.
+
+    Where the API server and the control plane have their addresses is not known here, so the ports have to do.
+    """
+    port = int(settings.kcp_address.rpartition(":")[2])
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(NAME),
+        "spec": {
+            "podSelector": {"matchLabels": LABELS},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [
+                {"ports": [{"port": WEBHOOK_PORT, "protocol": "TCP"}]},
+                {"ports": [{"port": METRICS_PORT, "protocol": "TCP"}]},
+            ],
+            "egress": [
+                {"ports": [{"port": port, "protocol": "TCP"}]},
+                {"ports": [{"port": number, "protocol": protocol} for number in (53, 8053) for protocol in DNS]},
+            ],
+        },
+    }
+
+
+def _disruption_budget() -> Document:
+    """Have nodes drained one Watcher at a time; a single one may go, because its start makes up for its absence."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _metadata(NAME),
+        "spec": {
+            "maxUnavailable": 1,
+            "selector": {"matchLabels": LABELS},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
+
+
 def _deployment(settings: WatcherSettings) -> Document:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": _metadata(NAME),
         "spec": {
-            "replicas": 1,
+            "replicas": settings.replicas,
             "selector": {"matchLabels": {"app": NAME}},
             "template": {
                 "metadata": {"labels": {"app": NAME}},

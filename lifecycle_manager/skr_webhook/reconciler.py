@@ -39,6 +39,12 @@ from lifecycle_manager.skr_webhook.documents import (
     webhook_document,
     workload_documents,
 )
+from lifecycle_manager.skr_webhook.watcher_status import (
+    WATCHER_RECORD,
+    WATCHERS_MARK,
+    watchers_digest,
+    watchers_in_force,
+)
 from lifecycle_manager_api import ConditionStatus, Kyma, ModuleTemplate, Watcher, names
 from lifecycle_manager_api.conditions import find
 
@@ -46,7 +52,6 @@ FIELD_MANAGER = "lifecycle-manager-skr-webhook"
 log = structlog.get_logger("skr_webhook")
 
 STARTING = "WatcherStarting"
-WATCHER_RECORD = f"{names.GROUP}/skr-watcher"
 UNKNOWN_KIND_SECONDS = 2.0
 REMOVAL_SECONDS = 2.0
 
@@ -127,7 +132,7 @@ class SkrWebhookReconciler:
         ready = key in self._heard or _was_ready(kyma)
         rules, unknown = await self._module_rules(kyma, skr)
         if ready:
-            documents.append(webhook_document(self.watchers.cache.list(), rules, trust))
+            documents.append(webhook_document(watchers_in_force(self.watchers.cache.list()), rules, trust))
         await self._keep_in_place(key, kyma, documents, applier)
         if not ready:
             return Outcome("False", STARTING, "the Watcher is installed and was not heard from yet")
@@ -157,7 +162,7 @@ class SkrWebhookReconciler:
 
         What was applied is noted on the Kyma, so that a new process need not ask the whole fleet at once.
         """
-        digest = _digest(documents)
+        digest = f"{_digest(documents)}{WATCHERS_MARK}{watchers_digest(self.watchers.cache.list())}"
         noted = kyma.metadata.annotations.get(WATCHER_RECORD) == digest
         if noted and _was_applied(kyma) and not self._is_due(key):
             return
