@@ -18,6 +18,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from certs import Algorithm, Authorities, RotationRules
+from guarded_http import Bounds
 from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, ObjectKey, Priority, RuntimeMetrics
 from kube_runtime.health import LoopMonitor, ProbeServer
 from lifecycle_manager import admission, events
@@ -32,7 +33,7 @@ from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.modules import Offers
 from lifecycle_manager.modules.objections import objection_to_template, warnings_about_release
 from lifecycle_manager.resources import FIELD_MANAGER
-from lifecycle_manager.routing import EventRouter
+from lifecycle_manager.routing import EventRouter, ManagerPaths
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager.settings import Settings, split_address
@@ -40,12 +41,15 @@ from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook import (
     AuthorityRotation,
     AuthorityStore,
+    Canaries,
+    CanaryTimes,
     CertificateStore,
     CertManagerStore,
     LeafRules,
     LeafStore,
     SkrWebhookReconciler,
     WatcherSettings,
+    WatcherStatusReconciler,
 )
 from lifecycle_manager.sync_resource import SyncResourceReconciler, objection_to, parse_allowances
 from lifecycle_manager.telemetry import (
@@ -54,7 +58,6 @@ from lifecycle_manager.telemetry import (
     certificates_not_renewed,
     policy_readable,
     requeue_reasons,
-    silent_watchers,
 )
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
@@ -91,7 +94,6 @@ class LifecycleManager:
         self.kcp = kcp
         self.registry = CollectorRegistry()
         self.latency = ChangeLatency(self.registry)
-        self.silent_watchers = silent_watchers(self.registry)
         self.informers = Informers.on(kcp)
         self.offers = Offers(self.informers.templates, self.informers.releases)
         self.registry.register(FleetCollector(self.informers.kymas, self.informers.manifests, self.offers))
@@ -243,15 +245,22 @@ class LifecycleManager:
                     kcp_address=settings.event_address,
                     memory_limit=settings.skr_webhook_memory_limits,
                     cpu_limit=settings.skr_webhook_cpu_limits,
+                    replicas=settings.skr_webhook_replicas,
                 ),
                 utc_now,
                 self.recorder,
-                self.silent_watchers,
+                Canaries(
+                    CanaryTimes(
+                        settings.watcher_canary_interval.total_seconds(),
+                        settings.watcher_canary_patience.total_seconds(),
+                    )
+                ),
                 certificates_not_renewed(self.registry),
                 settings.self_signed_cert_renew_before - settings.self_signed_cert_renew_buffer,
                 silence_seconds=settings.watcher_silence.total_seconds(),
                 interval_seconds=settings.watcher_requeue_success_interval.total_seconds(),
             ),
+            watcher_status=WatcherStatusReconciler(self.kcp, informers.watchers, informers.kymas, utc_now),
             module_config=ModuleConfigReconciler(
                 self.kcp,
                 self.connections,
@@ -325,7 +334,7 @@ class LifecycleManager:
         proxies = self.settings.trusted_proxy_cidrs
         app = events.create_app(
             trust=lambda: rotation.current.trusted,
-            subscribers={names.LIFECYCLE_MANAGER: router},
+            subscribers=ManagerPaths(self.informers.watchers, router),
             ready=lambda: self._taking_events,
             revoked_before=router.revoked_before,
             count_refusal=events.refusal_counter(self.registry),
@@ -338,7 +347,7 @@ class LifecycleManager:
         host, port = split_address(self.settings.kyma_skr_listener_bind_address)
         # What comes without a certificate is refused by the application, unless it comes from a proxy.
         tls = certificate.server_context(require_client_certificate=not proxies, ask_for_client_certificate=True)
-        await serve(app, host, port, tls)
+        await serve(app, host, port, tls, bounds=Bounds(connections=self.settings.max_event_connections))
 
     async def _serve_admission(self, certificate: ServingCertificate) -> None:
         allowances = parse_allowances(self.settings.sync_resource_allow)

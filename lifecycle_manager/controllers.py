@@ -23,8 +23,14 @@ from lifecycle_manager.release_audience import who_has_release, who_has_template
 from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import ClusterProbe, Connections, SkrAccessError, access_index
-from lifecycle_manager.skr.event_path import is_silent
-from lifecycle_manager.skr_webhook import TRUST_RECORD, WATCHER_RECORD, AuthorityRotation, SkrWebhookReconciler
+from lifecycle_manager.skr.event_path import is_faulty
+from lifecycle_manager.skr_webhook import (
+    TRUST_RECORD,
+    WATCHER_RECORD,
+    AuthorityRotation,
+    SkrWebhookReconciler,
+    WatcherStatusReconciler,
+)
 from lifecycle_manager.sync_resource import SyncResourceReconciler, in_conflict, inventory_of
 from lifecycle_manager_api import (
     Kyma,
@@ -55,6 +61,7 @@ class Reconcilers:
     mandatory: MandatoryInstallation
     mandatory_retirement: MandatoryRetirement
     skr_webhook: SkrWebhookReconciler
+    watcher_status: WatcherStatusReconciler
     module_config: ModuleConfigReconciler
     manifest: ManifestReconciler
     sync_resource: SyncResourceReconciler
@@ -106,6 +113,7 @@ class Controllers:
         self.manifest = controller(
             "manifest", reconcilers.manifest.reconcile, settings.max_concurrent_manifest_reconciles
         )
+        self.watcher_status = controller("watcher-status", reconcilers.watcher_status.reconcile, 1)
         self.module_config = controller(
             "module-config", reconcilers.module_config.reconcile, settings.max_concurrent_module_config_reconciles
         )
@@ -133,6 +141,7 @@ class Controllers:
             self.mandatory_retirement,
             self.skr_webhook,
             self.manifest,
+            self.watcher_status,
             self.module_config,
             self.sync_resource,
             self.skr_probe,
@@ -287,10 +296,12 @@ class Wiring:
                 self.controllers.mandatory_retirement.queue.add(key)
 
     def _watcher_changed(self, change: Change[Watcher]) -> None:
-        if change.old is not None and change.new is not None and change.old.spec == change.new.spec:
+        if change.old is not None and change.new is not None and not _watches_other(change.old, change.new):
             return
         for kyma in self.informers.kymas.cache.list():
             self.controllers.skr_webhook.queue.add(_key(kyma), Priority.CHANGE)
+        for watcher in self.informers.watchers.cache.list():
+            self.controllers.watcher_status.queue.add_after(_key(watcher), SETTLE_SECONDS, Priority.CHANGE)
 
     def _module_config_changed(self, change: Change[ModuleConfig]) -> None:
         config = change.new or change.old
@@ -421,7 +432,7 @@ def _modules_differ(old: Kyma, new: Kyma) -> bool:
     before = {module.name: module.template for module in old.status.modules}
     after = {module.name: module.template for module in new.status.modules}
     undecided = (old.status.state == "") != (new.status.state == "")
-    interval = is_silent(old) != is_silent(new)
+    interval = is_faulty(old) != is_faulty(new)
     return before != after or undecided or interval or _deleting(old) != _deleting(new)
 
 
@@ -439,6 +450,14 @@ def _wants_other(old: SyncResource, new: SyncResource) -> bool:
     )
 
 
+def _watches_other(old: Watcher, new: Watcher) -> bool:
+    return (
+        old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+    )
+
+
 def _identities(resource: SyncResource) -> set[tuple[str, str, str, str]]:
     return {entry.identity for entry in inventory_of(resource)}
 
@@ -452,5 +471,5 @@ def _key_of_secret(change: Change[Secret]) -> ObjectKey | None:
     return ObjectKey(secret.metadata.namespace, secret.metadata.name) if secret is not None else None
 
 
-def _key(thing: Kyma | Manifest | SyncResource) -> ObjectKey:
+def _key(thing: Kyma | Manifest | SyncResource | Watcher) -> ObjectKey:
     return ObjectKey(thing.metadata.namespace, thing.metadata.name)

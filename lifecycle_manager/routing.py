@@ -4,6 +4,7 @@ An event is a hint. It says which object to read, and the read decides. Whatever
 Kymas of that one runtime, so no cluster can reach into the business of another.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,20 +12,47 @@ import structlog
 
 from kube_runtime import Informer, ObjectKey, Priority
 from lifecycle_manager.controllers import Controllers
-from lifecycle_manager.events import UnknownRuntime, VerifiedEvent
+from lifecycle_manager.events import Subscriber, UnknownRuntime, VerifiedEvent
 from lifecycle_manager.kyma import SKR_KYMA
 from lifecycle_manager.manifest import concerned_by
 from lifecycle_manager.module_config import keys_of
 from lifecycle_manager.skr import ObjectReference, Trace
 from lifecycle_manager.skr.revocation import revoked_before
+from lifecycle_manager.skr_webhook import is_canary, manager_of
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, WatchEvent, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, Watcher, WatchEvent, names
 
 log = structlog.get_logger("events")
 
 CATALOG_KINDS = frozenset({ModuleTemplate.KIND, ModuleReleaseMeta.KIND})
 RESYNC = "RESYNC"
 HEARTBEAT = "HEARTBEAT"
+
+
+@dataclass(frozen=True, eq=False)
+class ManagerPaths(Mapping[str, Subscriber]):
+    """The managers whose path takes events: ours, and each that a Watcher CR names.
+
+    Nobody but us may touch a user's cluster, so whoever an event is for, it is the same thing that reads it there.
+    """
+
+    watchers: Informer[Watcher]
+    router: Subscriber
+
+    def __getitem__(self, manager: str) -> Subscriber:
+        """Return what takes the events of a manager."""
+        if manager not in set(self):
+            raise KeyError(manager)
+        return self.router
+
+    def __iter__(self) -> Iterator[str]:
+        """Name the managers."""
+        named = (manager_of(watcher) for watcher in self.watchers.cache.list())
+        return iter(dict.fromkeys((names.LIFECYCLE_MANAGER, *named)))
+
+    def __len__(self) -> int:
+        """Count the managers."""
+        return sum(1 for _ in self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +72,10 @@ class EventRouter:
         event = verified.event
         for kyma in kymas:
             key = ObjectKey(kyma.metadata.namespace or "", kyma.metadata.name)
-            if self.controllers.reconcilers.skr_webhook.heard_from(key):
-                self.controllers.skr_webhook.queue.add(key, Priority.EVENT)
+            self._note(key, event)
+            if is_canary(event):
+                log.debug("canary came back", kyma=kyma.metadata.name)
+                continue
             self._route(kyma, key, event)
             if event.operation == HEARTBEAT:
                 log.debug("heartbeat", kyma=kyma.metadata.name, **event.counters)
@@ -59,13 +89,22 @@ class EventRouter:
                 traceparent=event.traceparent,
                 observed_at=event.observed_at,
             )
-        if event.operation != HEARTBEAT:
+        if event.operation != HEARTBEAT and not is_canary(event):
             self.latency.event_taken(event.observed_at)
 
     def revoked_before(self, runtime_id: str) -> datetime | None:
         """Return before which time a certificate of a runtime must not begin, or None where none was revoked."""
         kymas = self.kymas.cache.by_index("runtime", runtime_id)
         return max(filter(None, map(revoked_before, kymas)), default=None)
+
+    def _note(self, key: ObjectKey, event: WatchEvent) -> None:
+        """Note what an event says by its coming: that the Watcher is there, and that changes reach it."""
+        reconciler = self.controllers.reconcilers.skr_webhook
+        news = reconciler.heard_from(key)
+        if is_canary(event):
+            news = reconciler.canary_came_back(key) or news
+        if news:
+            self.controllers.skr_webhook.queue.add(key, Priority.EVENT)
 
     def _route(self, kyma: Kyma, key: ObjectKey, event: WatchEvent) -> None:
         if event.operation == HEARTBEAT:

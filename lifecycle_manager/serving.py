@@ -2,16 +2,14 @@
 
 import asyncio
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 from starlette.requests import Request
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from certs import ReloadingServerContext
+from guarded_http import Bounds, GuardedProtocol, server_for
+
+BOUNDS = Bounds(connections=500)
 
 
 class BodyTooLarge(Exception):
@@ -28,11 +26,11 @@ async def read_body(request: Request, most: int) -> bytes:
     return bytes(chunks)
 
 
-class PeerCertificateProtocol(HttpToolsProtocol):
+class PeerCertificateProtocol(GuardedProtocol):
     """Puts the DER form of the peer's certificate into the scope, as `extensions.tls.client_cert_der`."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn narrows what asyncio promises
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         self._peer = tls.getpeercert(True) if isinstance(tls, ssl.SSLObject | ssl.SSLSocket) else None
 
@@ -42,33 +40,9 @@ class PeerCertificateProtocol(HttpToolsProtocol):
             self.scope.setdefault("extensions", {})["tls"] = {"client_cert_der": self._peer}
 
 
-class EmbeddedServer(uvicorn.Server):
-    """A server that leaves signals to the program it is part of."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
-
-
-async def serve(app: FastAPI, host: str, port: int, tls: ReloadingServerContext) -> None:
+async def serve(app: FastAPI, host: str, port: int, tls: ReloadingServerContext, *, bounds: Bounds = BOUNDS) -> None:
     """Serve until cancelled; what is under way then is finished."""
-    config: dict[str, Any] = {
-        "http": PeerCertificateProtocol,
-        "access_log": False,
-        "log_config": None,
-        "server_header": False,
-        "proxy_headers": False,  # or a header would say from which address a request comes
-        "lifespan": "off",
-        "timeout_keep_alive": 75,
-        "timeout_graceful_shutdown": 5,
-        "limit_concurrency": 2000,
-    }
-    server_config = uvicorn.Config(app, host=host, port=port, **config)
-    server_config.load()
-    server_config.ssl = tls.ssl_context
-    server_config.loaded = True
-    server = EmbeddedServer(server_config)
+    server = server_for(app, host, port, bounds=bounds, tls=tls.ssl_context, protocol=PeerCertificateProtocol)
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(tls.run())
         serving = tasks.create_task(server.serve())

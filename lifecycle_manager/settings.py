@@ -49,6 +49,7 @@ class Settings(BaseSettings):
     kyma_skr_listener_bind_address: BindAddress = Field(":8082", description="where Watchers send their events")
     metrics_bind_address: BindAddress = Field(":8080", description="where Prometheus finds /metrics")
     health_probe_bind_address: BindAddress = Field(":8081", description="where probes find /healthz and /readyz")
+    max_event_connections: int = Field(15_000, ge=1, description="connections at once; a quiet Watcher keeps one")
     event_address: BindAddress = Field(
         "localhost:8082", description="host:port under which Watchers reach the event endpoint"
     )
@@ -60,6 +61,7 @@ class Settings(BaseSettings):
     additional_dns_names: tuple[str, ...] = Field((), description="more names in the Watchers' certificates")
     skr_watcher_image: str = Field("skr-watcher:latest", description="image of the Watcher in the clusters")
     skr_webhook_memory_limits: str = Field("200Mi", description="memory limit of the Watcher")
+    skr_webhook_replicas: int = Field(1, ge=1, le=10, description="Watchers side by side in each cluster")
     skr_webhook_cpu_limits: str = Field("0.1", description="CPU limit of the Watcher")
 
     max_concurrent_kyma_reconciles: int = Field(50, ge=1, description="Kymas handled at once")
@@ -103,7 +105,13 @@ class Settings(BaseSettings):
         timedelta(minutes=5), description="how often a cluster's Watcher is looked at"
     )
     watcher_silence: Duration = Field(
-        timedelta(seconds=35), description="after how long without a heartbeat a cluster's Watcher counts as silent"
+        timedelta(seconds=45), description="after how long without a heartbeat a cluster's Watcher counts as silent"
+    )
+    watcher_canary_interval: Duration = Field(
+        timedelta(seconds=30), description="how often the way of events is tried, by a dry run in the cluster"
+    )
+    watcher_canary_patience: Duration = Field(
+        timedelta(seconds=20), description="how long trials may stay without an answer before the way counts as broken"
     )
     skr_unreachable_grace: Duration = Field(
         timedelta(seconds=30), description="how long a cluster may give no answer before its Kyma is an Error"

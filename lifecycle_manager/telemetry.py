@@ -9,19 +9,10 @@ from prometheus_client.registry import Collector
 
 from kube_runtime import Informer
 from lifecycle_manager.modules import Offers, is_mandatory_manifest, module_of_manifest
+from lifecycle_manager.skr.event_path import fault_of
 from lifecycle_manager_api import Kyma, Manifest, names
 
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-
-
-def silent_watchers(registry: CollectorRegistry) -> Gauge:
-    """Return the gauge that is 1 for a Kyma whose Watcher is not heard from any more."""
-    return Gauge(
-        "lifecycle_mgr_skr_watcher_silent",
-        "Whether nothing is heard from a cluster's Watcher any more.",
-        ["kyma_name"],
-        registry=registry,
-    )
 
 
 def certificates_not_renewed(registry: CollectorRegistry) -> Gauge:
@@ -83,8 +74,15 @@ class FleetCollector(Collector):
             "State of a module in a Kyma.",
             labels=["module_name", "kyma_name", "state", "shoot", "instance_id"],
         )
+        faults = GaugeMetricFamily(
+            "lifecycle_mgr_skr_event_path_broken",
+            "Clusters whose changes reach us by no event, and why; a cluster without a sample is well.",
+            labels=["kyma_name", "reason"],
+        )
         for kyma in self._kymas.cache.list():
             metadata = kyma.metadata
+            if (fault := fault_of(kyma)) is not None:
+                faults.add_metric([metadata.name, fault.reason], 1)
             whose = [
                 metadata.annotations.get(names.SKR_DOMAIN, "").removeprefix("*.").partition(".")[0],
                 metadata.labels.get(names.INSTANCE_ID, ""),
@@ -94,6 +92,7 @@ class FleetCollector(Collector):
                 parts.add_metric([module.name, metadata.name, str(module.state), *whose], 1)
         yield whole
         yield parts
+        yield faults
 
     def _of_mandatory_modules(self) -> Iterator[Metric]:
         count = GaugeMetricFamily("lifecycle_mgr_mandatory_modules", "Number of mandatory modules.")

@@ -27,6 +27,7 @@ from certs.message_signatures import (
     sign,
 )
 from watcher.changes import HEARTBEAT
+from watcher.logs import Quota
 from watcher.metrics import Metrics
 from watcher.outbox import RESYNC, Entry, Outbox
 from watcher.settings import OURS, UPSTREAM, Settings
@@ -42,6 +43,10 @@ DEFAULT_KYMA: dict[str, object] = {
     "watched": {"Namespace": "kyma-system", "Name": "default"},
     "watchedGvk": {"group": "operator.kyma-project.io", "version": "v1beta2", "kind": "Kyma"},
 }
+LONGEST_RETRY_AFTER_SECONDS = 300.0
+# The control plane takes so many a second of one cluster, and what is told later is told as the newest of its object.
+EVENTS_PER_SECOND = 40.0
+BURST = 20
 # What no repetition will change. The control plane's own answers 401 and 403 are not among them: a certificate is
 # renewed, a clock put right, a Kyma created.
 FUTILE = frozenset({400, 404, 405, 409, 413, 415})
@@ -107,6 +112,21 @@ class Identity:
         return _Signer(key, describe_certificate(certificate).sha256, f":{base64.b64encode(der).decode()}:")
 
 
+class Pace:
+    """So many turns a second on average, with bursts: sending must leave the processor to admission."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._seconds = 1 / per_second
+        self._allowance = burst / per_second
+        self._next = 0.0
+
+    async def turn(self) -> None:
+        """Wait for the next turn."""
+        now = asyncio.get_running_loop().time()
+        self._next = max(self._next, now - self._allowance) + self._seconds
+        await asyncio.sleep(max(0.0, self._next - now))
+
+
 class Delivery:
     """Takes entries out of the outbox and brings them to the control plane."""
 
@@ -115,6 +135,8 @@ class Delivery:
         self._identity = identity
         self._metrics = metrics
         self._root = f"https://{settings.kcp_address}/{settings.kcp_contract}"
+        self._pace = Pace(EVENTS_PER_SECOND, BURST)
+        self._quota = Quota()
         self._epoch = secrets.token_hex(8)
         self._failures = 0
         self._client = self._new_client()
@@ -132,6 +154,7 @@ class Delivery:
 
     async def _work(self) -> None:
         while True:
+            await self._pace.turn()
             entry = await self._outbox.take()
             try:
                 await self._deliver(entry)
@@ -154,13 +177,11 @@ class Delivery:
             self._failures = 0
             self._metrics.delivered()
             self._outbox.done(entry)
-            log.log(
-                entry.change.log_level,
-                "event delivered",
-                extra={**_facts(entry), "milliseconds": milliseconds, "status": 200},
-            )
+            if self._quota.grants(time.time()):
+                extra = {**_facts(entry), "milliseconds": milliseconds, "status": 200}
+                log.log(entry.change.log_level, "event delivered", extra=extra)
         elif answer.status_code in FUTILE:
-            self._metrics.failed(str(answer.status_code))
+            self._metrics.failed(str(answer.status_code), again=False)
             self._outbox.done(entry)
             log.error(
                 "event refused", extra={**_facts(entry), "status": answer.status_code, "answer": answer.text[:500]}
@@ -170,11 +191,11 @@ class Delivery:
 
     def _try_again(self, entry: Entry, reason: str, detail: str, retry_after: str | None) -> None:
         self._failures += 1
-        self._metrics.failed(reason)
+        self._metrics.failed(reason, again=True)
         pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 20), LONGEST_PAUSE_SECONDS)
         if retry_after is not None and retry_after.isdecimal():
-            pause = max(pause, min(float(retry_after), LONGEST_PAUSE_SECONDS))
-        pause *= 0.75 + 0.5 * random()  # noqa: S311 - spreads retries, guards nothing
+            pause = max(pause, min(float(retry_after), LONGEST_RETRY_AFTER_SECONDS))
+        pause *= 1 + 0.5 * random()  # noqa: S311 - spreads retries, guards nothing
         self._outbox.again(entry, pause)
         log.warning(
             "event not delivered", extra={**_facts(entry), "reason": reason, "detail": detail, "again_in": pause}

@@ -1,11 +1,13 @@
 """Logs as JSON lines with the fields that the control plane's programs use."""
 
-import json
 import logging
 import sys
 from datetime import UTC, datetime
 
+import msgspec
+
 _PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 class JsonFormatter(logging.Formatter):
@@ -22,7 +24,29 @@ class JsonFormatter(logging.Formatter):
         line |= {key: value for key, value in record.__dict__.items() if key not in _PLAIN}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return _encoder.encode(line).decode()
+
+
+class Quota:
+    """So many lines a second for what may come thousands of times: a log that is too long is read by nobody."""
+
+    def __init__(self, per_second: int = 100) -> None:
+        self._per_second = per_second
+        self._second = 0
+        self._granted = 0
+        self._denied = 0
+        self.denied_before = 0
+
+    def grants(self, now: float) -> bool:
+        """Tell whether a line may be written; `denied_before` is then how many were not, since the last one."""
+        if int(now) != self._second:
+            self._second, self._granted = int(now), 0
+        if self._granted >= self._per_second:
+            self._denied += 1
+            return False
+        self._granted += 1
+        self.denied_before, self._denied = self._denied, 0
+        return True
 
 
 def configure_logs(level: str) -> None:

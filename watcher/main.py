@@ -5,21 +5,26 @@ import logging
 import signal
 import sys
 import time
+from random import random
 
 import uvloop
 
 from certs import ReloadingServerContext
-from watcher.changes import HEARTBEAT, ObjectChange
+from guarded_http import Bounds, server_for
+from watcher.changes import HEARTBEAT, ObjectChange, heartbeat
 from watcher.delivery import Delivery, Identity
 from watcher.logs import configure_logs
 from watcher.metrics import Metrics
 from watcher.outbox import RESYNC, Outbox
-from watcher.server import Recorder, admission_app, metrics_app, server_of
+from watcher.pressure import Lateness
+from watcher.recorder import Recorder
+from watcher.server import AdmissionApp, metrics_app
 from watcher.settings import OURS, SettingInvalid, Settings
 
 log = logging.getLogger("watcher")
 
-DRAIN_SECONDS = 10.0
+MOST_PROBES = 32
+MOST_NAMED = 20
 
 
 def main() -> None:
@@ -37,53 +42,71 @@ async def run(settings: Settings) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    resync = _resync(settings.resync_manager)
+    resync = ObjectChange(settings.resync_manager, "", "", "", "", "", RESYNC, "", "", 0)
     outbox = Outbox(resync, settings.most_pending)
-    metrics = Metrics(lambda: len(outbox))
-    recorder = Recorder(outbox)
+    metrics = Metrics()
+    metrics.show_outbox(lambda: len(outbox), lambda: _oldest_age(outbox))
+    recorder, lateness = Recorder(outbox, resync, metrics), Lateness()
     tls = ReloadingServerContext(
         settings.tls_cert, settings.tls_key, settings.ca_cert, require_client_certificate=False
     )
     delivery = Delivery(settings, outbox, Identity(settings), metrics)
-    admission = server_of(admission_app(recorder, metrics), settings.webhook_host, settings.webhook_port, tls)
-    probes = server_of(
-        metrics_app(metrics, lambda: not stopping.is_set()), settings.metrics_host, settings.metrics_port
+    admission = server_for(
+        AdmissionApp(recorder, metrics, lateness),
+        settings.webhook_host,
+        settings.webhook_port,
+        bounds=Bounds(connections=settings.most_connections),
+        tls=tls.ssl_context,
+        on_refusal=recorder.missed,
+    )
+    probes = server_for(
+        metrics_app(metrics, lambda: not stopping.is_set()),
+        settings.metrics_host,
+        settings.metrics_port,
+        bounds=Bounds(connections=MOST_PROBES),
     )
     async with asyncio.TaskGroup() as tasks:
         servers = [tasks.create_task(admission.serve()), tasks.create_task(probes.serve())]
         background = [
             tasks.create_task(tls.run()),
             tasks.create_task(delivery.run()),
+            tasks.create_task(lateness.watch()),
+            tasks.create_task(recorder.make_up()),
         ]
         if settings.kcp_listener == OURS:  # upstream's listener would look at the whole Kyma with each beat
             background.append(tasks.create_task(_beat(recorder, settings)))
-        recorder.record(resync, time.time())
+        recorder.resync()
         log.info("watching", extra={"port": settings.webhook_port, "kcp": settings.kcp_address})
         await stopping.wait()
         admission.should_exit = probes.should_exit = True
         await asyncio.wait(servers)
-        await _drain(outbox)
+        recorder.make_up_now()
+        await _drain(outbox, settings.drain_seconds)
         for task in background:
             task.cancel()
 
 
 async def _beat(recorder: Recorder, settings: Settings) -> None:
     """Tell the control plane now and then that the way there works; one that could not be told yet is enough."""
-    # Named, so that it never takes the place of a RESYNC that is still to be told.
-    heartbeat = ObjectChange(settings.resync_manager, "", "", "", "", "heartbeat", HEARTBEAT, "", "", 0)
+    sign_of_life = heartbeat(settings.resync_manager, "heartbeat")
     while True:
-        await asyncio.sleep(settings.heartbeat_seconds)
-        recorder.record(heartbeat, time.time())
+        await asyncio.sleep(settings.heartbeat_seconds * (0.9 + 0.2 * random()))  # noqa: S311 - spreads load only
+        recorder.record(sign_of_life, time.time())
 
 
-async def _drain(outbox: Outbox) -> None:
+async def _drain(outbox: Outbox, seconds: float) -> None:
+    """Deliver what is left, and say what could not be; the RESYNC at the next start makes up for it."""
+    outbox.hurry()
     try:
-        async with asyncio.timeout(DRAIN_SECONDS):
+        async with asyncio.timeout(seconds):
             await outbox.drained()
         log.info("stopped")
     except TimeoutError:
-        log.warning("stopped with changes that could not be delivered", extra={"undelivered": len(outbox)})
+        left = [entry.change for entry in outbox.entries if entry.change.operation != HEARTBEAT]
+        named = [f"{each.operation} {each.kind} {each.namespace}/{each.name}" for each in left[:MOST_NAMED]]
+        log.warning("stopped with changes that could not be delivered", extra={"undelivered": len(left), "of": named})
 
 
-def _resync(manager: str) -> ObjectChange:
-    return ObjectChange(manager, "", "", "", "", "", RESYNC, "", "", 0)
+def _oldest_age(outbox: Outbox) -> float:
+    oldest = min((entry.observed_at for entry in outbox.entries), default=None)
+    return max(0.0, time.time() - oldest) if oldest is not None else 0.0

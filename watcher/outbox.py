@@ -3,13 +3,18 @@
 A burst of changes of one object becomes one event. While an event of an object is on its way, a further change of it
 waits, so that order is kept for each object. When there are too many to remember, all are dropped for one RESYNC, on
 which the control plane looks at everything.
+
+All entries go to one place, so when one fails they all wait, and then a single one finds out whether it goes again.
+Nothing here looks through what is pending: with a full outbox and the control plane away, admission costs what it
+always does.
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
+from itertools import chain
 
-from watcher.changes import ObjectChange
+from watcher.changes import HEARTBEAT, ObjectChange
 
 RESYNC = "RESYNC"
 
@@ -29,66 +34,102 @@ Key = tuple[str, str, str, str, str]
 
 
 class Outbox:
-    """Pending entries, in the order of their first change."""
+    """Pending entries, in the order of their first change; a sign of life goes before them."""
 
     def __init__(self, resync: ObjectChange, most: int) -> None:
         self._resync = resync
         self._most = most
         self._pending: OrderedDict[Key, Entry] = OrderedDict()
-        self._under_way: set[Key] = set()
-        self._not_before: dict[Key, float] = {}
-        self._changed = asyncio.Event()
+        self._under_way: dict[Key, Entry] = {}
+        self._takers: deque[asyncio.Future[None]] = deque()
+        self._emptied = asyncio.Event()
+        self._paused: asyncio.TimerHandle | None = None
+        self._one_at_a_time = False
         self.overflows = 0
 
     def __len__(self) -> int:
         return len(self._pending) + len(self._under_way)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What is not told yet."""
+        return tuple(chain(self._under_way.values(), self._pending.values()))
 
     def put(self, entry: Entry) -> None:
         """Remember an entry in place of an older one of the same object."""
         if len(self._pending) >= self._most and entry.change.key not in self._pending:
             self.overflows += 1
             self._pending.clear()
-            self._not_before.clear()
             entry = Entry(self._resync, entry.sequence, entry.observed_at, entry.event_id, entry.traceparent)
         self._pending[entry.change.key] = entry
-        self._changed.set()
+        if entry.change.operation == HEARTBEAT:
+            self._pending.move_to_end(entry.change.key, last=False)
+        self._wake()
 
     async def take(self) -> Entry:
         """Wait for an entry that may go now, and return it. Follow up with `done` or `again`."""
-        while True:
-            now = asyncio.get_running_loop().time()
-            for key, entry in self._pending.items():
-                if key not in self._under_way and self._not_before.get(key, 0.0) <= now:
-                    del self._pending[key]
-                    self._under_way.add(key)
-                    return entry
-            await self._wait(now)
+        while (entry := self._next()) is None:
+            taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            try:
+                await taker
+            except asyncio.CancelledError:
+                if taker.done() and not taker.cancelled():
+                    self._wake()  # the entry that this was woken for is somebody else's now
+                raise
+        return entry
 
     def done(self, entry: Entry) -> None:
         """Note that an entry was told, or never can be."""
-        self._under_way.discard(entry.change.key)
-        self._not_before.pop(entry.change.key, None)
-        self._changed.set()
+        self._under_way.pop(entry.change.key, None)
+        self._one_at_a_time = False
+        self._wake_all()
 
     def again(self, entry: Entry, after_seconds: float) -> None:
-        """Have an entry told later, unless a newer one of its object has come."""
-        self._under_way.discard(entry.change.key)
-        self._not_before[entry.change.key] = asyncio.get_running_loop().time() + after_seconds
+        """Have all wait, and this entry told later, unless a newer one of its object has come."""
+        self._under_way.pop(entry.change.key, None)
         self._pending.setdefault(entry.change.key, entry)
-        self._changed.set()
+        self._one_at_a_time = True
+        loop = asyncio.get_running_loop()
+        if self._paused is not None:
+            self._paused.cancel()
+        self._paused = loop.call_later(after_seconds, self._go_on)
+
+    def hurry(self) -> None:
+        """Wait no longer with what failed before."""
+        if self._paused is not None:
+            self._paused.cancel()
+            self._go_on()
 
     async def drained(self) -> None:
         """Wait until nothing is left."""
         while len(self):
-            self._changed.clear()
-            await self._changed.wait()
+            self._emptied.clear()
+            await self._emptied.wait()
 
-    async def _wait(self, now: float) -> None:
-        """Wait for a change, or until the next entry may go."""
-        self._changed.clear()
-        due = [self._not_before[key] for key in self._pending if key not in self._under_way and key in self._not_before]
-        try:
-            async with asyncio.timeout(max(0.0, min(due) - now) if due else None):
-                await self._changed.wait()
-        except TimeoutError:
-            return
+    def _next(self) -> Entry | None:
+        if self._paused is not None or (self._one_at_a_time and self._under_way):
+            return None
+        for key, entry in self._pending.items():  # passes over those under way, which are few
+            if key not in self._under_way:
+                del self._pending[key]
+                self._under_way[key] = entry
+                return entry
+        return None
+
+    def _go_on(self) -> None:
+        self._paused = None
+        self._wake_all()
+
+    def _wake(self) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return
+
+    def _wake_all(self) -> None:
+        for _ in range(len(self._takers)):
+            self._wake()
+        if not len(self):
+            self._emptied.set()

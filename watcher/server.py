@@ -1,76 +1,121 @@
-"""The two HTTP servers: admission over TLS for the API server, and metrics and probes in plain for the cluster."""
+"""The two HTTP applications: admission for the API server, and metrics and probes for the cluster.
 
-import logging
-import secrets
+Admission is a plain ASGI handler in front of its FastAPI application: it is asked at each change in the cluster, and
+must cost as little as can be. It answers first and records after, and it holds few bytes: a body that does not fit into
+the room there is for all of them is read to its end and forgotten but for the uid, which is all that the answer needs.
+"""
+
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
 
-from certs import ReloadingServerContext
-from watcher.admission import ReviewMalformed, allowed, decode_review
-from watcher.changes import ObjectChange, change_in
+from watcher.admission import ReviewMalformed, allowed, decode_review, uid_in
+from watcher.changes import canary_in, change_in
 from watcher.metrics import Metrics
-from watcher.outbox import Entry, Outbox
+from watcher.pressure import Lateness, Room
+from watcher.recorder import Recorder
 
-log = logging.getLogger("watcher.admission")
+PREFIX = "/validate/"
+LARGEST_REVIEW = 6 * 1024 * 1024  # two objects of the largest size that an API server takes
+ROOM = 6 * 1024 * 1024
+HEAD = 4096
 
-LARGEST_REVIEW = 8 * 1024 * 1024  # two objects of the largest size that etcd takes, escaped
-
-
-class Recorder:
-    """Turns changes into entries of the outbox, each with an id and a trace of its own (W3C Trace Context)."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
-        self._sequence = 0
-
-    def record(self, change: ObjectChange, observed_at: float) -> None:
-        """Have a change told."""
-        self._sequence += 1
-        trace_id = secrets.token_hex(16)
-        traceparent = f"00-{trace_id}-{secrets.token_hex(8)}-01"
-        self._outbox.put(Entry(change, self._sequence, observed_at, trace_id, traceparent))
-        log.log(
-            change.log_level,
-            "change admitted",
-            extra={
-                "event_id": trace_id,
-                "traceparent": traceparent,
-                "observed_at": observed_at,
-                "kind": change.kind,
-                "namespace": change.namespace,
-                "object_name": change.name,
-                "operation": change.operation,
-            },
-        )
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-def admission_app(recorder: Recorder, metrics: Metrics) -> FastAPI:
-    """Return the application that answers admission requests."""
-    app = FastAPI(title="SKR Watcher", docs_url=None, redoc_url=None, openapi_url=None)
+class ClientGone(Exception):
+    """Who asked does not wait for the answer any more."""
 
-    async def validate(request: Request) -> Response:
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What was kept of a request's body."""
+
+    content: bytes | bytearray
+    whole: bool
+
+
+class AdmissionApp(FastAPI):
+    """Answers admission requests at /validate/<manager>."""
+
+    def __init__(self, recorder: Recorder, metrics: Metrics, lateness: Lateness) -> None:
+        super().__init__(title="SKR Watcher", docs_url=None, redoc_url=None, openapi_url=None)
+        self._recorder = recorder
+        self._metrics = metrics
+        self._lateness = lateness
+        self._room = Room(ROOM)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; what is no admission is FastAPI's, which knows no path and says so."""
+        manager = scope.get("path", "").removeprefix(PREFIX)
+        if scope.get("method") != "POST" or not manager or "/" in manager:
+            await super().__call__(scope, receive, send)
+            return
+        try:
+            body = await self._read(receive)
+        except ClientGone:
+            self._recorder.missed()
+            return
+        if body.whole and not self._lateness.is_late:
+            await self._review(manager, body.content, send)
+        else:
+            await self._shed(body.content, send)
+
+    async def _review(self, manager: str, content: bytes | bytearray, send: Send) -> None:
         observed_at, started = time.time(), time.perf_counter()
         try:
-            review = decode_review(await _body(request))
+            review = decode_review(content)
         except ReviewMalformed as error:
-            metrics.malformed()
-            return Response(str(error), 400, media_type="text/plain")
-        change = change_in(request.path_params["manager"], review)
-        after = BackgroundTask(recorder.record, change, observed_at) if change is not None else None
-        metrics.admitted(time.perf_counter() - started)
-        return Response(allowed(review.uid), media_type="application/json", background=after)
+            self._metrics.malformed()
+            await _answer(send, 400, str(error).encode(), b"text/plain; charset=utf-8")
+            return
+        change = canary_in(manager, review) if review.dry_run else change_in(manager, review)
+        await _answer(send, 200, allowed(review.uid))
+        self._metrics.admitted(time.perf_counter() - started)
+        if change is not None:
+            self._recorder.record(change, observed_at)
 
-    app.add_route("/validate/{manager}", validate, methods=["POST"])
-    return app
+    async def _shed(self, content: bytes | bytearray, send: Send) -> None:
+        """Allow without a look."""
+        self._recorder.missed()
+        uid = uid_in(content[:HEAD])
+        if uid is None:
+            self._metrics.malformed()
+            await _answer(send, 413, b"this is too much, and its head has no uid", b"text/plain; charset=utf-8")
+            return
+        await _answer(send, 200, allowed(uid))
+        self._metrics.admitted(0.0)
+
+    async def _read(self, receive: Receive) -> Body:
+        message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body"):
+            return Body(message.get("body", b""), whole=True)
+        kept, taken, whole = bytearray(), 0, True
+        try:
+            while True:
+                if message["type"] != "http.request":
+                    raise ClientGone
+                chunk = message.get("body", b"")
+                if whole and len(kept) + len(chunk) <= LARGEST_REVIEW and self._room.take(len(chunk)):
+                    kept += chunk
+                    taken += len(chunk)
+                else:
+                    self._room.give(taken)
+                    taken, whole = 0, False
+                    kept = kept[:HEAD] + chunk[: max(0, HEAD - len(kept))]
+                if not message.get("more_body"):
+                    return Body(kept, whole)
+                message = await receive()
+        finally:
+            self._room.give(taken)
 
 
 def metrics_app(metrics: Metrics, ready: Callable[[], bool]) -> FastAPI:
@@ -91,29 +136,7 @@ def metrics_app(metrics: Metrics, ready: Callable[[], bool]) -> FastAPI:
     return app
 
 
-class Server(uvicorn.Server):
-    """A server that leaves signals to the program it is part of."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
-
-
-def server_of(app: FastAPI, host: str, port: int, tls: ReloadingServerContext | None = None) -> Server:
-    """Return a server that is not started yet."""
-    options: dict[str, Any] = {"http": "httptools", "access_log": False, "log_config": None, "lifespan": "off"}
-    config = uvicorn.Config(app, host=host, port=port, server_header=False, timeout_graceful_shutdown=5, **options)
-    config.load()
-    if tls is not None:
-        config.ssl = tls.ssl_context
-    return Server(config)
-
-
-async def _body(request: Request) -> bytes:
-    chunks = bytearray()
-    async for chunk in request.stream():
-        chunks += chunk
-        if len(chunks) > LARGEST_REVIEW:
-            raise ReviewMalformed(f"the body is larger than {LARGEST_REVIEW} bytes")
-    return bytes(chunks)
+async def _answer(send: Send, status: int, body: bytes, media_type: bytes = b"application/json") -> None:
+    headers = [(b"content-type", media_type), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 LONGEST_SECONDS = 3600.0
 OURS, UPSTREAM = "klm", "upstream"
+LARGEST_COUNT = 1_000_000
 
 
 class SettingInvalid(ValueError):
@@ -31,8 +32,10 @@ class Settings:
     kcp_contract: str = "v2"
     kcp_listener: str = OURS
     resync_manager: str = "lifecycle-manager"
-    heartbeat_seconds: float = 10.0
-    most_pending: int = 20_000
+    heartbeat_seconds: float = 20.0
+    most_pending: int = 4_000
+    most_connections: int = 64
+    drain_seconds: float = 10.0
     log_level: str = "INFO"
 
     @classmethod
@@ -52,6 +55,9 @@ class Settings:
             kcp_listener=_one_of(environment, "KCP_LISTENER", (OURS, UPSTREAM)),
             resync_manager=environment.get("RESYNC_MANAGER", defaults.resync_manager),
             heartbeat_seconds=_seconds(environment, "HEARTBEAT_SECONDS", defaults.heartbeat_seconds),
+            most_pending=_count(environment, "MOST_PENDING", defaults.most_pending),
+            most_connections=_count(environment, "MOST_CONNECTIONS", defaults.most_connections),
+            drain_seconds=_seconds(environment, "DRAIN_SECONDS", defaults.drain_seconds),
             log_level=environment.get("LOG_LEVEL", defaults.log_level).upper(),
         )
 
@@ -60,6 +66,13 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name, str(default))
     if not text.isdecimal() or int(text) > 65535:
         raise SettingInvalid(f"{name}={text!r} is no port; give a number up to 65535")
+    return int(text)
+
+
+def _count(environment: Mapping[str, str], name: str, default: int) -> int:
+    text = environment.get(name, str(default))
+    if not text.isdecimal() or not 0 < int(text) <= LARGEST_COUNT:
+        raise SettingInvalid(f"{name}={text!r} makes no sense; give a number above 0, at most {LARGEST_COUNT}")
     return int(text)
 
 

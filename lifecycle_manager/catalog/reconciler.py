@@ -38,7 +38,7 @@ from lifecycle_manager.resources import (
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr.catalog_path import CONDITION, FAILED, SYNCED
 from lifecycle_manager.skr.condition_writing import write_condition
-from lifecycle_manager.skr.event_path import is_silent
+from lifecycle_manager.skr.event_path import is_faulty
 from lifecycle_manager.skr.leaving import REMOVED, watcher_left
 from lifecycle_manager_api import (
     ConditionStatus,
@@ -140,7 +140,7 @@ class CatalogReconciler:
         return time.monotonic() >= self._due[key]
 
     def _interval(self, kyma: Kyma) -> float:
-        return min(self.interval_seconds, SILENT_SECONDS) if is_silent(kyma) else self.interval_seconds
+        return min(self.interval_seconds, SILENT_SECONDS) if is_faulty(kyma) else self.interval_seconds
 
     async def _bring_in_order(
         self, key: ObjectKey, skr: Client, record: Record, wanted: WantedCatalog, suspected: Iterable[str]

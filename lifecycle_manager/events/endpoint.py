@@ -11,13 +11,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
-from lifecycle_manager.events.guards import Nonces, Rates
+from lifecycle_manager.events.guards import Nonces, Peers, Rates
 from lifecycle_manager.events.identity import Identifier, Message, Sender
+from lifecycle_manager.events.openapi import CONTRACT, openapi_document
 from lifecycle_manager.events.problems import Reason, Refused
 from lifecycle_manager.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event
 
-CONTRACT = "v2"
 # Header fields that decide about something: each may stand there once.
 DECIDING_FIELDS = (
     "signature-input",
@@ -102,6 +102,7 @@ def create_app(
     """
     endpoint = _Endpoint(trust, subscribers, ready, revoked_before, count_refusal, options, clock)
     app = FastAPI(title="Lifecycle Manager events", version=CONTRACT)
+    app.openapi = openapi_document  # type: ignore[method-assign]  # the hot path is no FastAPI operation
     app.add_route(f"/{CONTRACT}/{{manager}}/event", endpoint.handle, methods=["POST"])
     app.add_exception_handler(HTTPException, endpoint.handle_no_route)
     return app
@@ -133,6 +134,7 @@ class _Endpoint:
         )
         self._nonces = Nonces()
         self._rates = Rates(options.events_per_second, options.burst)
+        self._peers = Peers()
 
     async def handle(self, request: Request) -> Response:
         try:
@@ -162,11 +164,17 @@ class _Endpoint:
     def _take(self, message: Message, manager: str, subscriber: Subscriber) -> None:
         """Verify an event and hand it to its subscriber; nothing here waits. Raises Refused."""
         now = self._clock()
+        moment = now.timestamp()
+        peer = None if message.arrival.by_proxy else message.arrival.peer_der
+        known = self._peers.runtime_of(peer)
+        if known is not None and (wait := self._rates.exhausted(known, moment)):
+            raise _too_many(wait)
         sender = self._identifier.identify(message, trust=self._trust(), now=now)
         revoked = self._revoked_before(sender.runtime_id)
         if revoked is not None and sender.not_before < revoked:
             raise Refused(403, Reason.REVOKED, "Revoked", "this certificate was revoked; a new one is on its way")
-        self._guard(sender, now.timestamp())
+        self._peers.remember(peer, sender.runtime_id)
+        self._guard(sender, moment)
         try:
             event = decode_event(message.body)
         except MalformedEvent as error:
@@ -182,8 +190,7 @@ class _Endpoint:
         if signed is not None and self._nonces.knows(signed.keyid, signed.nonce):
             raise Refused(409, Reason.REPLAYED, "Replayed", "this nonce was used before")
         if wait := self._rates.wait(sender.runtime_id, moment):
-            detail = "this runtime is over its rate"
-            raise Refused(429, Reason.RATE, "Too many events", detail, retry_after=math.ceil(wait))
+            raise _too_many(wait)
         if signed is not None:
             until = signed.expires + self._options.skew_seconds
             self._nonces.remember(signed.keyid, signed.nonce, until, moment)
@@ -228,6 +235,11 @@ class _Endpoint:
             raise Refused(413, Reason.TOO_LARGE, "Too large", f"an event may have {most} bytes") from None
         except ClientDisconnect:
             raise Refused(400, Reason.INCOMPLETE, "Incomplete", "the connection ended before the body did") from None
+
+
+def _too_many(wait: float) -> Refused:
+    detail = "this runtime is over its rate"
+    return Refused(429, Reason.RATE, "Too many events", detail, retry_after=math.ceil(wait))
 
 
 def _target_uri(request: Request) -> str:

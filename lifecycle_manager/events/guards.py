@@ -39,6 +39,13 @@ class Rates:
         self._most = most
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    def exhausted(self, runtime: str, now: float) -> float:
+        """Return the seconds until there is a token, 0 where there is one; none is taken."""
+        if runtime not in self._buckets:
+            return 0.0
+        tokens, since = self._buckets[runtime]
+        return max(0.0, (1 - tokens) / self._per_second - (now - since))
+
     def wait(self, runtime: str, now: float) -> float:
         """Take a token; return 0, or the seconds until there is one."""
         tokens, since = self._buckets.pop(runtime, (float(self._burst), now))
@@ -48,6 +55,29 @@ class Rates:
         while len(self._buckets) > self._most:
             self._buckets.popitem(last=False)
         return 0.0 if enough else (1 - tokens) / self._per_second
+
+
+class Peers:
+    """Which runtime is behind a TLS connection's certificate, where one of its events was verified before.
+
+    So a runtime that is over its rate is told so before anything of its event is verified. What a header says of a
+    sender is no ground for that: it would let anybody use up the rate of another.
+    """
+
+    def __init__(self, most: int = 20_000) -> None:
+        self._most = most
+        self._runtimes: OrderedDict[bytes, str] = OrderedDict()
+
+    def remember(self, peer_der: bytes | None, runtime: str) -> None:
+        """Note whose certificate this is."""
+        if peer_der is not None and peer_der not in self._runtimes:
+            self._runtimes[peer_der] = runtime
+            if len(self._runtimes) > self._most:
+                self._runtimes.popitem(last=False)
+
+    def runtime_of(self, peer_der: bytes | None) -> str | None:
+        """Return whose certificate this is, as far as it is known."""
+        return self._runtimes.get(peer_der) if peer_der is not None else None
 
 
 def _digest(keyid: str, nonce: str) -> bytes:

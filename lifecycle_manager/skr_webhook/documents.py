@@ -15,6 +15,8 @@ TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
 PRIORITY_CLASS = "skr-webhook-priority"
 WEBHOOK_PORT = 8443
 METRICS_PORT = 2112
+LABELS = {"app": NAME}
+DNS = ("UDP", "TCP")
 CONTRACT = "v2"
 
 Document = dict[str, Any]
@@ -28,6 +30,7 @@ class WatcherSettings:
     kcp_address: str
     memory_limit: str = "200Mi"
     cpu_limit: str = "0.1"
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,6 +48,8 @@ INVENTORY = (
     InventoryEntry("", "v1", "ServiceAccount", names.SKR_NAMESPACE, NAME),
     InventoryEntry("", "v1", "Secret", names.SKR_NAMESPACE, TLS_SECRET),
     InventoryEntry("scheduling.k8s.io", "v1", "PriorityClass", "", PRIORITY_CLASS),
+    InventoryEntry("networking.k8s.io", "v1", "NetworkPolicy", names.SKR_NAMESPACE, NAME),
+    InventoryEntry("policy", "v1", "PodDisruptionBudget", names.SKR_NAMESPACE, NAME),
 )
 """All that is ever installed, whatever revision installed it: what removal has to remove."""
 
@@ -58,12 +63,16 @@ def workload_documents(settings: WatcherSettings, certificate: KeyPair, trust: b
         | {"automountServiceAccountToken": False},
         tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust, labels),
         _service(),
+        _network_policy(settings),
+        _disruption_budget(),
         _deployment(settings),
     )
 
 
 def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleRule], trust: bytes) -> Document:
-    """Return the ValidatingWebhookConfiguration: one webhook a Watcher CR, one for the catalog, one for all Module CRs.
+    """Return the ValidatingWebhookConfiguration.
+
+    It has one webhook for each Watcher CR, one for the catalog, one for the canary, and one for all Module CRs.
 
     Without any Watcher CR the default one is in force: changes of the Kyma CR are heard of.
     """
@@ -74,8 +83,18 @@ def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleR
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": NAME, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}},
-        "webhooks": [*(from_watchers or [_default_webhook(trust)]), _catalog_webhook(trust), *modules],
+        "webhooks": [
+            *(from_watchers or [_default_webhook(trust)]),
+            _catalog_webhook(trust),
+            _canary_webhook(trust),
+            *modules,
+        ],
     }
+
+
+def manager_of(watcher: Watcher) -> str:
+    """Return the manager whose path the events of a Watcher CR go to."""
+    return watcher.spec.manager or watcher.metadata.labels.get(names.MANAGED_BY, names.LIFECYCLE_MANAGER)
 
 
 def _default_webhook(trust: bytes) -> Document:
@@ -86,7 +105,7 @@ def _default_webhook(trust: bytes) -> Document:
 
 
 def _webhook_of(watcher: Watcher, trust: bytes) -> Document:
-    manager = watcher.spec.manager or watcher.metadata.labels.get(names.MANAGED_BY, names.LIFECYCLE_MANAGER)
+    manager = manager_of(watcher)
     watched = watcher.spec.resource_to_watch
     plural = watched.resource if watcher.spec.field == "spec" else f"{watched.resource}/status"
     name = f"{watcher.metadata.namespace}.{watcher.metadata.name}.{names.GROUP}"
@@ -99,6 +118,14 @@ def _catalog_webhook(trust: bytes) -> Document:
     rules = [_rule(names.GROUP, "*", kind.PLURAL) for kind in (ModuleTemplate, ModuleReleaseMeta)]
     name = f"{names.KCP_NAMESPACE}.module-catalog.{names.GROUP}"
     return _webhook(name, names.LIFECYCLE_MANAGER, rules, {names.WATCHED_BY: "kyma"}, trust)
+
+
+def _canary_webhook(trust: bytes) -> Document:
+    """Hear of our own changes of the Watcher's ServiceAccount, by which the way of events is tried."""
+    rule = _rule("", "v1", "serviceaccounts") | {"operations": ["UPDATE"], "scope": "Namespaced"}
+    webhook = _webhook(f"{names.KCP_NAMESPACE}.canary.{names.GROUP}", names.LIFECYCLE_MANAGER, [rule], LABELS, trust)
+    namespace = {"matchLabels": {"kubernetes.io/metadata.name": names.SKR_NAMESPACE}}
+    return webhook | {"namespaceSelector": namespace}
 
 
 def _module_webhook(rules: Iterable[ModuleRule], trust: bytes) -> Document:
@@ -155,13 +182,52 @@ def _service() -> Document:
     }
 
 
+def _network_policy(settings: WatcherSettings) -> Document:
+    """Let the Watcher be asked and read, and reach the control plane and DNS; nothing else.
+
+    Where the API server and the control plane have their addresses is not known here, so the ports have to do.
+    """
+    port = int(settings.kcp_address.rpartition(":")[2])
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(NAME),
+        "spec": {
+            "podSelector": {"matchLabels": LABELS},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [
+                {"ports": [{"port": WEBHOOK_PORT, "protocol": "TCP"}]},
+                {"ports": [{"port": METRICS_PORT, "protocol": "TCP"}]},
+            ],
+            "egress": [
+                {"ports": [{"port": port, "protocol": "TCP"}]},
+                {"ports": [{"port": number, "protocol": protocol} for number in (53, 8053) for protocol in DNS]},
+            ],
+        },
+    }
+
+
+def _disruption_budget() -> Document:
+    """Have nodes drained one Watcher at a time; a single one may go, because its start makes up for its absence."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _metadata(NAME),
+        "spec": {
+            "maxUnavailable": 1,
+            "selector": {"matchLabels": LABELS},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
+
+
 def _deployment(settings: WatcherSettings) -> Document:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": _metadata(NAME),
         "spec": {
-            "replicas": 1,
+            "replicas": settings.replicas,
             "selector": {"matchLabels": {"app": NAME}},
             "template": {
                 "metadata": {"labels": {"app": NAME}},

@@ -29,8 +29,9 @@ from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUn
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr.condition_writing import write_condition
-from lifecycle_manager.skr.event_path import CONDITION, SILENT, is_silent
+from lifecycle_manager.skr.event_path import BROKEN, CONDITION, FAULTS, SILENT, is_faulty
 from lifecycle_manager.skr.leaving import REMOVED, modules_left
+from lifecycle_manager.skr_webhook.canary import Canaries
 from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
 from lifecycle_manager.skr_webhook.certificates import (
     CertificateContended,
@@ -47,6 +48,7 @@ from lifecycle_manager.skr_webhook.documents import (
     workload_documents,
 )
 from lifecycle_manager.skr_webhook.records import TRUST_RECORD, WATCHER_RECORD
+from lifecycle_manager.skr_webhook.watcher_status import WATCHERS_MARK, watchers_digest, watchers_in_force
 from lifecycle_manager_api import ConditionStatus, Kyma, ModuleTemplate, TrackingObject, Watcher, names
 from lifecycle_manager_api.conditions import find
 
@@ -92,11 +94,11 @@ class SkrWebhookReconciler:
     settings: WatcherSettings
     clock: Callable[[], datetime]
     events: EventRecorder
-    silent: Gauge
+    canaries: Canaries
     not_renewed: Gauge
     renewal_alarm: timedelta = timedelta(days=59)
     interval_seconds: float = 30.0
-    silence_seconds: float = 35.0
+    silence_seconds: float = 45.0
     _began: float = field(default_factory=time.monotonic, init=False)
     _heard: dict[ObjectKey, float] = field(default_factory=dict, init=False)
     _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
@@ -108,6 +110,10 @@ class SkrWebhookReconciler:
         self._heard[key] = time.monotonic()
         return news
 
+    def canary_came_back(self, key: ObjectKey) -> bool:
+        """Note that a change of our own in this Kyma's cluster came back as an event. Returns whether that is news."""
+        return self.canaries.came_back(key)
+
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this cluster's Watcher needs next. Raises KubeError or SkrAccessError after the condition says so."""
         kyma = self.kymas.cache.get(key)
@@ -115,9 +121,9 @@ class SkrWebhookReconciler:
             self._heard.pop(key, None)
             self._appliers.pop(key, None)
             self._due.pop(key, None)
-            for gauge in (self.silent, self.not_renewed):
-                with suppress(KeyError):  # nothing was ever said of it
-                    gauge.remove(key.name)
+            self.canaries.forget(key)
+            with suppress(KeyError):  # nothing was ever said of it
+                self.not_renewed.remove(key.name)
             return Result()
         if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not _introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
@@ -151,17 +157,29 @@ class SkrWebhookReconciler:
         ready = key in self._heard or _was_ready(kyma)
         rules, unknown = await self._module_rules(kyma, skr)
         if ready:
-            documents.append(webhook_document(self.watchers.cache.list(), rules, trust))
+            documents.append(webhook_document(watchers_in_force(self.watchers.cache.list()), rules, trust))
         await self._keep_in_place(key, kyma, documents, authorities.fingerprint, applier)
         if not ready:
             return Outcome("False", STARTING, "the Watcher is installed and was not heard from yet")
         if (silent_for := self._silent_for(key)) > self.silence_seconds:
+            self.canaries.forget(key)  # a trial can't be answered now, and that is told already
             message = f"nothing was heard from the Watcher for {silent_for:.0f} s; changes are found at intervals"
             return Outcome("False", SILENT, message, self.interval_seconds)
+        if _reason_of(kyma) == BROKEN:
+            self.canaries.take_over_broken(key)
+        await self.canaries.try_when_due(key, skr)
+        if broken_for := self.canaries.broken_for(key):
+            self._due[key] = 0.0  # what is in the cluster may be why
+            message = (
+                f"for {broken_for:.0f} s no change in the cluster came back as an event, so its API server does not "
+                "reach the Watcher; changes are found at intervals"
+            )
+            return Outcome("False", BROKEN, message, self.canaries.look_again_after(key))
         if unknown:
             message = f"waits for the cluster to know the kinds: {', '.join(unknown)}"
             return Outcome("True", "WatcherReady", message, UNKNOWN_KIND_SECONDS)
-        again = min(self.interval_seconds, self.silence_seconds - silent_for + 0.1)
+        silent_soon = self.silence_seconds - silent_for + 0.1
+        again = min(self.interval_seconds, silent_soon, self.canaries.look_again_after(key) + 0.01)
         kinds = {(rule.group, rule.plural.partition("/")[0]) for rule in rules}
         return Outcome("True", "WatcherReady", f"{len(kinds)} kinds of Module CR are watched", again)
 
@@ -181,12 +199,15 @@ class SkrWebhookReconciler:
 
         What was applied is noted on the Kyma, so that a new process need not ask the whole fleet at once.
         """
-        records = {WATCHER_RECORD: _digest(documents), TRUST_RECORD: trust}
+        digest = f"{_digest(documents)}{WATCHERS_MARK}{watchers_digest(self.watchers.cache.list())}"
+        records = {WATCHER_RECORD: digest, TRUST_RECORD: trust}
         noted = records.items() <= kyma.metadata.annotations.items()
         if noted and _was_applied(kyma) and not self._is_due(key):
             return
         applied = await applier.apply(_as_objects(documents), INVENTORY, prune=False)
         applied.raise_first_failure()
+        if noted and any(outcome.action != "unchanged" for outcome in applied.outcomes):
+            self.canaries.suspect(key)  # somebody else's edit was put right just now
         self._due[key] = time.monotonic() + self.interval_seconds
         if not noted:
             patch = {"metadata": {"annotations": records}}
@@ -263,9 +284,8 @@ class SkrWebhookReconciler:
         return applier
 
     async def _report(self, kyma: Kyma, outcome: Outcome) -> None:
-        self.silent.labels(kyma.metadata.name).set(outcome.reason == SILENT)
-        if outcome.reason == SILENT and is_silent(kyma):
-            return  # how long it has been silent is no news
+        if outcome.reason in FAULTS and outcome.reason == _reason_of(kyma):
+            return  # how long it has lasted is no news
         news = await write_condition(
             self.kcp,
             kyma,
@@ -274,8 +294,8 @@ class SkrWebhookReconciler:
             now=self.clock(),
             field_manager=FIELD_MANAGER,
         )
-        if news and (outcome.reason == SILENT or is_silent(kyma)):
-            kind: Literal["Normal", "Warning"] = "Warning" if outcome.reason == SILENT else "Normal"
+        if news and (outcome.reason in FAULTS or is_faulty(kyma)):
+            kind: Literal["Normal", "Warning"] = "Warning" if outcome.reason in FAULTS else "Normal"
             self.events.record(KYMAS, kyma, outcome.reason, outcome.message, type=kind, action="Watch")
 
 
@@ -287,7 +307,7 @@ def _introduced(kyma: Kyma) -> bool:
 def _was_applied(kyma: Kyma) -> bool:
     """Tell whether the last reconcile got through."""
     condition = find(kyma.status.conditions, CONDITION)
-    return condition is not None and (condition.status == "True" or condition.reason in {STARTING, SILENT})
+    return condition is not None and (condition.status == "True" or condition.reason in {STARTING, *FAULTS})
 
 
 def _digest(documents: Iterable[Document]) -> str:
@@ -296,7 +316,12 @@ def _digest(documents: Iterable[Document]) -> str:
 
 def _was_ready(kyma: Kyma) -> bool:
     condition = find(kyma.status.conditions, CONDITION)
-    return condition is not None and (condition.status == "True" or condition.reason == SILENT)
+    return condition is not None and (condition.status == "True" or condition.reason in FAULTS)
+
+
+def _reason_of(kyma: Kyma) -> str:
+    condition = find(kyma.status.conditions, CONDITION)
+    return condition.reason if condition is not None else ""
 
 
 def _deleting(kyma: Kyma) -> bool:

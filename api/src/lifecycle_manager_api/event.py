@@ -56,7 +56,7 @@ def decode_event(body: bytes) -> WatchEvent:
         if isinstance(watched, dict):
             document["watched"] = {str(key).capitalize(): value for key, value in watched.items()}
         return msgspec.convert(document, WatchEvent)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedEvent(str(error)) from None
 
 

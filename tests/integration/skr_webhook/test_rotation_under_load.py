@@ -44,7 +44,7 @@ class BusyWatcher:
             kcp_address=self.endpoint.address,
         )
         outbox = Outbox(RESYNC, 10_000)
-        self.metrics = Metrics(lambda: len(outbox))
+        self.metrics = Metrics()
         delivery = Delivery(settings, outbox, Identity(settings), self.metrics)
         async with asyncio.TaskGroup() as tasks:
             working = [tasks.create_task(delivery.run()), tasks.create_task(self._feed(outbox))]

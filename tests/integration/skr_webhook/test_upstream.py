@@ -58,7 +58,7 @@ async def delivering(
     cert, key, ca = write_files(endpoint.folder / "watcher", pair, AUTHORITY.certificate_pem)
     settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address, kcp_listener=listener)
     outbox = Outbox(RESYNC, 100)
-    metrics = Metrics(lambda: len(outbox))
+    metrics = Metrics()
     async with endpoint.served(), asyncio.TaskGroup() as tasks:
         working = tasks.create_task(Delivery(settings, outbox, Identity(settings), metrics).run())
         for change in (RESYNC, CHANGE):

@@ -40,6 +40,19 @@ def test_states_are_told_by_name_and_forgotten_with_what_they_are_of() -> None:
     assert "demo" not in generate_latest(registry).decode()
 
 
+def test_cluster_whose_way_of_events_is_broken_has_a_sample_that_says_why() -> None:
+    kymas: Cache[Any] = Cache({})
+    for name, reason in (("well", "WatcherReady"), ("ill", "EventPathBroken")):
+        condition = {"type": "SKRWebhook", "status": "False", "reason": reason, "message": ""}
+        kymas.put(ObjectKey("kcp-system", name), builders.kyma(name, status={"conditions": [condition]}))
+    registry = CollectorRegistry()
+    fleet: Any = FleetCollector(_informer(kymas), _informer(Cache({})), _offers(Offer.of([], [])))
+    registry.register(fleet)
+
+    samples = [line for line in generate_latest(registry).decode().splitlines() if "event_path_broken{" in line]
+    assert samples == ['lifecycle_mgr_skr_event_path_broken{kyma_name="ill",reason="EventPathBroken"} 1.0']
+
+
 def _informer(cache: Cache[Any]) -> Any:
     return SimpleNamespace(cache=cache)
 

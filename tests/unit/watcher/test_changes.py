@@ -1,5 +1,6 @@
 """Which changes are worth telling, and that nothing a user sends makes the decision fail."""
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watcher.admission import ReviewMalformed, allowed, decode_review
-from watcher.changes import ObjectChange, change_in
+from watcher.changes import CANARY_ANNOTATION, HEARTBEAT, ObjectChange, canary_in, change_in
 
 METADATA = {"name": "default", "namespace": "kyma-system", "uid": "u", "resourceVersion": "7", "generation": 2}
 
@@ -93,6 +94,36 @@ def test_dry_run_is_never_told(operation: str) -> None:
     assert change(operation, old=thing(), new=thing(spec={"a": 2}), dryRun=True) is None
 
 
+def dry_run(old: dict[str, Any], new: dict[str, Any], **request: Any) -> ObjectChange | None:
+    given = {"uid": "u", "operation": "UPDATE", "dryRun": True, "object": new, "oldObject": old} | request
+    return canary_in("lifecycle-manager", decode_review(msgspec.json.encode({"request": given})))
+
+
+def test_dry_run_of_the_canary_is_answered_by_a_sign_of_life_that_names_no_object() -> None:
+    told = dry_run(thing(), thing({"annotations": {CANARY_ANNOTATION: "2"}}))
+    assert told is not None
+    assert (told.operation, told.name, told.kind, told.uid) == (HEARTBEAT, "canary", "", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "request_"),
+    [
+        pytest.param(thing(), thing(spec={"a": 2}), {}, id="some other dry run"),
+        pytest.param(
+            thing({"annotations": {CANARY_ANNOTATION: "1"}}),
+            thing({"annotations": {CANARY_ANNOTATION: "1"}}),
+            {},
+            id="unchanged",
+        ),
+        pytest.param(thing(), thing({"annotations": {CANARY_ANNOTATION: "2"}}), {"dryRun": False}, id="no dry run"),
+    ],
+)
+def test_nothing_else_is_taken_for_the_canary(
+    old: dict[str, Any], new: dict[str, Any], request_: dict[str, Any]
+) -> None:
+    assert dry_run(old, new, **request_) is None
+
+
 def test_connect_is_not_told() -> None:
     assert change("CONNECT", new=thing()) is None
 
@@ -123,6 +154,13 @@ JSON = st.recursive(
 @given(operation=st.sampled_from(["CREATE", "UPDATE", "DELETE"]), old=JSON, new=JSON)
 def test_no_object_makes_the_decision_fail(operation: str, old: Any, new: Any) -> None:
     change(operation, old=old, new=new)
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000])
+def test_nesting_without_end_makes_nothing_fail(deep: bytes) -> None:
+    body = b'{"request":{"uid":"u","operation":"UPDATE","oldObject":{"spec":1},"object":{"spec":' + deep + b"}}}"
+    with suppress(ReviewMalformed):
+        assert change_in("lifecycle-manager", decode_review(body)) is not None
 
 
 @given(metadata=st.dictionaries(st.sampled_from([*METADATA, "finalizers", "labels"]), JSON), spec=JSON)

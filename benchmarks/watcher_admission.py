@@ -1,0 +1,166 @@
+"""How many reviews the Watcher answers a second beside a bare FastAPI echo of the same bodies, and how soon.
+
+Both servers run on one core, one after the other in turns; the load has the other. The control plane answers at once,
+late, or never: admission must not feel it.
+"""
+
+import argparse
+import asyncio
+import os
+import ssl
+import statistics
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import uvloop
+
+from benchmarks.figures import Figure
+from benchmarks.watching.load import Load, run_load
+from benchmarks.watching.reviews import review
+from local.ports import free_port
+from local.processes import ChildProcess, start_child
+from tests.watcher_process import AUTHORITY, ControlPlane, cpu_seconds, serving, start_watcher, write_leaf
+
+OBJECTS = 1000
+PATH = "/validate/lifecycle-manager"
+BARS = {"without a change": 0.8, "with a change": 0.6}
+P99_BAR_MS = 10.0
+SERVER_CORE, LOAD_CORE = 0, 1
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of each round")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each server, in turns")
+    arguments = parser.parse_args()
+    os.sched_setaffinity(0, {LOAD_CORE})
+    uvloop.run(measure(arguments.seconds, arguments.rounds))
+    return 0
+
+
+async def measure(seconds: float, rounds: int) -> None:
+    """Measure the throughput beside the echo, then the latency at half of it."""
+    context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    bodies = {
+        "without a change": [review(f"object-{number}", changed=False) for number in range(OBJECTS)],
+        "with a change": [review(f"object-{number}", changed=True) for number in range(OBJECTS)],
+    }
+    with tempfile.TemporaryDirectory(prefix="watcher-bench-") as directory:
+        folder = Path(directory)
+        rates = await _throughput(folder, context, bodies, seconds, rounds)
+        await _latency(folder, context, bodies["with a change"], seconds, rates["with a change"] / 2)
+
+
+async def _throughput(
+    folder: Path, context: ssl.SSLContext, bodies: dict[str, list[bytes]], seconds: float, rounds: int
+) -> dict[str, float]:
+    control_plane = ControlPlane()
+    rates: dict[str, list[float]] = {name: [] for name in ("echo", *bodies)}
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(serving(control_plane, folder))
+        watcher = await start_watcher(stack, folder, control_plane.port, {})
+        echo, echo_port = await _start_echo(stack, folder)
+        for process in (watcher.process, echo):
+            _pin(process)
+        for _ in range(rounds):
+            rates["echo"].append(await _rate(echo, echo_port, context, bodies["with a change"], seconds))
+            for name, some in bodies.items():
+                rates[name].append(await _rate(watcher.process, watcher.admission_port, context, some, seconds))
+        counted = await watcher.metrics()
+        print(
+            f"shed {counted['watcher_admission_request_shed_total']:.0f}, {watcher.peak_megabytes()} MB",
+            file=sys.stderr,
+        )
+    medians = {name: statistics.median(some) for name, some in rates.items()}
+    for name, bar in BARS.items():
+        Figure(
+            name=f"watcher_reviews_{name.replace(' ', '_')}",
+            unit="1/s of one core",
+            value=round(medians[name]),
+            peer="bare FastAPI echo",
+            peer_value=round(medians["echo"]),
+            bar=f"at least {bar} of the peer",
+            met=medians[name] >= bar * medians["echo"],
+        ).print()
+    return medians
+
+
+async def _rate(
+    process: ChildProcess, port: int, context: ssl.SSLContext, bodies: Sequence[bytes], seconds: float
+) -> float:
+    """Return the answers for each second that the server had the processor, whatever else runs on this machine."""
+    before = cpu_seconds(process.pid)
+    load = await run_load(port, context, bodies, PATH, seconds=seconds)
+    assert not load.failures
+    return len(load.latencies) / (cpu_seconds(process.pid) - before)
+
+
+async def _latency(
+    folder: Path, context: ssl.SSLContext, bodies: Sequence[bytes], seconds: float, per_second: float
+) -> None:
+    for name, delay in (("in 0 ms", 0.0), ("in 100 ms", 0.1), ("in 5000 ms", 5.0), ("never", None)):
+        load = await _paced(folder, context, bodies, seconds, per_second, delay)
+        Figure(
+            name=f"watcher_admission_p99_kcp_answers_{name.replace(' ', '_')}",
+            unit="ms",
+            value=round(load.quantile_ms(0.99), 2),
+            peer=f"median at {per_second:.0f}/s",
+            peer_value=round(load.quantile_ms(0.5), 2),
+            bar=f"under {P99_BAR_MS:g} ms",
+            met=load.quantile_ms(0.99) < P99_BAR_MS and not load.failures,
+        ).print()
+
+
+async def _paced(
+    folder: Path,
+    context: ssl.SSLContext,
+    bodies: Sequence[bytes],
+    seconds: float,
+    per_second: float,
+    delay: float | None,
+) -> Load:
+    control_plane = ControlPlane(delay_seconds=delay or 0.0)
+    async with AsyncExitStack() as stack:
+        if delay is not None:
+            await stack.enter_async_context(serving(control_plane, folder))
+        watcher = await start_watcher(stack, folder, control_plane.port, {"DRAIN_SECONDS": "0.1"})
+        _pin(watcher.process)
+        return await run_load(watcher.admission_port, context, bodies, PATH, seconds=seconds, per_second=per_second)
+
+
+@asynccontextmanager
+async def _stopping(process: ChildProcess) -> AsyncIterator[ChildProcess]:
+    try:
+        yield process
+    finally:
+        await process.kill()
+
+
+async def _start_echo(stack: AsyncExitStack, folder: Path) -> tuple[ChildProcess, int]:
+    cert, key = write_leaf(folder, "echo")
+    port = free_port()
+    command = (sys.executable, "-m", "benchmarks.watching.echo", str(port), str(cert), str(key))
+    process = await start_child("echo", command, folder / "echo.log", dict(os.environ))
+    await stack.enter_async_context(_stopping(process))
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.05)
+            else:
+                writer.close()
+                return process, port
+
+
+def _pin(process: ChildProcess) -> None:
+    os.sched_setaffinity(process.pid, {SERVER_CORE})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

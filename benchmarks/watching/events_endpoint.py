@@ -1,0 +1,32 @@
+"""The event endpoint alone, as the Lifecycle Manager serves it.
+
+Arguments: port, cert, key, authority, and how many events a second one runtime may send.
+"""
+
+import sys
+from pathlib import Path
+
+import uvloop
+
+from certs import ReloadingServerContext
+from guarded_http import Bounds
+from lifecycle_manager.events import EndpointOptions, create_app
+from lifecycle_manager.serving import serve
+
+
+def main() -> None:
+    """Serve until killed; what is taken goes nowhere."""
+    port, cert, key, authority, rate = sys.argv[1:6]
+    trust = Path(authority).read_bytes()
+    app = create_app(
+        trust=lambda: trust,
+        subscribers={"lifecycle-manager": lambda _: None},
+        ready=lambda: True,
+        options=EndpointOptions(events_per_second=float(rate), burst=int(float(rate) * 4)),
+    )
+    tls = ReloadingServerContext(Path(cert), Path(key), Path(authority), require_client_certificate=True)
+    uvloop.run(serve(app, "127.0.0.1", int(port), tls, bounds=Bounds(connections=2000, request_seconds=120)))
+
+
+if __name__ == "__main__":
+    main()

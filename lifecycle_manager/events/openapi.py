@@ -1,0 +1,73 @@
+"""The event endpoint in the words of OpenAPI 3.1; served at /openapi.json.
+
+Written by hand, because the endpoint reads the body as bytes, which FastAPI could describe only as anything.
+"""
+
+from typing import Any
+
+import msgspec
+
+from lifecycle_manager_api import WatchEvent
+
+CONTRACT = "v2"
+PROBLEM = "application/problem+json"
+ANSWERS = {
+    400: "malformed",
+    401: "no certificate or signature, or one that can't be verified",
+    403: "no Kyma has the runtime that the certificate names",
+    404: "nobody takes events for this manager",
+    409: "a nonce that was used before",
+    413: "too large",
+    415: "no JSON",
+    429: "this runtime is over its rate",
+    503: "starting or stopping",
+}
+WAITS = frozenset({429, 503})
+SIGNED = {
+    "Content-Digest": "RFC 9530, sha-256",
+    "Signature-Input": "RFC 9421, tag kyma-watch-event",
+    "Signature": "RFC 9421",
+    "Client-Cert": "RFC 9440: the certificate whose key has signed",
+}
+
+
+def openapi_document() -> dict[str, Any]:
+    """Return the document."""
+    (reference,), components = msgspec.json.schema_components([WatchEvent], ref_template="#/components/schemas/{name}")
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Lifecycle Manager events", "version": CONTRACT},
+        "paths": {f"/{CONTRACT}/{{manager}}/event": {"post": _operation(reference)}},
+        "components": {"schemas": dict(components) | {"Problem": _problem()}},
+    }
+
+
+def _operation(event: dict[str, Any]) -> dict[str, Any]:
+    headers = [
+        {"name": name, "in": "header", "required": True, "description": meaning, "schema": {"type": "string"}}
+        for name, meaning in SIGNED.items()
+    ]
+    manager = {"name": "manager", "in": "path", "required": True, "schema": {"type": "string"}}
+    return {
+        "operationId": "takeEvent",
+        "summary": "Take an event of a Watcher.",
+        "parameters": [manager, *headers],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": event}}},
+        "responses": {"200": {"description": "taken"}}
+        | {str(status): _refusal(status, meaning) for status, meaning in ANSWERS.items()},
+    }
+
+
+def _refusal(status: int, meaning: str) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "description": meaning,
+        "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    if status in WAITS:
+        answer["headers"] = {"Retry-After": {"description": "seconds", "schema": {"type": "integer"}}}
+    return answer
+
+
+def _problem() -> dict[str, Any]:
+    fields = {"type": "string", "title": "string", "status": "integer", "detail": "string"}
+    return {"type": "object", "properties": {name: {"type": kind} for name, kind in fields.items()}}

@@ -1,0 +1,96 @@
+"""What became of a Watcher CR: whether it is in force in the clusters, as its own status says it.
+
+Each Kyma notes which Watcher CRs its cluster's webhook was made from, so one look over the cache tells how far a change
+has come. The status is written when the word changes, and while a change is on its way no more than once in a while:
+ten thousand clusters must not become ten thousand writes of one object.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from kube_runtime import Client, Informer, ObjectKey, Result
+from lifecycle_manager.resources import WATCHERS
+from lifecycle_manager.skr.event_path import CONDITION, FAULTS
+from lifecycle_manager.skr_webhook.documents import manager_of
+from lifecycle_manager.skr_webhook.records import WATCHER_RECORD
+from lifecycle_manager_api import Condition, ConditionStatus, Kyma, State, Watcher, WatcherStatus
+from lifecycle_manager_api.conditions import find, set_condition
+
+FIELD_MANAGER = "lifecycle-manager-watcher-status"
+WATCHERS_MARK = "."
+READY = "Ready"
+ROLLOUT_SECONDS = 5.0
+QUIET_SECONDS = 300.0
+
+
+@dataclass(frozen=True, eq=False)
+class WatcherStatusReconciler:
+    """Keeps the status of one Watcher CR. The key is its own."""
+
+    kcp: Client
+    watchers: Informer[Watcher]
+    kymas: Informer[Kyma]
+    clock: Callable[[], datetime]
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Say how far a Watcher CR has come. Raises KubeError."""
+        watcher = self.watchers.cache.get(key)
+        if watcher is None or watcher.metadata.deletion_timestamp is not None:
+            return Result()
+        status = status_of(watcher, self.watchers.cache.list(), self.kymas.cache.list(), self.clock())
+        if status != watcher.status:
+            document = {
+                "apiVersion": WATCHERS.api_version,
+                "kind": WATCHERS.kind,
+                "metadata": {"name": key.name, "namespace": key.namespace},
+                "status": msgspec.to_builtins(status),
+            }
+            await self.kcp.apply(
+                WATCHERS, key.name, document, key.namespace, field_manager=FIELD_MANAGER, subresource="status"
+            )
+        return Result(requeue_after=QUIET_SECONDS if status.state == State.READY else ROLLOUT_SECONDS)
+
+
+def status_of(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable[Kyma], now: datetime) -> WatcherStatus:
+    """Return the status of a Watcher CR."""
+    digest = watchers_digest(all_watchers)
+    reached = [_noted_watchers(kyma) == digest for kyma in kymas if _has_webhook(kyma)]
+    behind = reached.count(False)
+    status: ConditionStatus = "False" if behind else "True"
+    reason = "RollingOut" if behind else "InForce"
+    message = f"not in force yet in {behind} of {len(reached)} clusters" if behind else "in force in every cluster"
+    condition = Condition(
+        type=READY, status=status, reason=reason, message=message, observed_generation=watcher.metadata.generation
+    )
+    return WatcherStatus(
+        state=State.PROCESSING if behind else State.READY,
+        conditions=set_condition(watcher.status.conditions, condition, now),
+        observed_generation=watcher.metadata.generation,
+    )
+
+
+def watchers_in_force(watchers: Iterable[Watcher]) -> tuple[Watcher, ...]:
+    """Return the Watcher CRs that are to be in force: those that are not on their way out."""
+    return tuple(watcher for watcher in watchers if watcher.metadata.deletion_timestamp is None)
+
+
+def watchers_digest(watchers: Iterable[Watcher]) -> str:
+    """Return a short name for what the Watcher CRs say now."""
+    said = sorted(
+        f"{each.metadata.uid} {each.metadata.generation} {manager_of(each)}" for each in watchers_in_force(watchers)
+    )
+    return hashlib.blake2b("\n".join(said).encode(), digest_size=6).hexdigest()
+
+
+def _noted_watchers(kyma: Kyma) -> str:
+    return kyma.metadata.annotations.get(WATCHER_RECORD, "").partition(WATCHERS_MARK)[2]
+
+
+def _has_webhook(kyma: Kyma) -> bool:
+    condition = find(kyma.status.conditions, CONDITION)
+    installed = condition is not None and (condition.status == "True" or condition.reason in FAULTS)
+    return installed and kyma.metadata.deletion_timestamp is None

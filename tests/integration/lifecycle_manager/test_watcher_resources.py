@@ -1,0 +1,91 @@
+"""A Watcher CR in KCP decides what the webhook in each SKR asks about, and its status says how far it has come."""
+
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from kube_runtime import Resource
+from lifecycle_manager.resources import WATCHERS
+from lifecycle_manager_api import Watcher, find, names
+from local.demo.names import USER
+from local.demo.stage import Stage
+from local.demo.story import Story
+from tests.integration.lifecycle_manager.test_event_path import WEBHOOKS
+from tests.waiting import eventually
+
+CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+NETWORK_POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
+    "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespaced=True
+)
+NAME = "kcp-system.colours.operator.kyma-project.io"
+
+
+def watcher(colour: str) -> dict[str, Any]:
+    return {
+        "apiVersion": WATCHERS.api_version,
+        "kind": "Watcher",
+        "metadata": {"name": "colours", "namespace": names.KCP_NAMESPACE},
+        "spec": {
+            "field": "spec",
+            "manager": "painter",
+            "gateway": {"selector": {"matchLabels": {"app": "gateway"}}},
+            "labelsToWatch": {"colour": colour},
+            "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
+            "serviceInfo": {"name": "painter", "namespace": names.KCP_NAMESPACE, "port": 8082},
+        },
+    }
+
+
+async def test_watcher_resource_reaches_the_cluster_and_says_so(story: Story) -> None:
+    stage = story.stage
+    for generation, colour in enumerate(("red", "blue"), start=1):
+        await stage.kcp.apply(WATCHERS, "colours", watcher(colour), names.KCP_NAMESPACE, field_manager="test")
+        await eventually(partial(_watches, stage, colour))
+        await eventually(partial(_in_force, stage, generation))
+
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "painted", "namespace": "default", "labels": {"colour": "blue"}},
+    }
+    await stage.skr.create(CONFIG_MAPS, config_map, "default", field_manager=USER)
+    await eventually(lambda: '"watched":"ConfigMap default/painted"' in _log(story))  # by the path of another manager
+
+    await stage.kcp.delete(WATCHERS, "colours", names.KCP_NAMESPACE)
+    await eventually(lambda: _is_gone(stage))
+    await stage.skr.delete(CONFIG_MAPS, "painted", "default")
+
+
+async def test_foreign_edit_of_the_network_policy_is_reverted(stage: Stage) -> None:
+    policy = await stage.skr.get(NETWORK_POLICIES, "skr-webhook", names.SKR_NAMESPACE)
+    await stage.skr.merge_patch(
+        NETWORK_POLICIES, "skr-webhook", {"spec": {"egress": []}}, names.SKR_NAMESPACE, field_manager=USER
+    )
+
+    async def reverted() -> bool:
+        now = await stage.skr.get(NETWORK_POLICIES, "skr-webhook", names.SKR_NAMESPACE)
+        return bool(now["spec"] == policy["spec"])
+
+    await eventually(reverted, within=60)
+
+
+async def _watches(stage: Stage, colour: str) -> bool:
+    webhooks = (await stage.skr.get(WEBHOOKS, "skr-webhook"))["webhooks"]
+    selectors = [each["objectSelector"].get("matchLabels") for each in webhooks if each["name"] == NAME]
+    return selectors == [{"colour": colour}]
+
+
+async def _in_force(stage: Stage, generation: int) -> bool:
+    resource: Watcher = await stage.kcp.get(WATCHERS, "colours", names.KCP_NAMESPACE)
+    ready = find(resource.status.conditions, "Ready")
+    said = (resource.status.state, resource.status.observed_generation, ready and ready.status)
+    return said == ("Ready", generation, "True")
+
+
+async def _is_gone(stage: Stage) -> bool:
+    return NAME not in msgspec.json.encode(await stage.skr.get(WEBHOOKS, "skr-webhook")).decode()
+
+
+def _log(story: Story) -> str:
+    return (story.stage.logs / "lifecycle-manager.log").read_text(errors="replace")

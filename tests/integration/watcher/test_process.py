@@ -1,0 +1,142 @@
+"""The Watcher under load, without a control plane, told to stop, and beside another: nobody waits, nothing is lost."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from local.processes import tail
+from tests.integration.watcher.conftest import StartWatcher
+from tests.waiting import eventually
+from tests.watcher_process import Connection, ControlPlane, Watcher, review, serving
+
+MOST_MEGABYTES = 100
+FLOOD = 12_000
+LARGE = 5 * 1024 * 1024
+
+
+async def in_parallel(watcher: Watcher, bodies: list[bytes], *, connections: int = 16) -> list[dict[str, Any]]:
+    """Send reviews over some connections; return the answers."""
+    answers: list[dict[str, Any]] = []
+    waiting = iter(bodies)
+
+    async def send() -> None:
+        async with Connection.to(watcher.admission_port) as connection:
+            for body in waiting:
+                status, answer = await connection.post(body)
+                assert status == 200
+                answers.append(msgspec.json.decode(answer)["response"])
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(connections):
+            tasks.create_task(send())
+    return answers
+
+
+async def test_memory_stays_bounded_at_any_backlog_and_load(watchers: StartWatcher, tmp_path: Path) -> None:
+    """Objects without end, of the longest names, while the control plane is away; then the largest bodies at once."""
+    control_plane = ControlPlane()
+    watcher = await watchers(control_plane.port, DRAIN_SECONDS="1")
+    names = [f"{number:07}-{'n' * 240}" for number in range(FLOOD)]
+    for some in range(0, FLOOD, 3000):
+        answers = await in_parallel(watcher, [review(name) for name in names[some : some + 3000]])
+        assert all(answer["allowed"] for answer in answers)
+    counted = await watcher.metrics()
+    assert counted["watcher_resyncs_total"] >= 2
+    assert counted["watcher_outbox_oldest_age_seconds"] > 0
+
+    large = [review(f"large-{number}", padding=LARGE // 2) for number in range(8)]
+    answers = await in_parallel(watcher, large * 6, connections=48)
+    assert {answer["uid"] for answer in answers} == {f"review-large-{number}" for number in range(8)}
+    assert (await watcher.metrics())["watcher_admission_request_shed_total"] >= 1
+    assert watcher.peak_megabytes() < MOST_MEGABYTES, "more memory than the Watcher may have"
+
+    async with serving(control_plane, tmp_path):
+        await eventually(lambda: control_plane.told("RESYNC"), within=30)
+
+
+async def test_admission_is_answered_whatever_the_control_plane_does(
+    watchers: StartWatcher, control_plane: ControlPlane
+) -> None:
+    control_plane.status = 500
+    watcher = await watchers(control_plane.port, DRAIN_SECONDS="1")
+    for number in range(50):
+        answer = await watcher.review(f"object-{number}")
+        assert answer.json()["response"] == {"uid": f"review-object-{number}", "allowed": True}
+    counted = await eventually(lambda: _counted(watcher, 'watcher_failed_kcp_total{error_reason="500"}'))
+    assert counted["watcher_kcp_retries_total"] >= 1
+    assert counted["watcher_outbox_entries"] >= 50
+    control_plane.status = 200
+    await eventually(lambda: len(control_plane.told("UPDATE")) == 50, within=30)
+
+
+async def test_retry_after_is_honoured(watchers: StartWatcher, control_plane: ControlPlane) -> None:
+    control_plane.status, control_plane.headers = 429, {"retry-after": "60"}
+    watcher = await watchers(control_plane.port, DRAIN_SECONDS="1", HEARTBEAT_SECONDS="0.05")
+    await eventually(lambda: control_plane.requests >= 1)
+    heartbeats = [await watcher.review(f"object-{number}") for number in range(20)]
+    assert len(heartbeats) == 20
+    assert control_plane.requests <= 8  # those that were on their way with the first
+
+
+async def test_told_to_stop_it_delivers_what_it_has(watchers: StartWatcher, control_plane: ControlPlane) -> None:
+    watcher = await watchers(control_plane.port)
+    await in_parallel(watcher, [review(f"object-{number}") for number in range(60)])
+    await watcher.process.stop()
+    assert watcher.process.returncode == 0
+    assert {event["watched"]["Name"] for event in control_plane.told("UPDATE")} == {f"object-{n}" for n in range(60)}
+    assert '"msg":"stopped"' in tail(watcher.log)
+
+
+async def test_told_to_stop_it_names_what_it_could_not_deliver(watchers: StartWatcher) -> None:
+    watcher = await watchers(ControlPlane().port, DRAIN_SECONDS="0.5")
+    await watcher.review("kept-back")
+    await watcher.process.stop()
+    assert watcher.process.returncode == 0
+    last = msgspec.json.decode(tail(watcher.log, 1).encode())
+    assert last["msg"] == "stopped with changes that could not be delivered"
+    assert "UPDATE Thing default/kept-back" in last["of"]
+
+
+async def test_killed_watcher_has_everything_looked_at_when_it_is_back(
+    watchers: StartWatcher, control_plane: ControlPlane
+) -> None:
+    control_plane.status = 503
+    first = await watchers(control_plane.port)
+    await first.review("lost")
+    await first.process.kill()
+    control_plane.status = 200
+    await watchers(control_plane.port)
+    await eventually(lambda: control_plane.told("RESYNC"))
+
+
+async def test_replicas_tell_side_by_side_each_with_an_epoch(
+    watchers: StartWatcher, control_plane: ControlPlane
+) -> None:
+    replicas = [await watchers(control_plane.port) for _ in range(2)]
+    for number in range(20):
+        await replicas[number % 2].review(f"object-{number}")
+    await eventually(lambda: len(control_plane.told("UPDATE")) == 20)
+    assert len({event["epoch"] for event in control_plane.events}) == 2
+    for replica in replicas:
+        await replica.process.kill()
+        break
+    await replicas[1].review("after")
+    await eventually(lambda: any(each["watched"]["Name"] == "after" for each in control_plane.events))
+
+
+async def test_logs_hold_no_contents_of_objects(watchers: StartWatcher, control_plane: ControlPlane) -> None:
+    watcher = await watchers(control_plane.port)
+    await watcher.review("object", spec="a-secret-of-the-user")
+    await eventually(lambda: control_plane.told("UPDATE"))
+    await watcher.process.stop()
+    text = watcher.log.read_text()
+    assert "object" in text
+    assert "a-secret-of-the-user" not in text
+    assert all(msgspec.json.decode(line)["msg"] for line in text.splitlines())
+
+
+async def _counted(watcher: Watcher, name: str) -> dict[str, float] | None:
+    metrics = await watcher.metrics()
+    return metrics if metrics.get(name) else None

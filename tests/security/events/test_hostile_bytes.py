@@ -1,0 +1,140 @@
+"""No bytes make the event endpoint fail: not in the body of a known sender, and not in anybody's header fields."""
+
+import asyncio
+import base64
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certs import LeafRequest, create_authority, describe, issue
+from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
+from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
+from lifecycle_manager.events.guards import Peers, Rates
+
+NOW = datetime.now(UTC)
+AUTHORITY = create_authority("authority", lifetime=timedelta(days=1), now=NOW)
+URL = "https://kcp/v2/lifecycle-manager/event"
+SIGNED = ("signature-input", "signature", "content-digest", "client-cert")
+GOOD = b'{"watched":{"Namespace":"a","Name":"b"},"watchedGvk":{"group":"g","version":"v1","kind":"K"}}'
+numbers = count()
+
+
+class Sender:
+    """Signs what one runtime sends."""
+
+    def __init__(self, runtime: str) -> None:
+        request = LeafRequest(common_name=runtime, dns_names=("a.example",), lifetime=timedelta(hours=12))
+        pair = issue(AUTHORITY, request, now=NOW)
+        der = x509.load_pem_x509_certificate(pair.certificate_pem).public_bytes(serialization.Encoding.DER)
+        self._key = load_signing_key(pair.key_pem)
+        self._keyid = describe(pair.certificate_pem).sha256
+        self._client_cert = f":{base64.b64encode(der).decode()}:"
+
+    def headers(self, body: bytes) -> dict[str, str]:
+        now = int(time.time())
+        nonce = f"nonce-{next(numbers):016}"
+        parameters = SignatureParameters(now, now + 60, nonce, self._keyid, algorithm_of(self._key))
+        fields = {**sign(URL, body, self._key, parameters), "Client-Cert": self._client_cert}
+        return {name.lower(): value for name, value in fields.items()}
+
+
+def endpoint(options: EndpointOptions, taken: list[VerifiedEvent]) -> httpx.AsyncClient:
+    app = create_app(
+        trust=lambda: AUTHORITY.certificate_pem,
+        subscribers={"lifecycle-manager": taken.append},
+        ready=lambda: True,
+        options=options,
+    )
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app, raise_app_exceptions=True))
+
+
+def send(body: bytes, headers: Mapping[str, str | bytes]) -> int:
+    async def post() -> int:
+        taken: list[VerifiedEvent] = []
+        async with endpoint(EndpointOptions(events_per_second=1e6, burst=1_000_000), taken) as client:
+            fields = [
+                (name.encode(), value if isinstance(value, bytes) else value.encode())
+                for name, value in headers.items()
+            ]
+            answer = await client.post(URL, content=body, headers=fields)
+            assert bool(taken) is (answer.status_code == 200)
+            return answer.status_code
+
+    with closing(asyncio.new_event_loop()) as loop:  # asyncio.run() would leave the plugin's loop unclosed
+        return loop.run_until_complete(post())
+
+
+MINE = Sender("mine")
+
+
+def mutated() -> st.SearchStrategy[bytes]:
+    """Good events with bytes cut out of them, put in and changed."""
+    return st.builds(
+        lambda start, length, junk: GOOD[:start] + junk + GOOD[start + length :],
+        st.integers(0, len(GOOD)),
+        st.integers(0, 30),
+        st.binary(max_size=30),
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(body=st.binary(max_size=200) | mutated())
+def test_no_body_of_a_known_sender_makes_the_endpoint_fail(body: bytes) -> None:
+    assert send(body, MINE.headers(body)) in {200, 400}
+
+
+@pytest.mark.parametrize("body", [b"[" * 8000, b'{"a":' * 3000, b'{"watched":' + b"[" * 7000 + b"]" * 7000 + b"}"])
+def test_nesting_without_end_is_malformed(body: bytes) -> None:
+    assert send(body, MINE.headers(body)) == 400
+
+
+@settings(max_examples=300, deadline=None)
+@given(name=st.sampled_from(SIGNED), value=st.binary(max_size=200).filter(lambda it: not {0, 10, 13} & set(it)))
+def test_no_header_field_makes_the_endpoint_fail(name: str, value: bytes) -> None:
+    assert send(GOOD, {**MINE.headers(GOOD), name: value}) in {400, 401}
+
+
+async def test_noisy_runtime_is_told_to_wait_and_others_are_taken() -> None:
+    taken: list[VerifiedEvent] = []
+    others = [Sender(f"other-{number}") for number in range(10)]
+    async with endpoint(EndpointOptions(events_per_second=1, burst=20), taken) as client:
+        noisy = [await client.post(URL, content=GOOD, headers=MINE.headers(GOOD)) for _ in range(100)]
+        quiet = [await client.post(URL, content=GOOD, headers=each.headers(GOOD)) for each in others]
+    refused = [answer for answer in noisy if answer.status_code == 429]
+    assert len(refused) >= 70
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+    assert all(answer.headers["content-type"] == "application/problem+json" for answer in refused)
+    assert [answer.status_code for answer in quiet] == [200] * 10
+
+
+async def test_openapi_tells_the_path_the_answers_and_the_event() -> None:
+    async with endpoint(EndpointOptions(), []) as client:
+        document = (await client.get("https://kcp/openapi.json")).json()
+    operation = document["paths"]["/v2/{manager}/event"]["post"]
+    assert {"200", "401", "409", "429", "503"} <= set(operation["responses"])
+    assert "watchedGvk" in document["components"]["schemas"]["WatchEvent"]["properties"]
+
+
+def test_runtime_over_its_rate_is_known_by_its_connection_until_a_token_is_back() -> None:
+    rates, peers = Rates(per_second=10, burst=2), Peers(most=2)
+    assert peers.runtime_of(b"der") is None
+    peers.remember(b"der", "noisy")
+    assert peers.runtime_of(b"der") == "noisy"
+    assert peers.runtime_of(None) is None
+    assert not rates.exhausted("noisy", 0.0)
+    while not rates.wait("noisy", 0.0):
+        pass
+    assert rates.exhausted("noisy", 0.0) == pytest.approx(0.1)
+    assert not rates.exhausted("noisy", 0.11)
+    for number in range(3):
+        peers.remember(bytes([number]), "other")
+    assert peers.runtime_of(b"der") is None

@@ -1,0 +1,145 @@
+"""Whoever is slow, large or one too many is closed, and the others are served meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from guarded_http import Bounds, server_for
+from tests.waiting import eventually
+
+BOUNDS = Bounds(connections=4, request_seconds=0.3, head_bytes=4096)
+REQUEST = b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nhi"
+PATIENCE = 10.0
+
+
+@dataclass(eq=False)
+class Served:
+    port: int = 0
+    refusals: int = 0
+    connections: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    def refused(self) -> None:
+        self.refusals += 1
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.connections.append(writer)
+        return reader, writer
+
+
+async def app(
+    scope: MutableMapping[str, Any],
+    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+    send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+) -> None:
+    """Answer once the body is there; /early answers at once, without it."""
+    while scope["path"] != "/early" and (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    served = Served()
+    server = server_for(app, "127.0.0.1", 0, bounds=BOUNDS, on_refusal=served.refused)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(server.serve())
+        await eventually(lambda: server.started)
+        served.port = server.servers[0].sockets[0].getsockname()[1]
+        yield served
+        for writer in served.connections:
+            writer.close()
+        server.should_exit = True
+
+
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    """Wait until the other side has closed the connection."""
+    async with asyncio.timeout(PATIENCE):
+        try:
+            while await reader.read(1024):
+                pass
+        except ConnectionError:
+            return True
+    return True
+
+
+async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, drops: bytes) -> bool:
+    """Send byte after byte, each well within the deadline, until the other side closes; tell whether it did."""
+    reading = asyncio.ensure_future(is_closed(reader))
+    for drop in drops:
+        writer.write(bytes([drop]))
+        await asyncio.wait([reading], timeout=0.05)
+        if reading.done():
+            return await reading
+    reading.cancel()
+    return False
+
+
+@pytest.mark.parametrize(
+    ("begun", "drops"),
+    [
+        pytest.param(b"", b"", id="a connection without a request"),
+        pytest.param(b"POST /x HT", b"", id="half a head"),
+        pytest.param(b"", b"POST /x HTTP/1.1\r\nhost: here\r\n" + b"a: b\r\n" * 100, id="a head byte by byte"),
+        pytest.param(b"", b"\r\n" * 400, id="empty lines"),
+        pytest.param(REQUEST[:-1], b"", id="half a body"),
+        pytest.param(
+            b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 800\r\n\r\n", b"x" * 790, id="a body byte by byte"
+        ),
+        pytest.param(REQUEST + b"POST /x HT", b"", id="half a second request"),
+        pytest.param(
+            b"POST /early HTTP/1.1\r\nhost: here\r\ncontent-length: 800\r\n\r\n",
+            b"x" * 790,
+            id="a body that nobody wants any more",
+        ),
+    ],
+)
+async def test_slow_sender_is_closed_and_others_are_served(served: Served, begun: bytes, drops: bytes) -> None:
+    reader, writer = await served.connect()
+    writer.write(begun)
+    if drops:
+        assert await drip(reader, writer, drops)
+    else:
+        assert await is_closed(reader)
+    other_reader, other_writer = await served.connect()
+    other_writer.write(REQUEST)
+    assert b"200 OK" in await other_reader.readuntil(b"ok")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"POST /x HTTP/1.1\r\nhost: here\r\nbig: " + b"x" * 5000 + b"\r\n\r\n", id="whole"),
+        pytest.param(b"POST /x HTTP/1.1\r\nhost: here\r\nbig: " + b"x" * 5000, id="without an end"),
+        pytest.param(b"POST /" + b"x" * 5000, id="a long path"),
+    ],
+)
+async def test_head_that_is_too_large_is_refused(served: Served, head: bytes) -> None:
+    reader, writer = await served.connect()
+    writer.write(head)
+    async with asyncio.timeout(PATIENCE):
+        assert b"400" in await reader.readline()
+
+
+async def test_requests_follow_each_other_on_one_connection(served: Served) -> None:
+    reader, writer = await served.connect()
+    for _ in range(5):
+        writer.write(REQUEST)
+        assert b"200 OK" in await reader.readuntil(b"ok")
+
+
+async def test_connection_that_is_one_too_many_is_closed_and_told(served: Served) -> None:
+    kept = [await served.connect() for _ in range(BOUNDS.connections)]
+    for reader, writer in kept:
+        writer.write(REQUEST)
+        await reader.readuntil(b"ok")
+    reader, _ = await served.connect()
+    assert await is_closed(reader)
+    assert served.refusals == 1
+    for reader, writer in kept:
+        writer.write(REQUEST)
+        assert b"200 OK" in await reader.readuntil(b"ok")

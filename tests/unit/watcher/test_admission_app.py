@@ -1,0 +1,153 @@
+"""Admission answers whatever is sent to it, allows what it can read, and holds on to little."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.watcher_process import review
+from watcher import server
+from watcher.changes import ObjectChange
+from watcher.metrics import Metrics
+from watcher.outbox import RESYNC, Outbox
+from watcher.pressure import Lateness
+from watcher.recorder import Recorder
+from watcher.server import AdmissionApp
+
+RESYNC_CHANGE = ObjectChange("lifecycle-manager", "", "", "", "", "", RESYNC, "", "", 0)
+
+
+class Late(Lateness):
+    is_late = True
+
+
+class Asked:
+    """An admission application, and what came of the requests to it."""
+
+    def __init__(self, lateness: Lateness | None = None) -> None:
+        self.outbox = Outbox(RESYNC_CHANGE, 100)
+        self.metrics = Metrics()
+        self.recorder = Recorder(self.outbox, RESYNC_CHANGE, self.metrics)
+        self.app = AdmissionApp(self.recorder, self.metrics, lateness or Lateness())
+
+    async def post(self, chunks: Iterable[bytes], path: str = "/validate/lifecycle-manager") -> tuple[int, bytes]:
+        given_chunks = list(chunks) or [b""]
+        messages = [
+            {"type": "http.request", "body": chunk, "more_body": number < len(given_chunks) - 1}
+            for number, chunk in enumerate(given_chunks)
+        ]
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b"", "root_path": ""}
+        await self.app(scope, receive, send)
+        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
+
+    def told(self) -> list[str]:
+        return [entry.change.operation for entry in self.outbox.entries]
+
+    def count(self, name: str) -> float:
+        return self.metrics.registry.get_sample_value(name) or 0.0
+
+
+def pieces(body: bytes, size: int) -> list[bytes]:
+    return [body[start : start + size] for start in range(0, len(body), size)]
+
+
+async def test_review_is_allowed_and_told() -> None:
+    asked = Asked()
+    status, answer = await asked.post([review("one")])
+    assert (status, msgspec.json.decode(answer)["response"]) == (200, {"uid": "review-one", "allowed": True})
+    assert asked.told() == ["UPDATE"]
+    assert asked.count("watcher_admission_request_total") == 1
+
+
+async def test_overload_is_shed_by_a_look_at_the_uid_alone_and_a_resync() -> None:
+    asked = Asked(Late())
+    status, answer = await asked.post([review("one")])
+    assert (status, msgspec.json.decode(answer)["response"]) == (200, {"uid": "review-one", "allowed": True})
+    assert asked.told() == []
+    assert asked.count("watcher_admission_request_shed_total") == 1
+    asked.recorder.make_up_now()
+    assert asked.told() == [RESYNC]
+
+
+@pytest.mark.looptime
+async def test_one_resync_makes_up_for_many_changes_that_were_shed() -> None:
+    asked = Asked(Late())
+    making_up = asyncio.ensure_future(asked.recorder.make_up())
+    for number in range(50):
+        await asked.post([review(f"object-{number}")])
+    async with asyncio.timeout(60):
+        entry = await asked.outbox.take()
+    assert entry.change.operation == RESYNC
+    assert asked.count("watcher_resyncs_total") == 1
+    making_up.cancel()
+
+
+@pytest.mark.parametrize("size", [100, 5000, 300_000])
+async def test_body_without_room_is_allowed_by_its_head(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(server, "LARGEST_REVIEW", 200_000)
+    asked = Asked()
+    status, answer = await asked.post(pieces(review("one", padding=400_000), size) or [b""])
+    if size < 300_000:
+        assert (status, msgspec.json.decode(answer)["response"]["uid"]) == (200, "review-one")
+    assert asked.count("watcher_admission_request_shed_total") == 1
+
+
+async def test_room_is_given_back() -> None:
+    asked = Asked()
+    for number in range(20):
+        status, _ = await asked.post(pieces(review(f"object-{number}", padding=500_000), 65_536))
+        assert status == 200
+    assert asked.count("watcher_admission_request_shed_total") == 0
+    assert len(asked.told()) == 20
+
+
+async def test_who_goes_away_in_the_middle_is_made_up_for() -> None:
+    asked = Asked()
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(_: Any) -> None:
+        raise AssertionError
+
+    await asked.app({"type": "http", "method": "POST", "path": "/validate/m", "headers": []}, receive, send)
+    asked.recorder.make_up_now()
+    assert asked.told() == [RESYNC]
+
+
+@pytest.mark.parametrize("path", ["/validate/", "/validate/a/b", "/", "/elsewhere"])
+async def test_other_paths_are_not_found(path: str) -> None:
+    assert (await Asked().post([review("one")], path))[0] == 404
+
+
+def mutated() -> st.SearchStrategy[bytes]:
+    """Reviews with bytes cut out of them, put in and changed."""
+    body = review("one")
+    place = st.integers(0, len(body))
+    return st.builds(
+        lambda start, length, junk: body[:start] + junk + body[start + length :], place, st.integers(0, 40), st.binary()
+    )
+
+
+@settings(max_examples=400, deadline=None)
+@given(body=st.binary(max_size=300) | mutated(), size=st.integers(1, 500), late=st.booleans())
+def test_no_bytes_make_admission_fail(body: bytes, size: int, *, late: bool) -> None:
+    asked = Asked(Late() if late else None)
+    with closing(asyncio.new_event_loop()) as loop:  # asyncio.run() would leave the plugin's loop unclosed
+        status, answer = loop.run_until_complete(asked.post(pieces(body, size)))
+    assert status in {200, 400, 413}
+    if status == 200:
+        assert msgspec.json.decode(answer)["response"]["allowed"] is True

@@ -1,0 +1,75 @@
+"""Turns changes into entries of the outbox, each with an id and a trace of its own (W3C Trace Context)."""
+
+import asyncio
+import logging
+import secrets
+import time
+
+from watcher.changes import ObjectChange
+from watcher.logs import Quota
+from watcher.metrics import Metrics
+from watcher.outbox import RESYNC, Entry, Outbox
+
+log = logging.getLogger("watcher.admission")
+
+RESYNC_PAUSE_SECONDS = 2.0
+
+
+class Recorder:
+    """Records what is to be told; where something was missed, that everything is to be looked at."""
+
+    def __init__(self, outbox: Outbox, resync: ObjectChange, metrics: Metrics) -> None:
+        self._outbox = outbox
+        self._resync = resync
+        self._metrics = metrics
+        self._quota = Quota()
+        self._missed = asyncio.Event()
+        self._sequence = 0
+
+    def record(self, change: ObjectChange, observed_at: float) -> None:
+        """Have a change told."""
+        self._sequence += 1
+        trace_id = secrets.token_hex(16)
+        traceparent = f"00-{trace_id}-{trace_id[:16]}-01"
+        overflows = self._outbox.overflows
+        self._outbox.put(Entry(change, self._sequence, observed_at, trace_id, traceparent))
+        if change.operation == RESYNC or self._outbox.overflows != overflows:
+            self._metrics.resynced()
+        if log.isEnabledFor(change.log_level) and self._quota.grants(observed_at):
+            log.log(
+                change.log_level,
+                "change admitted",
+                extra={
+                    "event_id": trace_id,
+                    "traceparent": traceparent,
+                    "observed_at": observed_at,
+                    "kind": change.kind,
+                    "namespace": change.namespace,
+                    "object_name": change.name,
+                    "operation": change.operation,
+                    "unlogged_before": self._quota.denied_before,
+                },
+            )
+
+    def resync(self) -> None:
+        """Have the control plane look at everything."""
+        self._missed.clear()
+        self.record(self._resync, time.time())
+
+    def missed(self) -> None:
+        """Note that a change was allowed and not looked at; soon a RESYNC makes up for all such."""
+        self._metrics.missed()
+        self._missed.set()
+
+    async def make_up(self) -> None:
+        """Have everything looked at after changes were missed, once for all of a few seconds. Runs until cancelled."""
+        while True:
+            await self._missed.wait()
+            await asyncio.sleep(RESYNC_PAUSE_SECONDS)
+            self.resync()
+            log.warning("changes were admitted without a look; asked for a resync")
+
+    def make_up_now(self) -> None:
+        """Do so at once where something was missed: nothing comes after."""
+        if self._missed.is_set():
+            self.resync()
