@@ -9,7 +9,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup clusters demo test test-fast lint format types bench crds clean
+.PHONY: help setup clusters demo test test-fast lint format types bench charts clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,8 +50,8 @@ types: setup ## Check types, strictly
 bench: clusters ## Run the benchmarks (ONLY=group for one group), one JSON line a figure
 	@$(BIN)/python -m benchmarks $(ONLY)
 
-crds: setup ## Write the charts' copies of the CRDs
-	@$(BIN)/klm crds --dir charts/lifecycle-manager/crds
+charts: setup ## Write what the charts repeat of the code: CRDs, rights, options, the Watcher
+	@$(BIN)/python -m local.chart_files
 
 clean: ## Remove what the tasks made, the binaries' cache excepted
 	rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis
