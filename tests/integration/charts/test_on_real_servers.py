@@ -1,0 +1,59 @@
+"""What the charts render is accepted, field by field, by API servers of the versions that are supported."""
+
+from pathlib import Path
+
+import pytest
+
+from kube_runtime import Client
+from lifecycle_manager.crd_installation import apply_objects
+from local.binaries import cache_folder, find_binaries
+from local.clusters import LocalClusters
+from local.sources import Versions
+from tests.integration.charts.helm import WAYS, Helm
+from tests.integration.charts.world import World
+
+OLDEST = Versions(kubernetes="v1.34.4")
+OF_OTHERS = {"Gateway", "PrometheusRule", "ServiceMonitor", "TLSRoute", "VirtualService"}
+NAMESPACES = "\n---\n".join(
+    f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}" for name in ("kcp-system", "kyma-system")
+)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_newest_server_accepts_every_field(helm: Helm, world: World, way: str) -> None:
+    await _check(helm, world.skr if way == "skr-watcher" else world.kcp, way)
+
+
+async def test_oldest_server_accepts_every_field(helm: Helm, tmp_path: Path) -> None:
+    if not cache_folder(OLDEST).exists():
+        pytest.skip(
+            f"needs Kubernetes {OLDEST.kubernetes}, built by klm local binaries --kubernetes {OLDEST.kubernetes}"
+        )
+    async with (
+        LocalClusters.start(skrs=0, directory=tmp_path, binaries=find_binaries(versions=OLDEST)) as clusters,
+        await Client.from_environment(clusters.kcp.admin_kubeconfig) as client,
+    ):
+        assert await client.server_version() == OLDEST.kubernetes
+        await apply_objects(client, NAMESPACES)
+        for way in WAYS:
+            await _check(helm, client, way)
+
+
+async def _check(helm: Helm, client: Client, way: str) -> None:
+    """Have the API server check every object, unknown and double fields included, and store none."""
+    chart, arguments = WAYS[way]
+    for document in await helm.render(chart, *arguments, release="dry-run"):
+        if document["kind"] in OF_OTHERS:
+            continue
+        resource = await client.mapper.resource(document["apiVersion"], document["kind"])
+        namespace = document["metadata"].get("namespace")
+        assert bool(namespace) == resource.namespaced
+        await client.apply(
+            resource,
+            document["metadata"]["name"],
+            document,
+            namespace,
+            field_manager="test",
+            dry_run=True,
+            field_validation="Strict",
+        )
