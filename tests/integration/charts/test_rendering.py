@@ -1,6 +1,7 @@
 """The charts by themselves: they lint, refuse values that can't be meant, and say what the code says."""
 
 import re
+import shlex
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from tests.integration.charts.helm import (
 
 FLEET = {"lifecycle_mgr_kyma_state", "lifecycle_mgr_module_state", "lifecycle_mgr_mandatory_module_state"}
 EVERYTHING = WAYS["lifecycle-manager-with-everything"][1]
+INSTALL = Path("docs/install.md").read_text()
 MANAGER = ("--set", "manager=a.b:c")
 
 
@@ -241,3 +243,23 @@ def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _by_identity(objects: Any) -> dict[tuple[str, str], dict[str, Any]]:
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        shlex.split(re.sub(r"\$\(.*?\)", "events.example.com", line))
+        for line in re.findall(r"^helm (?:install|upgrade) .*", INSTALL.replace("\\\n", " "), re.MULTILINE)
+    ],
+    ids=lambda command: f"{command[1]} {command[3]}",
+)
+async def test_documented_commands_set_values_that_the_charts_have(
+    helm: Helm, command: list[str], tmp_path: Path
+) -> None:
+    for name in ("tls.crt", "tls.key", "ca.crt"):
+        (tmp_path / name).write_text("pem")
+    _, _, release, chart, *options = command
+    for without_cluster in ("--create-namespace", "--wait", "--reset-then-reuse-values"):
+        options = [option for option in options if option != without_cluster]
+    options = [re.sub(r"=(tls\.crt|tls\.key|ca\.crt)$", rf"={tmp_path}/\1", option) for option in options]
+    assert await helm.run("template", release, str(CHARTS / chart.removeprefix("charts/")), *options)
