@@ -6,9 +6,7 @@ and replaces that by a folder. So a module of ours requires it and replaces each
 
 from pathlib import Path
 
-import msgspec
-
-from local.go_modules import GoModule, find_go, run
+from local.go_modules import GoModule, download, find_go
 from local.progress import Listener
 from local.sources import Versions, install
 
@@ -40,8 +38,7 @@ def build_from_modules(target: Path, wanted: Versions, listener: Listener) -> No
 
 def _staging_libraries(go: str, scratch: Path, version: str) -> dict[str, str]:
     """Return the libraries that are published beside Kubernetes, with their versions: v0.N.P for v1.N.P."""
-    answer = run([go, "mod", "download", "-json", f"{KUBERNETES_MODULE}@{version}"], scratch)
-    text = (Path(msgspec.json.decode(answer)["Dir"]) / "go.mod").read_text()
+    text = (download(go, KUBERNETES_MODULE, version, scratch) / "go.mod").read_text()
     published = version.replace("v1.", "v0.", 1)
     return {
         line.split()[0]: published

@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
+
 from local.progress import Listener
 from local.sources import SourceFailed
 
@@ -60,6 +62,12 @@ def run(command: list[str], folder: Path, heard: Callable[[str], None] = lambda 
     if process.returncode:
         raise SourceFailed(f"{' '.join(command[:4])} failed: {''.join(errors).strip()[-2000:]}")
     return printed
+
+
+def download(go: str, module: str, version: str, scratch: Path) -> Path:
+    """Return the folder with the sources of a published module. Raises SourceFailed."""
+    answer = run([go, "mod", "download", "-json", f"{module}@{version}"], scratch)
+    return Path(msgspec.json.decode(answer)["Dir"])
 
 
 @dataclass(frozen=True, slots=True)

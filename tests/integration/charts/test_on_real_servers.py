@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from kube_runtime import Client
 from lifecycle_manager.crd_installation import apply_objects
@@ -10,21 +11,34 @@ from local.binaries import cache_folder, find_binaries
 from local.clusters import LocalClusters
 from local.sources import Versions
 from tests.integration.charts.helm import WAYS, Helm
+from tests.integration.charts.others import crds_of_others
 from tests.integration.charts.world import World
 
 OLDEST = Versions(kubernetes="v1.34.4")
-OF_OTHERS = {"Gateway", "PrometheusRule", "ServiceMonitor", "TLSRoute", "VirtualService"}
 NAMESPACES = "\n---\n".join(
     f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}" for name in ("kcp-system", "kyma-system")
 )
 
 
+@pytest.fixture(scope="session")
+def crds() -> str:
+    """The CRDs of the kinds that are others'."""
+    return crds_of_others()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def newest(world: World, crds: str) -> World:
+    """The clusters of the version that everything is developed on."""
+    await apply_objects(world.kcp, crds)
+    return world
+
+
 @pytest.mark.parametrize("way", WAYS)
-async def test_newest_server_accepts_every_field(helm: Helm, world: World, way: str) -> None:
-    await _check(helm, world.skr if way == "skr-watcher" else world.kcp, way)
+async def test_newest_server_accepts_every_field(helm: Helm, newest: World, way: str) -> None:
+    await _check(helm, newest.skr if way == "skr-watcher" else newest.kcp, way)
 
 
-async def test_oldest_server_accepts_every_field(helm: Helm, tmp_path: Path) -> None:
+async def test_oldest_server_accepts_every_field(helm: Helm, crds: str, tmp_path: Path) -> None:
     if not cache_folder(OLDEST).exists():
         pytest.skip(
             f"needs Kubernetes {OLDEST.kubernetes}, built by klm local binaries --kubernetes {OLDEST.kubernetes}"
@@ -35,6 +49,7 @@ async def test_oldest_server_accepts_every_field(helm: Helm, tmp_path: Path) -> 
     ):
         assert await client.server_version() == OLDEST.kubernetes
         await apply_objects(client, NAMESPACES)
+        await apply_objects(client, crds)
         for way in WAYS:
             await _check(helm, client, way)
 
@@ -43,8 +58,6 @@ async def _check(helm: Helm, client: Client, way: str) -> None:
     """Have the API server check every object, unknown and double fields included, and store none."""
     chart, arguments = WAYS[way]
     for document in await helm.render(chart, *arguments, release="dry-run"):
-        if document["kind"] in OF_OTHERS:
-            continue
         resource = await client.mapper.resource(document["apiVersion"], document["kind"])
         namespace = document["metadata"].get("namespace")
         assert bool(namespace) == resource.namespaced
