@@ -4,6 +4,7 @@ import asyncio
 import base64
 import itertools
 import json
+import re
 import subprocess
 import tarfile
 from collections import Counter
@@ -22,7 +23,7 @@ from lifecycle_manager.resources import KYMAS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from local.demo.witness import CONFIG_MAPS
-from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, SKR_WATCHER
+from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, SKR_WATCHER, WAYS, of_kind
 from tests.integration.charts.world import World
 from tests.waiting import eventually
 
@@ -74,6 +75,34 @@ async def test_no_change_is_lost_while_the_program_is_killed(world: World) -> No
     async with _changing(world):
         await run.child.kill()
         await eventually(lambda: run.restarts > restarts and run.ready)
+
+
+async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: World) -> None:
+    image = "registry.example.com/kyma/skr-watcher:next"
+    (before,) = world.skr_node.runs
+
+    def replaced() -> bool:
+        return [run.pod["spec"]["containers"][0]["image"] for run in world.skr_node.runs if run.ready] == [image]
+
+    async with _changing(world):
+        await world.install_lifecycle_manager(f"--set=watcher.image={image}", command="upgrade")
+        await eventually(replaced, within=40)
+        await eventually(lambda: before not in world.skr_node.runs, within=40)
+    assert before.child is not None
+    assert before.child.returncode == 0
+
+
+async def test_alerts_and_dashboard_ask_for_metrics_that_the_running_program_has(world: World) -> None:
+    rendered = await world.kcp_helm.render(LIFECYCLE_MANAGER, *WAYS["lifecycle-manager-with-everything"][1])
+    (rules,) = of_kind(rendered, "PrometheusRule").values()
+    (dashboard,) = of_kind(rendered, "ConfigMap").values()
+    panels = msgspec.json.decode(dashboard["data"]["lifecycle-manager.json"])["panels"]
+    expressions = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    expressions += [target["expr"] for panel in panels for target in panel["targets"]]
+    names_asked_for = re.compile(r"\b(?:lifecycle_mgr|controller_runtime|workqueue|kube_runtime|rest_client)_\w+")
+    asked = {name for expression in expressions for name in names_asked_for.findall(expression)}
+    assert len(asked) > 12
+    assert asked - await _metrics_of_lifecycle_manager(world) == set()
 
 
 async def test_release_of_the_previous_commits_chart_is_upgraded(world: World, tmp_path: Path) -> None:
@@ -177,6 +206,20 @@ async def _changing(world: World) -> AsyncGenerator[None, None]:
         yield
         stopping.set()
     await world.story.sees_volume(changing.result(), within=20)
+
+
+async def _metrics_of_lifecycle_manager(world: World) -> set[str]:
+    """Return the names of what the running program tells Prometheus."""
+    (run,) = world.kcp_node.runs_of("lifecycle-manager")
+    assert run.process is not None
+    async with httpx.AsyncClient(trust_env=False) as client:
+        text = (await client.get(f"http://127.0.0.1:{run.process.port('metrics')}/metrics")).text
+    suffixes = {"histogram": ("_bucket", "_count", "_sum")}
+    return {
+        f"{name}{suffix}"
+        for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)
+        for suffix in suffixes.get(kind, ("",))
+    }
 
 
 async def _left_of(world: World, namespace: str, selector: str | None = None) -> list[str]:

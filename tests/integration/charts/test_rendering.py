@@ -8,13 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
 from certs import KeyPair
-from kube_runtime import RuntimeMetrics, load_yaml, parse_objects
+from kube_runtime import load_yaml, parse_objects
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents
-from lifecycle_manager.telemetry import ChangeLatency, policy_readable, requeue_reasons, silent_watchers
 from lifecycle_manager_api.crds import all_crds
 from local.chart_files import CHARTS, generated_texts, options_schema
 from tests.integration.charts.helm import (
@@ -29,7 +27,6 @@ from tests.integration.charts.helm import (
     values,
 )
 
-FLEET = {"lifecycle_mgr_kyma_state", "lifecycle_mgr_module_state", "lifecycle_mgr_mandatory_module_state"}
 EVERYTHING = WAYS["lifecycle-manager-with-everything"][1]
 INSTALL = Path("docs/install.md").read_text()
 MANAGER = ("--set", "manager=a.b:c")
@@ -196,43 +193,6 @@ async def test_network_policies_deny_all_and_allow_by_ports_that_the_pods_have(h
         named = {port["name"] for port in _container(rendered)["ports"]}
         allowed = {port["port"] for policy in policies for rule in policy.get("ingress", []) for port in rule["ports"]}
         assert allowed <= named
-
-
-async def test_alerts_and_dashboard_ask_for_metrics_that_are_there(helm: Helm) -> None:
-    rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
-    (rules,) = of_kind(rendered, "PrometheusRule").values()
-    (dashboard,) = (each for each in of_kind(rendered, "ConfigMap").values())
-    panels = msgspec.json.decode(dashboard["data"]["lifecycle-manager.json"])["panels"]
-    expressions = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
-    expressions += [target["expr"] for panel in panels for target in panel["targets"]]
-    asked = {
-        name
-        for expression in expressions
-        for name in re.findall(
-            r"\b(?:lifecycle_mgr|controller_runtime|workqueue|kube_runtime|rest_client)_\w+", expression
-        )
-    }
-    assert len(asked) > 12
-    assert asked - _exported() == set()
-    assert all("@job@" not in expression for expression in expressions)
-
-
-def _exported() -> set[str]:
-    """Return the names of the samples that the Lifecycle Manager has at /metrics."""
-    registry = CollectorRegistry()
-    runtime = RuntimeMetrics(registry)
-    runtime.queue("a")
-    runtime.controller("a", 1)
-    runtime.informer("a")
-    ChangeLatency(registry)
-    silent_watchers(registry)
-    policy_readable(registry)
-    requeue_reasons(registry)
-    exported = set(FLEET)
-    for family in registry.collect():
-        suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}.get(family.type, [""])
-        exported |= {f"{family.name}{suffix}" for suffix in suffixes}
-    return exported
 
 
 def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
