@@ -10,7 +10,10 @@ from local.progress import Silent
 PROMETHEUS = ("github.com/prometheus-operator/prometheus-operator", "v0.85.0")
 GATEWAY_API = ("sigs.k8s.io/gateway-api", "v1.6.3")
 ISTIO = ("istio.io/api", "v1.31.1")
+CERT_MANAGER = ("github.com/cert-manager/cert-manager", "v1.21.2")
 FILES = {
+    "certificates.cert-manager.io": (CERT_MANAGER, "deploy/crds/cert-manager.io_certificates.yaml"),
+    "issuers.cert-manager.io": (CERT_MANAGER, "deploy/crds/cert-manager.io_issuers.yaml"),
     "prometheusrules.monitoring.coreos.com": (
         PROMETHEUS,
         "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",

@@ -6,16 +6,17 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client
-from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from local.binaries import cache_folder, find_binaries
 from local.clusters import LocalClusters
 from local.sources import Versions
-from tests.integration.charts.helm import WAYS, Helm
+from tests.integration.charts.helm import NAMESPACES, WAYS, Helm
 from tests.integration.charts.others import crds_of_others
 from tests.integration.charts.world import World
 
 OLDEST = Versions(kubernetes="v1.34.4")
-NAMESPACES = "\n---\n".join(
+ONE_OF_EACH = ("lifecycle-manager-with-everything", "cloud-resources", "skr-watcher")
+IN_KCP_AND_SKR = "\n---\n".join(
     f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}" for name in ("kcp-system", "kyma-system")
 )
 
@@ -38,7 +39,7 @@ async def test_newest_server_accepts_every_field(helm: Helm, newest: World, way:
     await _check(helm, newest.skr if way == "skr-watcher" else newest.kcp, way)
 
 
-async def test_oldest_server_accepts_every_field(helm: Helm, crds: str, tmp_path: Path) -> None:
+async def test_oldest_server_accepts_every_field_and_every_release(helm: Helm, crds: str, tmp_path: Path) -> None:
     if not cache_folder(OLDEST).exists():
         pytest.skip(
             f"needs Kubernetes {OLDEST.kubernetes}, built by klm local binaries --kubernetes {OLDEST.kubernetes}"
@@ -48,10 +49,26 @@ async def test_oldest_server_accepts_every_field(helm: Helm, crds: str, tmp_path
         await Client.from_environment(clusters.kcp.admin_kubeconfig) as client,
     ):
         assert await client.server_version() == OLDEST.kubernetes
-        await apply_objects(client, NAMESPACES)
+        await apply_objects(client, IN_KCP_AND_SKR)
         await apply_objects(client, crds)
         for way in WAYS:
             await _check(helm, client, way)
+        await apply_crds(client)
+        await _live_and_die(Helm(helm.program, helm.home, clusters.kcp.admin_kubeconfig))
+
+
+async def _live_and_die(helm: Helm) -> None:
+    """Install each chart, upgrade it, go back, and remove it; here no Pods are made of Deployments."""
+    for way in ONE_OF_EACH:
+        chart, arguments = WAYS[way]
+        namespace = f"--namespace={NAMESPACES[chart]}"
+        # CRDs that `klm crds` has applied are no release's until somebody says so.
+        await helm.run("install", way, str(chart), namespace, "--take-ownership", *arguments)
+        await helm.run("upgrade", way, str(chart), namespace, *arguments, "--set=resources.limits.memory=300Mi")
+        await helm.run("rollback", way, "1", namespace)
+        assert "deployed" in await helm.run("status", way, namespace)
+        await helm.run("uninstall", way, namespace)
+        assert way not in await helm.run("list", namespace, "--short")
 
 
 async def _check(helm: Helm, client: Client, way: str) -> None:

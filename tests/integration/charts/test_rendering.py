@@ -12,6 +12,7 @@ import pytest
 from certs import KeyPair
 from kube_runtime import load_yaml, parse_objects
 from lifecycle_manager.settings import Settings
+from lifecycle_manager.skr_webhook import AuthorityStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents
 from lifecycle_manager_api.crds import all_crds
 from local.chart_files import CHARTS, generated_texts, options_schema
@@ -165,6 +166,39 @@ async def test_every_option_of_lifecycle_manager_arrives_as_the_program_reads_it
     assert settings.webhook_service in of_kind(rendered, "Service")
     assert settings.kubeconfig == Path("/etc/lifecycle-manager/kubeconfig/kubeconfig")
     assert settings.log_level == "DEBUG"
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_containers_have_no_rights_on_the_node_and_limits(helm: Helm, way: str) -> None:
+    chart, arguments = WAYS[way]
+    rendered = await helm.render(chart, *arguments)
+    (deployment,) = of_kind(rendered, "Deployment").values()
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsUser"] == 10001
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    container = _container(rendered)
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["livenessProbe"]
+    assert container["readinessProbe"]
+    assert "memory" in container["resources"]["limits"]
+    assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+
+
+async def test_pod_waits_for_the_authority_that_cert_manager_makes(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER, *values(certManager__enabled=True))
+    (certificate,) = of_kind(rendered, "Certificate").values()
+    (issuer,) = of_kind(rendered, "Issuer").values()
+    assert certificate["spec"]["issuerRef"]["name"] == issuer["metadata"]["name"]
+    assert certificate["spec"]["secretName"] == AuthorityStore.name
+    volumes = of_kind(rendered, "Deployment")["lifecycle-manager"]["spec"]["template"]["spec"]["volumes"]
+    assert [each["secret"]["secretName"] for each in volumes if "secret" in each] == [AuthorityStore.name]
+    given = values(certManager__enabled=True, certManager__issuerRef__name="company")
+    assert not of_kind(await helm.render(LIFECYCLE_MANAGER, *given), "Issuer")
 
 
 async def test_tls_is_passed_through_on_every_way_to_the_events(helm: Helm) -> None:
