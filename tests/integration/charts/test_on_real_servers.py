@@ -1,5 +1,6 @@
 """What the charts render is accepted, field by field, by API servers of the versions that are supported."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from tests.integration.charts.helm import NAMESPACES, WAYS, Helm
 from tests.integration.charts.others import crds_of_others
 from tests.integration.charts.world import World
 
-OLDEST = Versions(kubernetes="v1.34.4")
+(OLDEST_RELEASE,) = re.findall(r"^OLDEST := (\S+)$", Path("Makefile").read_text(), re.MULTILINE)
+OLDEST = Versions(kubernetes=OLDEST_RELEASE)
 ONE_OF_EACH = ("lifecycle-manager-with-everything", "cloud-resources", "skr-watcher")
 IN_KCP_AND_SKR = "\n---\n".join(
     f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}" for name in ("kcp-system", "kyma-system")
@@ -32,6 +34,12 @@ async def newest(world: World, crds: str) -> World:
     """The clusters of the version that everything is developed on."""
     await apply_objects(world.kcp, crds)
     return world
+
+
+async def test_charts_ask_for_the_oldest_version_that_they_are_tested_on() -> None:
+    least = OLDEST_RELEASE.removeprefix("v").rpartition(".")[0]
+    for chart in NAMESPACES:
+        assert f'kubeVersion: ">={least}.0-0"' in (chart / "Chart.yaml").read_text()
 
 
 @pytest.mark.parametrize("way", WAYS)
