@@ -4,6 +4,7 @@ to, and run as the images' user with nothing but a temporary folder of its own."
 import asyncio
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -39,14 +40,27 @@ def root() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def installed(root: Path) -> Installed:
+def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What an engine would be sent: the files that .dockerignore lets through, and no others."""
+    folder = tmp_path_factory.mktemp("context")
+    for name in re.findall(r"^!(\S+)$", Path(".dockerignore").read_text(), re.MULTILINE):
+        if Path(name).is_dir():
+            shutil.copytree(name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def installed(root: Path, context: Path) -> Installed:
     """Install an image's content, once; read-only like the image's own file system."""
 
     def install(image: str) -> Path:
         folder = root / image
         if not folder.exists():
             environment = {**os.environ, "UV": str(Path(sys.executable).with_name("uv")), "UV_PYTHON": _interpreter()}
-            subprocess.run(["images/install.sh", image, str(folder)], env=environment, check=True, timeout=300)
+            command = ["images/install.sh", image, str(folder)]
+            subprocess.run(command, cwd=context, env=environment, check=True, timeout=300)
             for path in (folder, *folder.rglob("*")):
                 if not path.is_symlink():
                     path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
