@@ -39,6 +39,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if $image.digest -}}@{{ $image.digest }}{{- else -}}:{{ default .Chart.AppVersion $image.tag }}{{- end -}}
 {{- end -}}
 
+{{- define "lifecycle-manager.watcherImage" -}}
+{{- if .Values.watcher.image -}}
+{{- .Values.watcher.image -}}
+{{- else -}}
+{{- with .Values.image.registry }}{{ . }}/{{ end -}}skr-watcher:{{ .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
 {{/* Under which host and port Watchers reach the endpoint. */}}
 {{- define "lifecycle-manager.eventAddress" -}}
 {{- if .Values.events.address -}}

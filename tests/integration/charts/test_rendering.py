@@ -201,6 +201,17 @@ async def test_pod_waits_for_the_authority_that_cert_manager_makes(helm: Helm) -
     assert not of_kind(await helm.render(LIFECYCLE_MANAGER, *given), "Issuer")
 
 
+async def test_the_watcher_comes_from_where_lifecycle_manager_comes_from_and_in_its_version(helm: Helm) -> None:
+    version = load_yaml((LIFECYCLE_MANAGER / "Chart.yaml").read_text())["appVersion"]
+    for given, image in (
+        ({}, f"skr-watcher:{version}"),
+        ({"image__registry": "registry.example.com/kyma"}, f"registry.example.com/kyma/skr-watcher:{version}"),
+        ({"watcher__image": "elsewhere/watcher@sha256:0"}, "elsewhere/watcher@sha256:0"),
+    ):
+        container = _container(await helm.render(LIFECYCLE_MANAGER, *values(**given)))
+        assert f"--skr-watcher-image={image}" in container["args"]
+
+
 async def test_tls_is_passed_through_on_every_way_to_the_events(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
     host, service = "events.kcp.example.com", "lifecycle-manager-events"
