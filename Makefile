@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 UV_VERSION := 0.13.8
+OLDEST := v1.34.4
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
@@ -9,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup clusters demo test test-fast lint format types bench crds clean
+.PHONY: help setup clusters helm oldest demo test test-fast lint format types bench charts clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,10 +27,16 @@ $(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
 clusters: setup ## Fetch or build the API server binaries (once; later starts take them from the cache)
 	@$(BIN)/klm local binaries
 
+helm: setup ## Build Helm for the tests of the charts (once)
+	@$(BIN)/klm local helm
+
+oldest: setup ## Build the oldest API server that is supported, so that the charts are tested on it too
+	@$(BIN)/klm local binaries --kubernetes $(OLDEST)
+
 demo: setup ## Show a user's change travel from cluster to cluster and back
 	@$(BIN)/klm demo
 
-test: lint types clusters ## Run every check: lint, types, import contracts and all tests
+test: lint types clusters helm ## Run every check: lint, types, import contracts and all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-fast: setup ## Run the tests that need no API server
@@ -50,8 +57,8 @@ types: setup ## Check types, strictly
 bench: clusters ## Run the benchmarks (ONLY=group for one group), one JSON line a figure
 	@$(BIN)/python -m benchmarks $(ONLY)
 
-crds: setup ## Write the charts' copies of the CRDs
-	@$(BIN)/klm crds --dir charts/lifecycle-manager/crds
+charts: setup ## Write what the charts repeat of the code: CRDs, rights, options, the Watcher
+	@$(BIN)/python -m local.chart_files
 
 clean: ## Remove what the tasks made, the binaries' cache excepted
 	rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -71,7 +71,7 @@ def find_binaries(
     if _complete(cache):
         return Binaries(cache)
     cache.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(cache.with_name(f"{cache.name}.lock")):
+    with locked(cache.with_name(f"{cache.name}.lock")):
         if not _complete(cache):
             lacking = f"{assets} lacks one of {', '.join(NAMES)}" if assets else "not set"
             reasons = [f"$KUBEBUILDER_ASSETS: {lacking}", f"cache: {cache} is empty"]
@@ -81,8 +81,21 @@ def find_binaries(
 
 def cache_folder(versions: Versions) -> Path:
     """Return where the binaries of some versions are kept."""
+    return cache_root() / f"kubernetes-{versions.kubernetes}-etcd-{versions.etcd}"
+
+
+def cache_root() -> Path:
+    """Return where programs of every kind are kept."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    return root / "kyma-lifecycle-manager" / f"kubernetes-{versions.kubernetes}-etcd-{versions.etcd}"
+    return root / "kyma-lifecycle-manager"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes that want the same out until done."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _fill(
@@ -111,10 +124,3 @@ def _fill(
 
 def _complete(folder: Path) -> bool:
     return all(os.access(folder / name, os.X_OK) for name in NAMES)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

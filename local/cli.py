@@ -16,7 +16,9 @@ from rich.table import Table
 from local.binaries import BinariesMissing, find_binaries
 from local.claims import FolderInUse, claimed, first_unclaimed, holder
 from local.clusters import LocalClusters, StartFailed
+from local.helm import find_helm
 from local.progress import told_on
+from local.sources import KUBERNETES, SourceFailed, Versions
 
 app = typer.Typer(help="Real API servers on this machine, without containers.", no_args_is_help=True)
 
@@ -64,16 +66,31 @@ def down(directory: Folder = None) -> None:
 
 
 @app.command()
-def binaries() -> None:
+def binaries(
+    kubernetes: Annotated[str, typer.Option(help="which version, for tests against another one")] = KUBERNETES,
+) -> None:
     """Fetch or build the API server binaries, if they are not here yet."""
     console = Console()
     try:
         with told_on(console) as listener:
-            found = find_binaries(listener)
+            found = find_binaries(listener, versions=Versions(kubernetes=kubernetes))
     except BinariesMissing as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         raise typer.Exit(1) from None
     console.print(f"binaries: {found.folder}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def helm() -> None:
+    """Build Helm, if it is not here yet, and say where it is."""
+    console = Console()
+    try:
+        with told_on(console) as listener:
+            found = find_helm(listener)
+    except SourceFailed as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    console.print(str(found), highlight=False, soft_wrap=True)
 
 
 def _folder(directory: Path | None) -> AbstractContextManager[Path]:

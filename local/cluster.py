@@ -16,13 +16,18 @@ from local.private_files import write_private
 from local.processes import ChildProcess, start_child
 from local.starting import ATTEMPTS, PortTaken, answers, start_server
 
+GARBAGE_CONTROLLERS = ("garbage-collector-controller", "namespace-controller")
+WORKLOAD_CONTROLLERS = ("deployment-controller", "replicaset-controller", "garbage-collector-controller")
 SERVICES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)
 ADMINISTRATORS = ("system:masters",)
 
 
 @dataclass(eq=False)
 class LocalCluster:
-    """One cluster: an API server and, where asked for, a controller manager and an audit log."""
+    """One cluster: an API server and, where asked for, a controller manager and an audit log.
+
+    `with_controllers` has garbage collected and namespaces emptied, `with_workloads` has Pods made of Deployments.
+    """
 
     name: str
     directory: Path
@@ -31,6 +36,7 @@ class LocalCluster:
     etcd_url: str
     egress_socket: Path
     with_controllers: bool = False
+    with_workloads: bool = False
     audit: bool = False
     port: int = field(default_factory=free_port)
     _children: dict[str, ChildProcess] = field(default_factory=dict, init=False)
@@ -67,7 +73,7 @@ class LocalCluster:
         write_private(self.directory / "service-account.key", service_account_key().decode())
         (self.directory / "egress.yaml").write_text(_EGRESS.format(socket=self.egress_socket))
         await self._start_on_a_free_port()
-        if self.with_controllers:
+        if self._controllers():
             await self._start_controllers()
 
     async def start_api_server(self) -> None:
@@ -153,11 +159,15 @@ class LocalCluster:
             flags += [f"--audit-policy-file={policy}", f"--audit-log-path={at / 'audit.log'}"]
         return flags
 
+    def _controllers(self) -> tuple[str, ...]:
+        chosen = (*GARBAGE_CONTROLLERS * self.with_controllers, *WORKLOAD_CONTROLLERS * self.with_workloads)
+        return tuple(dict.fromkeys(chosen))
+
     async def _start_controllers(self) -> None:
         command = [
             str(self.binaries.kube_controller_manager),
             f"--kubeconfig={self.admin_kubeconfig}",
-            "--controllers=garbage-collector-controller,namespace-controller",
+            f"--controllers={','.join(self._controllers())}",
             "--leader-elect=false",
             "--secure-port=0",
             "--kube-api-qps=500",

@@ -28,37 +28,46 @@ class LocalClusters:
     @classmethod
     @asynccontextmanager
     async def start(
-        cls, *, skrs: int = 1, directory: Path | None = None, audit: bool = False
+        cls,
+        *,
+        skrs: int = 1,
+        directory: Path | None = None,
+        audit: bool = False,
+        workloads: bool = False,
+        binaries: Binaries | None = None,
     ) -> AsyncIterator["LocalClusters"]:
         """Start etcd and the API servers, all at once; stop them at the end. Raises StartFailed, BinariesMissing.
 
-        What was stored in a directory by an earlier run is there again. Without one, nothing is kept.
+        What was stored in a directory by an earlier run is there again. Without one, nothing is kept. With `workloads`
+        Pods are made of Deployments; what runs them is not here. The binaries are those of the pinned versions.
         """
-        binaries = await asyncio.to_thread(find_binaries)
+        programs = binaries if binaries is not None else await asyncio.to_thread(find_binaries)
         # A unix socket's path may have 107 bytes at most, and a directory's may be longer.
         with tempfile.TemporaryDirectory(prefix="klm-") as scratch:
             folder = directory or Path(scratch) / "clusters"
             folder.mkdir(parents=True, exist_ok=True)
-            async with _etcd(binaries, folder) as etcd:
+            async with _etcd(programs, folder) as etcd:
                 authority = Authority()
                 kcp = LocalCluster(
                     "kcp",
                     folder / "kcp",
-                    binaries,
+                    programs,
                     authority,
                     etcd.url,
                     Path(scratch) / "0",
                     with_controllers=True,
+                    with_workloads=workloads,
                     audit=audit,
                 )
                 others = tuple(
                     LocalCluster(
                         f"skr-{n}",
                         folder / f"skr-{n}",
-                        binaries,
+                        programs,
                         authority,
                         etcd.url,
                         Path(scratch) / f"{n}",
+                        with_workloads=workloads,
                         audit=audit,
                     )
                     for n in range(1, skrs + 1)

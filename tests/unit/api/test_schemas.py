@@ -16,7 +16,7 @@ from lifecycle_manager_api.meta import Struct
 from lifecycle_manager_api.schemas import schema_of
 from lifecycle_manager_api.validation import validate
 
-COPIES = Path("charts/lifecycle-manager/crds")
+COPIES = Path("charts/lifecycle-manager/files/crds")
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ def test_copies_of_the_charts_are_up_to_date() -> None:
         (only,) = parse_objects(file.read_text())
         copies[only.document["metadata"]["name"]] = only.document
 
-    assert copies == {crd["metadata"]["name"]: crd for crd in all_crds()}, "run `make crds` and commit what it writes"
+    assert copies == {crd["metadata"]["name"]: crd for crd in all_crds()}, "run `make charts` and commit what it writes"
 
 
 def test_every_rule_is_known_in_python() -> None:

@@ -1,0 +1,39 @@
+# The images of the product, a target each: lifecycle-manager (with klm), skr-watcher, module-manager (with the samples).
+#
+#   docker build --target lifecycle-manager --tag lifecycle-manager:0.1.0 .
+
+ARG PYTHON=python:3.11.14-slim-bookworm
+
+FROM ${PYTHON} AS build
+ARG UV_VERSION=0.13.8
+RUN pip install --no-cache-dir --disable-pip-version-check "uv==${UV_VERSION}"
+WORKDIR /source
+COPY . .
+
+FROM build AS build-lifecycle-manager
+RUN images/install.sh lifecycle-manager /opt/kyma
+FROM build AS build-skr-watcher
+RUN images/install.sh skr-watcher /opt/kyma
+FROM build AS build-module-manager
+RUN images/install.sh module-manager /opt/kyma
+
+FROM ${PYTHON} AS base
+# Nothing is ever written to the image: the root file system is mounted read-only.
+ENV PATH=/opt/kyma/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# Without pip and its kind there is less in the image to keep up to date.
+RUN pip uninstall --yes --quiet --root-user-action=ignore setuptools wheel pip
+WORKDIR /
+USER 10001:10001
+
+FROM base AS lifecycle-manager
+COPY --from=build-lifecycle-manager /opt/kyma /opt/kyma
+ENTRYPOINT ["klm"]
+CMD ["run"]
+
+FROM base AS skr-watcher
+COPY --from=build-skr-watcher /opt/kyma /opt/kyma
+ENTRYPOINT ["skr-watcher"]
+
+FROM base AS module-manager
+COPY --from=build-module-manager /opt/kyma /opt/kyma
+ENTRYPOINT ["kyma-module-manager"]

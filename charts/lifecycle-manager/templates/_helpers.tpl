@@ -1,0 +1,75 @@
+{{- define "lifecycle-manager.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "lifecycle-manager.selectorLabels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "lifecycle-manager.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "lifecycle-manager.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: kyma
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{- define "lifecycle-manager.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "lifecycle-manager.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "lifecycle-manager.image" -}}
+{{- $image := .Values.image -}}
+{{- with $image.registry }}{{ . }}/{{ end -}}
+{{- $image.repository -}}
+{{- if $image.digest -}}@{{ $image.digest }}{{- else -}}:{{ default .Chart.AppVersion $image.tag }}{{- end -}}
+{{- end -}}
+
+{{- define "lifecycle-manager.watcherImage" -}}
+{{- if .Values.watcher.image -}}
+{{- .Values.watcher.image -}}
+{{- else -}}
+{{- with .Values.image.registry }}{{ . }}/{{ end -}}skr-watcher:{{ .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* Under which host and port Watchers reach the endpoint. */}}
+{{- define "lifecycle-manager.eventAddress" -}}
+{{- if .Values.events.address -}}
+{{- .Values.events.address -}}
+{{- else -}}
+{{- printf "%s-events.%s.svc:%v" (include "lifecycle-manager.fullname" .) .Release.Namespace .Values.events.service.port -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "lifecycle-manager.eventHost" -}}
+{{- regexReplaceAll ":[0-9]+$" (include "lifecycle-manager.eventAddress" .) "" -}}
+{{- end -}}
+
+{{/* What Lifecycle Manager's own names need, said early. */}}
+{{- define "lifecycle-manager.check" -}}
+{{- if ne .Release.Namespace "kcp-system" -}}
+{{- fail (printf "lifecycle-manager looks for its resources in kcp-system and can't run in %s: install with --namespace kcp-system" .Release.Namespace) -}}
+{{- end -}}
+{{- $ways := list -}}
+{{- range $way := list "ingress" "gatewayApi" "istio" -}}
+{{- if (get $.Values.events $way).enabled -}}{{- $ways = append $ways $way -}}{{- end -}}
+{{- end -}}
+{{- if and $ways (not .Values.events.address) -}}
+{{- fail (printf "events.%s needs events.address: it is the host that is routed" (first $ways)) -}}
+{{- end -}}
+{{- end -}}

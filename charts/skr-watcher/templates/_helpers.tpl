@@ -1,0 +1,34 @@
+{{- define "skr-watcher.image" -}}
+{{- $image := .Values.image -}}
+{{- with $image.registry }}{{ . }}/{{ end -}}
+{{- $image.repository -}}
+{{- if $image.digest -}}@{{ $image.digest }}{{- else -}}:{{ default .Chart.AppVersion $image.tag }}{{- end -}}
+{{- end -}}
+
+{{/* One webhook, as Lifecycle Manager writes it. */}}
+{{- define "skr-watcher.webhook" -}}
+name: {{ .name }}
+clientConfig:
+  service: {namespace: kyma-system, name: skr-webhook, path: /validate/lifecycle-manager, port: 443}
+  caBundle: {{ .root.Values.caBundle | b64enc }}
+rules:
+  {{- range .rules }}
+  - apiGroups: [{{ .group }}]
+    apiVersions: ["*"]
+    resources: [{{ .plural }}]
+    operations: [CREATE, UPDATE, DELETE]
+    scope: "*"
+  {{- end }}
+{{- if .ofKyma }}
+objectSelector:
+  matchLabels:
+    operator.kyma-project.io/watched-by: kyma
+{{- else }}
+objectSelector: {}
+{{- end }}
+failurePolicy: Ignore
+matchPolicy: Equivalent
+sideEffects: NoneOnDryRun
+timeoutSeconds: 2
+admissionReviewVersions: [v1]
+{{- end -}}

@@ -1,0 +1,100 @@
+"""Writes the parts of the charts that say again what the code says: `python -m local.chart_files`, or `make charts`.
+
+Helm reads nothing outside of a chart, so these are copies; tests hold them against their sources.
+"""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from certs import KeyPair
+from kube_runtime import dump_yaml
+from lifecycle_manager.crd_installation import write_crds
+from lifecycle_manager.settings import Settings
+from lifecycle_manager.skr_webhook.documents import WatcherSettings, workload_documents
+
+CHARTS = Path("charts")
+GENERATED = "# Written by `make charts` from {source}; change that.\n"
+
+OWN_VALUES = frozenset(
+    {
+        "kubeconfig",
+        "kyma_skr_listener_bind_address",
+        "metrics_bind_address",
+        "health_probe_bind_address",
+        "event_address",
+        "enable_webhooks",
+        "webhook_bind_address",
+        "webhook_service",
+        "additional_dns_names",
+        "skr_watcher_image",
+        "skr_webhook_memory_limits",
+        "skr_webhook_cpu_limits",
+        "maintenance_policy",
+        "log_level",
+        "log_format",
+    }
+)
+"""Options of `klm run` that the chart sets from values of other names."""
+
+
+def write_chart_files(charts: Path = CHARTS) -> tuple[Path, ...]:
+    """Write every generated file below a folder; return the files."""
+    written = list(write_crds(charts / "lifecycle-manager/files/crds"))
+    for path, text in generated_texts().items():
+        file = charts / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        written.append(file)
+    schema = charts / "lifecycle-manager/values.schema.json"
+    schema.write_text(_with_options(schema.read_text()))
+    return (*written, schema)
+
+
+def generated_texts() -> dict[str, str]:
+    """Return the generated files that are whole, CRDs excepted, by their paths below the charts' folder."""
+    return {
+        "lifecycle-manager/files/rbac.yaml": _copy("lifecycle_manager.rbac", "kcp.yaml", "lifecycle_manager/rbac"),
+        "module-manager/files/rbac.yaml": _copy("module_manager", "rbac.yaml", "module_manager"),
+        "skr-watcher/templates/workload.yaml": _watcher_templates(),
+    }
+
+
+def options_schema() -> dict[str, Any]:
+    """Return the schema of the value `options`: every option of `klm run` that has no value of its own."""
+    options = {
+        name.replace("_", "-"): {"description": field.description, "$ref": "#/definitions/option"}
+        for name, field in sorted(Settings.model_fields.items())
+        if name not in OWN_VALUES
+    }
+    return {"type": "object", "additionalProperties": False, "properties": options}
+
+
+def _with_options(text: str) -> str:
+    schema = msgspec.json.decode(text)
+    schema["properties"]["options"] = options_schema()
+    return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+
+
+def _copy(package: str, name: str, source: str) -> str:
+    return GENERATED.format(source=f"{source}/{name}") + files(package).joinpath(name).read_text()
+
+
+def _watcher_templates() -> str:
+    """Return the objects that LM brings to a cluster, with values of the chart in the place of facts."""
+    settings = WatcherSettings(
+        image='{{ include "skr-watcher.image" . }}',
+        kcp_address="{{ .Values.kcpAddress }}",
+        memory_limit="{{ .Values.resources.limits.memory }}",
+        cpu_limit="{{ .Values.resources.limits.cpu }}",
+    )
+    documents = workload_documents(settings, KeyPair(certificate_pem=b"", key_pem=b""), b"")
+    ours = [document for document in documents if document["kind"] != "Secret"]  # its content is no template
+    head = GENERATED.format(source="lifecycle_manager/skr_webhook/documents.py")
+    return head + "---\n".join(dump_yaml(document) for document in ours)
+
+
+if __name__ == "__main__":
+    write_chart_files()

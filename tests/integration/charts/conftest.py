@@ -1,0 +1,37 @@
+"""The real helm, which the tests build for themselves once, and clusters in which Deployments become processes."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from local.helm import find_helm
+from tests.integration.charts.helm import Helm
+from tests.integration.charts.world import World, open_world
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run these tests in one event loop and one worker: they share the clusters."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            item.add_marker(pytest.mark.xdist_group("charts"))
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm without a cluster."""
+    return Helm(find_helm(), tmp_path_factory.mktemp("helm"))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def world(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """Clusters in which `helm install` was run twice, and whose user has enabled the module."""
+    async with open_world(tmp_path_factory.mktemp("world"), helm) as world:
+        await world.install_lifecycle_manager()
+        await world.offer_the_module()
+        await world.install_module_manager()
+        await world.manage_the_user_cluster()
+        yield world

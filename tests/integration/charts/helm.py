@@ -1,0 +1,87 @@
+"""Helm as the people who install the charts use it: the program, run against a cluster or against none."""
+
+import asyncio
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kube_runtime import parse_objects
+
+CHARTS = Path("charts").absolute()
+COMMAND_SECONDS = 60.0
+LIFECYCLE_MANAGER, MODULE_MANAGER, SKR_WATCHER = (
+    CHARTS / name for name in ("lifecycle-manager", "module-manager", "skr-watcher")
+)
+NAMESPACES = {LIFECYCLE_MANAGER: "kcp-system", MODULE_MANAGER: "kcp-system", SKR_WATCHER: "kyma-system"}
+WAYS = {
+    "lifecycle-manager": (LIFECYCLE_MANAGER, ()),
+    "lifecycle-manager-with-everything": (
+        LIFECYCLE_MANAGER,
+        ("-f", str(LIFECYCLE_MANAGER / "ci/everything-values.yaml")),
+    ),
+    "cloud-resources": (MODULE_MANAGER, ("-f", str(MODULE_MANAGER / "ci/cloud-resources-values.yaml"))),
+    "guestbook": (MODULE_MANAGER, ("-f", str(MODULE_MANAGER / "ci/guestbook-values.yaml"))),
+    "skr-watcher": (SKR_WATCHER, ("-f", str(SKR_WATCHER / "ci/by-hand-values.yaml"))),
+}
+"""The charts, each in the ways in which the tests install it."""
+
+
+class HelmFailed(Exception):
+    """Helm refused; the message is what it said."""
+
+
+@dataclass(frozen=True)
+class Helm:
+    """Runs helm, with folders of its own, as an administrator of one cluster."""
+
+    program: Path
+    home: Path
+    kubeconfig: Path | None = None
+
+    async def run(self, *arguments: str) -> str:
+        """Run a command and return what it prints. Raises HelmFailed."""
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+        if self.kubeconfig is not None:
+            environment["KUBECONFIG"] = str(self.kubeconfig)
+        process = await asyncio.create_subprocess_exec(
+            str(self.program),
+            *arguments,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(COMMAND_SECONDS):
+                printed, errors = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            raise HelmFailed(errors.decode())
+        return printed.decode()
+
+    async def render(self, chart: Path, *arguments: str, release: str = "") -> list[dict[str, Any]]:
+        """Return the objects that a chart would install, without a cluster. Raises HelmFailed."""
+        text = await self.run("template", release or chart.name, str(chart), "-n", NAMESPACES[chart], *arguments)
+        return [dict(each.document) for each in parse_objects(text)]
+
+
+def of_kind(objects: Iterable[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
+    """Return the objects of a kind, by their names."""
+    return {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
+
+
+def values(**given: Any) -> tuple[str, ...]:
+    """Return the arguments that set values, `a__b` standing for `a.b`."""
+    return tuple(
+        argument
+        for path, value in given.items()
+        for argument in (
+            "--set",
+            f"{path.replace('__', '.')}={str(value).lower() if value is True or value is False else value}",
+        )
+    )

@@ -1,0 +1,97 @@
+"""What the charts render is accepted, field by field, by API servers of the versions that are supported."""
+
+import re
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from kube_runtime import Client
+from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from local.binaries import cache_folder, find_binaries
+from local.clusters import LocalClusters
+from local.sources import Versions
+from tests.integration.charts.helm import NAMESPACES, WAYS, Helm
+from tests.integration.charts.others import crds_of_others
+from tests.integration.charts.world import World
+
+(OLDEST_RELEASE,) = re.findall(r"^OLDEST := (\S+)$", Path("Makefile").read_text(), re.MULTILINE)
+OLDEST = Versions(kubernetes=OLDEST_RELEASE)
+ONE_OF_EACH = ("lifecycle-manager-with-everything", "cloud-resources", "skr-watcher")
+IN_KCP_AND_SKR = "\n---\n".join(
+    f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}" for name in ("kcp-system", "kyma-system")
+)
+
+
+@pytest.fixture(scope="session")
+def crds() -> str:
+    """The CRDs of the kinds that are others'."""
+    return crds_of_others()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def newest(world: World, crds: str) -> World:
+    """The clusters of the version that everything is developed on."""
+    await apply_objects(world.kcp, crds)
+    return world
+
+
+async def test_charts_ask_for_the_oldest_version_that_they_are_tested_on() -> None:
+    least = OLDEST_RELEASE.removeprefix("v").rpartition(".")[0]
+    for chart in NAMESPACES:
+        assert f'kubeVersion: ">={least}.0-0"' in (chart / "Chart.yaml").read_text()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_newest_server_accepts_every_field(helm: Helm, newest: World, way: str) -> None:
+    await _check(helm, newest.skr if way == "skr-watcher" else newest.kcp, way)
+
+
+async def test_oldest_server_accepts_every_field_and_every_release(helm: Helm, crds: str, tmp_path: Path) -> None:
+    if not cache_folder(OLDEST).exists():
+        pytest.skip(
+            f"needs Kubernetes {OLDEST.kubernetes}, built by klm local binaries --kubernetes {OLDEST.kubernetes}"
+        )
+    async with (
+        LocalClusters.start(skrs=0, directory=tmp_path, binaries=find_binaries(versions=OLDEST)) as clusters,
+        await Client.from_environment(clusters.kcp.admin_kubeconfig) as client,
+    ):
+        assert await client.server_version() == OLDEST.kubernetes
+        await apply_objects(client, IN_KCP_AND_SKR)
+        await apply_objects(client, crds)
+        for way in WAYS:
+            await _check(helm, client, way)
+        await apply_crds(client)
+        await _live_and_die(Helm(helm.program, helm.home, clusters.kcp.admin_kubeconfig))
+
+
+async def _live_and_die(helm: Helm) -> None:
+    """Install each chart, upgrade it, go back, and remove it; here no Pods are made of Deployments."""
+    for way in ONE_OF_EACH:
+        chart, arguments = WAYS[way]
+        namespace = f"--namespace={NAMESPACES[chart]}"
+        # CRDs that `klm crds` has applied are no release's until somebody says so.
+        await helm.run("install", way, str(chart), namespace, "--take-ownership", *arguments)
+        await helm.run("upgrade", way, str(chart), namespace, *arguments, "--set=resources.limits.memory=300Mi")
+        await helm.run("rollback", way, "1", namespace)
+        assert "deployed" in await helm.run("status", way, namespace)
+        await helm.run("uninstall", way, namespace)
+        assert way not in await helm.run("list", namespace, "--short")
+
+
+async def _check(helm: Helm, client: Client, way: str) -> None:
+    """Have the API server check every object, unknown and double fields included, and store none."""
+    chart, arguments = WAYS[way]
+    for document in await helm.render(chart, *arguments, release="dry-run"):
+        resource = await client.mapper.resource(document["apiVersion"], document["kind"])
+        namespace = document["metadata"].get("namespace")
+        assert bool(namespace) == resource.namespaced
+        await client.apply(
+            resource,
+            document["metadata"]["name"],
+            document,
+            namespace,
+            field_manager="test",
+            dry_run=True,
+            field_validation="Strict",
+        )

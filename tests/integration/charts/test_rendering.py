@@ -1,0 +1,270 @@
+"""The charts by themselves: they lint, refuse values that can't be meant, and say what the code says."""
+
+import re
+import shlex
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from certs import KeyPair
+from kube_runtime import load_yaml, parse_objects
+from lifecycle_manager.settings import Settings
+from lifecycle_manager.skr_webhook import AuthorityStore
+from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents
+from lifecycle_manager_api.crds import all_crds
+from local.chart_files import CHARTS, generated_texts, options_schema
+from tests.integration.charts.helm import (
+    LIFECYCLE_MANAGER,
+    MODULE_MANAGER,
+    NAMESPACES,
+    SKR_WATCHER,
+    WAYS,
+    Helm,
+    HelmFailed,
+    of_kind,
+    values,
+)
+
+EVERYTHING = WAYS["lifecycle-manager-with-everything"][1]
+INSTALL = Path("docs/install.md").read_text()
+MANAGER = ("--set", "manager=a.b:c")
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
+    chart, arguments = WAYS[way]
+    assert "0 chart(s) failed" in await helm.run("lint", "--strict", str(chart), "-n", NAMESPACES[chart], *arguments)
+
+
+@pytest.mark.parametrize(
+    ("chart", "arguments", "complaint"),
+    [
+        (LIFECYCLE_MANAGER, values(replicas=2), "replicas"),
+        (LIFECYCLE_MANAGER, values(replica=1), "replica"),
+        (LIFECYCLE_MANAGER, ("--set", "image=lifecycle-manager:1"), "image"),
+        (LIFECYCLE_MANAGER, values(image__repository="lifecycle-manager:1"), "repository"),
+        (LIFECYCLE_MANAGER, values(image__digest="sha256:1"), "digest"),
+        (LIFECYCLE_MANAGER, values(image__pullPolicy="Sometimes"), "pullPolicy"),
+        (LIFECYCLE_MANAGER, values(events__address="https://events.example.com"), "address"),
+        (LIFECYCLE_MANAGER, values(events__address="events.example.com"), "address"),
+        (LIFECYCLE_MANAGER, values(events__service__port=70000), "port"),
+        (LIFECYCLE_MANAGER, values(events__ingress__enabled=True), "events.address"),
+        (
+            LIFECYCLE_MANAGER,
+            values(events__gatewayApi__enabled=True, events__address="a.example.com:443"),
+            "parentRefs",
+        ),
+        (LIFECYCLE_MANAGER, values(crds__keep="maybe"), "keep"),
+        (LIFECYCLE_MANAGER, values(logLevel="info"), "logLevel"),
+        (LIFECYCLE_MANAGER, ("--set", "options.max-concurent-kyma-reconciles=3"), "options"),
+        (LIFECYCLE_MANAGER, ("--set", "options.metrics-bind-address=:1"), "options"),
+        (LIFECYCLE_MANAGER, values(terminationGracePeriodSeconds=5), "terminationGracePeriodSeconds"),
+        (LIFECYCLE_MANAGER, ("--namespace", "default"), "kcp-system"),
+        (MODULE_MANAGER, (), "manager is needed"),
+        (MODULE_MANAGER, values(manager="not a manager"), "manager"),
+        (MODULE_MANAGER, (*MANAGER, *values(leaderElection__enabled=False)), "leaderElection"),
+        (MODULE_MANAGER, (*MANAGER, *values(concurrency=0)), "concurrency"),
+        (SKR_WATCHER, (), "caBundle is needed"),
+        (SKR_WATCHER, values(webhook__enabled=False), "kcpAddress is needed"),
+        (SKR_WATCHER, values(caBundle="pem", kcpAddress="events.example.com"), "kcpAddress"),
+        (SKR_WATCHER, values(caBundle="pem", tls__existingSecret=False), "tls.certificate"),
+        (SKR_WATCHER, (*values(webhook__enabled=False), "--namespace", "default"), "kyma-system"),
+    ],
+)
+async def test_values_that_can_not_be_meant_are_refused(
+    helm: Helm, chart: Path, arguments: tuple[str, ...], complaint: str
+) -> None:
+    with pytest.raises(HelmFailed, match=re.escape(complaint)):
+        await helm.render(chart, *arguments)
+
+
+async def test_generated_files_are_up_to_date() -> None:
+    for path, text in generated_texts().items():
+        assert (CHARTS / path).read_text() == text, f"{path} is old: run `make charts` and commit what it writes"
+    schema = msgspec.json.decode((LIFECYCLE_MANAGER / "values.schema.json").read_bytes())
+    assert schema["properties"]["options"] == options_schema(), "run `make charts` and commit what it writes"
+
+
+@pytest.mark.parametrize("chart", NAMESPACES, ids=lambda chart: chart.name)
+async def test_every_value_is_in_the_schema_and_every_property_has_a_default(chart: Path) -> None:
+    schema = msgspec.json.decode((chart / "values.schema.json").read_bytes())
+    defaults = load_yaml((chart / "values.yaml").read_text())
+    assert set(schema["properties"]) - {"global"} == set(defaults)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_the_crds_are_those_of_the_api_and_stay_where_that_is_asked_for(helm: Helm, keep: bool) -> None:
+    rendered = of_kind(await helm.render(LIFECYCLE_MANAGER, *values(crds__keep=keep)), "CustomResourceDefinition")
+    policies = {crd["metadata"].pop("annotations", {}).get("helm.sh/resource-policy") for crd in rendered.values()}
+    for crd in rendered.values():
+        del crd["metadata"]["labels"]
+    assert rendered == {crd["metadata"]["name"]: crd for crd in all_crds()}
+    assert policies == ({"keep"} if keep else {None})
+
+
+async def test_crds_can_be_left_to_others(helm: Helm) -> None:
+    objects = await helm.render(LIFECYCLE_MANAGER, *values(crds__install=False))
+    assert not of_kind(objects, "CustomResourceDefinition")
+
+
+async def test_the_rights_are_those_of_the_programs_and_no_more(helm: Helm) -> None:
+    wanted = parse_objects(files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text())
+    rendered = await helm.render(LIFECYCLE_MANAGER)
+    for each in wanted:
+        kind = each.document["kind"]
+        (role,) = of_kind(rendered, kind).values()
+        (binding,) = of_kind(rendered, f"{kind}Binding").values()
+        assert role["rules"] == each.document["rules"]
+        assert binding["roleRef"]["name"] == role["metadata"]["name"]
+        assert [subject["name"] for subject in binding["subjects"]] == ["lifecycle-manager"]
+    (source,) = parse_objects(files("module_manager").joinpath("rbac.yaml").read_text())
+    (role,) = of_kind(await helm.render(MODULE_MANAGER, *MANAGER), "Role").values()
+    assert role["rules"] == source.document["rules"]
+
+
+async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm: Helm) -> None:
+    trust = b"trust\n"
+    settings = WatcherSettings("registry.example.com/skr-watcher:v7", "kcp.example.com:443", "64Mi", "0.5")
+    pair = KeyPair(certificate_pem=b"certificate\n", key_pem=b"key\n")
+    rules = [ModuleRule("b.example.com", "things"), ModuleRule("c.example.com", "others")]
+    for modules in ([], rules[:1], rules):
+        given = [
+            *(("--set", f"modules[{i}].{field}={value}") for i, rule in enumerate(modules)
+              for field, value in (("group", rule.group), ("plural", rule.plural))),
+        ]  # fmt: skip
+        rendered = await helm.render(
+            SKR_WATCHER,
+            *values(
+                image__registry="registry.example.com", image__tag="v7", kcpAddress=settings.kcp_address,
+                resources__limits__memory="64Mi", tls__existingSecret=False, tls__certificate="certificate\n",
+                tls__key="key\n", tls__authority="trust\n", caBundle="trust\n",
+            ),
+            "--set-string", "resources.limits.cpu=0.5",
+            *(word for words in given for word in words),
+        )  # fmt: skip
+        brought = [*workload_documents(settings, pair, trust), webhook_document((), modules, trust)]
+        assert _by_identity(rendered) == _by_identity(brought)
+
+
+async def test_every_option_of_lifecycle_manager_arrives_as_the_program_reads_it(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
+    command, *arguments = _container(rendered)["args"]
+    assert command == "run"
+    settings = Settings(_cli_parse_args=arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
+    assert settings.event_address == "events.kcp.example.com:443"
+    assert settings.additional_dns_names == ("events.kcp.internal",)
+    assert settings.max_concurrent_kyma_reconciles == 100
+    assert settings.k8s_client_burst == 4_000_000
+    assert settings.rate_limiter_frequency == 0.5
+    assert settings.kyma_requeue_success_interval.total_seconds() == 60
+    assert settings.enable_purge_finalizer
+    assert settings.sync_resource_allow == ("istio=cluster-rbac", "istio=admission")
+    assert settings.enable_webhooks
+    assert settings.webhook_service in of_kind(rendered, "Service")
+    assert settings.kubeconfig == Path("/etc/lifecycle-manager/kubeconfig/kubeconfig")
+    assert settings.log_level == "DEBUG"
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_containers_have_no_rights_on_the_node_and_limits(helm: Helm, way: str) -> None:
+    chart, arguments = WAYS[way]
+    rendered = await helm.render(chart, *arguments)
+    (deployment,) = of_kind(rendered, "Deployment").values()
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsUser"] == 10001
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    container = _container(rendered)
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["livenessProbe"]
+    assert container["readinessProbe"]
+    assert "memory" in container["resources"]["limits"]
+    assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+
+
+async def test_pod_waits_for_the_authority_that_cert_manager_makes(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER, *values(certManager__enabled=True))
+    (certificate,) = of_kind(rendered, "Certificate").values()
+    (issuer,) = of_kind(rendered, "Issuer").values()
+    assert certificate["spec"]["issuerRef"]["name"] == issuer["metadata"]["name"]
+    assert certificate["spec"]["secretName"] == AuthorityStore.name
+    volumes = of_kind(rendered, "Deployment")["lifecycle-manager"]["spec"]["template"]["spec"]["volumes"]
+    assert [each["secret"]["secretName"] for each in volumes if "secret" in each] == [AuthorityStore.name]
+    given = values(certManager__enabled=True, certManager__issuerRef__name="company")
+    assert not of_kind(await helm.render(LIFECYCLE_MANAGER, *given), "Issuer")
+
+
+async def test_the_watcher_comes_from_where_lifecycle_manager_comes_from_and_in_its_version(helm: Helm) -> None:
+    version = load_yaml((LIFECYCLE_MANAGER / "Chart.yaml").read_text())["appVersion"]
+    for given, image in (
+        ({}, f"skr-watcher:{version}"),
+        ({"image__registry": "registry.example.com/kyma"}, f"registry.example.com/kyma/skr-watcher:{version}"),
+        ({"watcher__image": "elsewhere/watcher@sha256:0"}, "elsewhere/watcher@sha256:0"),
+    ):
+        container = _container(await helm.render(LIFECYCLE_MANAGER, *values(**given)))
+        assert f"--skr-watcher-image={image}" in container["args"]
+
+
+async def test_tls_is_passed_through_on_every_way_to_the_events(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
+    host, service = "events.kcp.example.com", "lifecycle-manager-events"
+    ingress = of_kind(rendered, "Ingress")[service]
+    assert ingress["metadata"]["annotations"] == {"nginx.ingress.kubernetes.io/ssl-passthrough": "true"}
+    assert ingress["spec"]["rules"][0]["host"] == host
+    route = of_kind(rendered, "TLSRoute")[service]["spec"]
+    assert (route["hostnames"], route["rules"][0]["backendRefs"][0]["name"]) == ([host], service)
+    gateway = of_kind(rendered, "Gateway")[service]["spec"]["servers"][0]
+    assert (gateway["hosts"], gateway["tls"]) == ([host], {"mode": "PASSTHROUGH"})
+    virtual = of_kind(rendered, "VirtualService")[service]["spec"]
+    assert virtual["gateways"] == [f"kcp-system/{service}"]
+    assert virtual["tls"][0]["match"][0]["sniHosts"] == [host]
+    assert set(of_kind(rendered, "Service")) >= {service}
+
+
+async def test_network_policies_deny_all_and_allow_by_ports_that_the_pods_have(helm: Helm) -> None:
+    for chart, arguments in WAYS.values():
+        if chart == SKR_WATCHER:
+            continue
+        rendered = await helm.render(chart, *arguments)
+        policies = [each["spec"] for each in of_kind(rendered, "NetworkPolicy").values()]
+        assert {"podSelector", "policyTypes"} in [set(policy) for policy in policies]
+        named = {port["name"] for port in _container(rendered)["ports"]}
+        allowed = {port["port"] for policy in policies for rule in policy.get("ingress", []) for port in rule["ports"]}
+        assert allowed <= named
+
+
+def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    (deployment,) = of_kind(objects, "Deployment").values()
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+def _by_identity(objects: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        shlex.split(re.sub(r"\$\(.*?\)", "events.example.com", line))
+        for line in re.findall(r"^helm (?:install|upgrade) .*", INSTALL.replace("\\\n", " "), re.MULTILINE)
+    ],
+    ids=lambda command: f"{command[1]} {command[3]}",
+)
+async def test_documented_commands_set_values_that_the_charts_have(
+    helm: Helm, command: list[str], tmp_path: Path
+) -> None:
+    for name in ("tls.crt", "tls.key", "ca.crt"):
+        (tmp_path / name).write_text("pem")
+    _, _, release, chart, *options = command
+    for without_cluster in ("--create-namespace", "--wait", "--reset-then-reuse-values"):
+        options = [option for option in options if option != without_cluster]
+    options = [re.sub(r"=(tls\.crt|tls\.key|ca\.crt)$", rf"={tmp_path}/\1", option) for option in options]
+    assert await helm.run("template", release, str(CHARTS / chart.removeprefix("charts/")), *options)

@@ -1,0 +1,146 @@
+"""Two clusters in which Pods run as processes, and the product in them: brought there by Helm and by nothing else."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from kube_runtime import Client, ClientOptions, NotFound, Resource, dump_yaml
+from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager_api import names
+from local.clusters import LocalClusters
+from local.demo import names as demo_names
+from local.demo.cast import Cast
+from local.demo.report import Silence
+from local.demo.stage import Stage, create_kyma, prepare_skr
+from local.demo.story import Story
+from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, Helm
+from tests.node_agent.agent import NodeAgent
+from tests.waiting import eventually
+
+WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
+NAMESPACE = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+}
+SAMPLE = files("module_manager.samples.cloud_resources")
+# Whoever only waits for a Pod to be ready waits no longer than a person would.
+PATIENCE = "60s"
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """KCP and one SKR with their nodes, and Helm as the administrator of each."""
+
+    clusters: LocalClusters
+    kcp: Client
+    skr: Client
+    kcp_node: NodeAgent
+    skr_node: NodeAgent
+    kcp_helm: Helm
+    skr_helm: Helm
+    story: Story
+    event_port: int
+
+    async def install_lifecycle_manager(self, *arguments: str, command: str = "install") -> None:
+        """Install or upgrade the Lifecycle Manager as `helm install` does, and wait until it is ready."""
+        await self.kcp_helm.run(
+            command,
+            "lifecycle-manager",
+            str(LIFECYCLE_MANAGER),
+            "--namespace=kcp-system",
+            f"--set=events.address=127.0.0.1:{self.event_port}",
+            "--set=options.module-upgrade-rollout-max-delay=0s",
+            "--wait",
+            f"--timeout={PATIENCE}",
+            *arguments,
+        )
+
+    async def install_module_manager(self) -> None:
+        """Install the sample's Module Manager, and wait until it is ready."""
+        await self.kcp_helm.run(
+            "install",
+            "cloud-resources",
+            str(MODULE_MANAGER),
+            "--namespace=kcp-system",
+            f"--values={MODULE_MANAGER / 'ci/cloud-resources-values.yaml'}",
+            "--set=replicas=1",  # replicas tell each other apart by their hosts' names, and there is one host here
+            "--wait",
+            f"--timeout={PATIENCE}",
+        )
+
+    async def offer_the_module(self) -> None:
+        """Do what a module team does: put its release into the catalog."""
+        texts = [SAMPLE.joinpath(name).read_text() for name in ("module-template.yaml", "module-release-meta.yaml")]
+        await apply_objects(self.kcp, "\n---\n".join(texts))
+
+    async def manage_the_user_cluster(self) -> None:
+        """Do what the environment broker does, and wait until the cluster tells of the users' changes."""
+        await create_kyma(self.story.stage, await prepare_skr(self.story.stage))
+        await eventually(lambda: _found(self.skr, KYMAS, "default", names.SKR_NAMESPACE), within=30)
+        await self.story.set_modules([{"name": demo_names.MODULE, "managed": True}])
+
+        async def watched() -> bool:
+            found = await _found(self.skr, WEBHOOKS, "skr-webhook", None)
+            rules = [rule for hook in (found or {}).get("webhooks", ()) for rule in hook["rules"]]
+            return any("infrastructures" in rule["resources"] for rule in rules)
+
+        await eventually(watched, within=60, what="the Watcher's webhook for the module")
+
+
+@asynccontextmanager
+async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[World, None]:
+    """Start the clusters and their nodes; install nothing."""
+    async with AsyncExitStack() as stack:
+        clusters = await stack.enter_async_context(
+            LocalClusters.start(directory=folder / "clusters", workloads=True, audit=True)
+        )
+        (skr_cluster,) = clusters.skrs
+        options = ClientOptions(qps=0, timeout_seconds=10)
+        kcp, skr = [
+            await stack.enter_async_context(await Client.from_environment(cluster.admin_kubeconfig, options=options))
+            for cluster in (clusters.kcp, skr_cluster)
+        ]
+        for client, namespace in ((kcp, names.KCP_NAMESPACE), (skr, names.SKR_NAMESPACE)):
+            metadata = {**NAMESPACE["metadata"], "name": namespace}  # type: ignore[dict-item]  # it is a mapping
+            await apply_objects(client, dump_yaml({**NAMESPACE, "metadata": metadata}))
+        stage = Stage(
+            kcp, skr, clusters.kcp.admin_kubeconfig, skr_cluster.admin_kubeconfig, folder / "stage", clusters.kcp
+        )
+        story = Story(stage, Cast(stage, stack), Silence())
+        kcp_node = NodeAgent(clusters.kcp, kcp, folder / "kcp-pods")
+        skr_node = NodeAgent(skr_cluster, skr, folder / "skr-pods")
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(work.run()) for work in (kcp_node, skr_node, story.witness)]
+            async with kcp_node.load_balancer("kcp-system", "lifecycle-manager-events", 443) as port:
+                yield World(
+                    clusters,
+                    kcp,
+                    skr,
+                    kcp_node,
+                    skr_node,
+                    Helm(helm.program, helm.home, stage.kcp_kubeconfig),
+                    Helm(helm.program, helm.home, stage.skr_kubeconfig),
+                    story,
+                    port,
+                )
+            for task in running:
+                task.cancel()
+
+
+async def _found(client: Client, resource: Resource[Any], name: str, namespace: str | None) -> Any:
+    try:
+        return await client.get(resource, name, namespace)
+    except NotFound:
+        return None

@@ -1,0 +1,107 @@
+"""From a container's description to a process: pure, but for the ports that are looked for."""
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+JsonObject = dict[str, Any]
+
+
+class ImageUnknown(Exception):
+    """A Pod wants an image that this node does not know."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """What an image holds: the program that it runs by itself, and what is set in its environment here."""
+
+    entrypoint: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+IMAGES = {
+    "lifecycle-manager": Image(("klm",)),
+    "module-manager": Image(("kyma-module-manager",)),
+    # All Pods share one machine here: one that names no address to listen on is given the loopback interface's.
+    "skr-watcher": Image(("skr-watcher",), {"WEBHOOK_HOST": "127.0.0.1", "METRICS_HOST": "127.0.0.1"}),
+}
+
+
+@dataclass(frozen=True)
+class Process:
+    """What to start for a container. `ports` maps the container's ports to those of this machine."""
+
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    ports: dict[int, int]
+    named_ports: dict[str, int]
+
+    def port(self, wanted: int | str) -> int | None:
+        """Return this machine's port for one of the container's, by number or name."""
+        if isinstance(wanted, str):
+            return self.named_ports.get(wanted)
+        return self.ports.get(wanted)
+
+
+def process_of(pod: JsonObject, mounts: Mapping[str, Path], free_port: Callable[[], int]) -> Process:
+    """Return the process for a Pod's only container; `mounts` are folders by the paths at which it sees them.
+
+    Raises ImageUnknown.
+    """
+    (container,) = pod["spec"]["containers"]
+    image = image_of(container["image"])
+    described = container.get("ports", [])
+    ports = {port["containerPort"]: free_port() for port in described}
+    named = {port["name"]: ports[port["containerPort"]] for port in described if "name" in port}
+
+    def here(text: str) -> str:
+        return _with_addresses(_with_folders(text, mounts), ports)
+
+    words = [*(container.get("command") or image.entrypoint), *(container.get("args") or ())]
+    environment = {entry["name"]: _value(entry, pod) for entry in container.get("env", ())}
+    translated = {
+        name: str(ports[int(value)]) if value.isdecimal() and int(value) in ports else here(value)
+        for name, value in environment.items()
+    }
+    if "/tmp" in mounts:  # noqa: S108 - where the container has it
+        translated["TMPDIR"] = str(mounts["/tmp"])  # noqa: S108
+    command = (str(Path(sys.executable).with_name(words[0])), *(here(word) for word in words[1:]))
+    return Process(command, {**image.environment, **translated}, ports, named)
+
+
+def image_of(reference: str) -> Image:
+    """Return what an image holds. Raises ImageUnknown."""
+    repository = reference.partition("@")[0].rpartition("/")[2].partition(":")[0]
+    if repository not in IMAGES:
+        raise ImageUnknown(f"{reference}: this node knows {', '.join(IMAGES)}")
+    return IMAGES[repository]
+
+
+def _with_folders(text: str, mounts: Mapping[str, Path]) -> str:
+    for path, folder in mounts.items():
+        text = re.sub(rf"(^|=){re.escape(path)}(?=/|$)", rf"\g<1>{folder}", text)
+    return text
+
+
+def _with_addresses(text: str, ports: Mapping[int, int]) -> str:
+    """Put the address of a port in the place of one that means every interface, such as `:8080`."""
+
+    def address(match: re.Match[str]) -> str:
+        port = int(match[2])
+        return f"{match[1]}127.0.0.1:{ports[port]}" if port in ports else match[0]
+
+    return re.sub(r"(^|=):(\d+)$", address, text)
+
+
+def _value(entry: JsonObject, pod: JsonObject) -> str:
+    if "valueFrom" not in entry:
+        return str(entry.get("value", ""))
+    path = entry["valueFrom"]["fieldRef"]["fieldPath"]
+    found: Any = pod
+    for key in path.split("."):
+        found = found[key]
+    return str(found)

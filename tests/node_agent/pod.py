@@ -1,0 +1,241 @@
+"""One Pod at work: its volumes as folders, its container as a process that is probed, restarted and reported on."""
+
+import asyncio
+import base64
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from kube_runtime import Client, Conflict, NotFound, Resource, dump_yaml
+from local.cluster import LocalCluster
+from local.demo.identities import SERVICE_ACCOUNTS
+from local.ports import free_port
+from local.private_files import write_private
+from local.processes import ChildProcess, start_child
+from tests.node_agent.containers import ACCOUNT, JsonObject, Process, process_of
+
+PODS: Resource[JsonObject] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
+SECRETS: Resource[JsonObject] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
+CONFIG_MAPS: Resource[JsonObject] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+NODE = "local"
+LOOK_AGAIN_SECONDS = 0.1
+PROBE_SECONDS = 1.0
+
+
+@dataclass(eq=False)
+class PodRun:
+    """Runs a Pod until `stopping` is set, then lets it go. `changed` hears when it gets ready or is not any more."""
+
+    cluster: LocalCluster
+    client: Client
+    folder: Path
+    pod: JsonObject
+    changed: Callable[[], None]
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    process: Process | None = None
+    ready: bool = False
+    restarts: int = 0
+    child: ChildProcess | None = None
+
+    @property
+    def name(self) -> str:
+        """The Pod's name."""
+        return str(self.pod["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        """The Pod's namespace."""
+        return str(self.pod["metadata"]["namespace"])
+
+    @property
+    def log(self) -> Path:
+        """What the container prints."""
+        return self.folder / "log"
+
+    async def run(self) -> None:
+        """Run it. The process never outlives this call."""
+        self.folder.mkdir(parents=True)
+        try:
+            await self._bind()
+            mounts = await self._mount()
+            if mounts is not None:
+                self.process = process_of(self.pod, mounts, free_port)
+                while not self.stopping.is_set():
+                    await self._run_container(self.process, mounts)
+        except NotFound:
+            pass  # the Pod was removed while it was being prepared
+        finally:
+            self.ready = False
+            self.changed()
+            if self.child is not None:
+                await self.child.stop(self.pod["spec"].get("terminationGracePeriodSeconds", 30))
+        await self._let_go()
+
+    async def _bind(self) -> None:
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": self.name}}
+        target = {"target": {"apiVersion": "v1", "kind": "Node", "name": NODE}}
+        await self.client.create_subresource(PODS, self.name, self.namespace, "binding", binding | target)
+
+    async def _run_container(self, process: Process, mounts: dict[str, Path]) -> None:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": str(self.cluster.port),
+            **process.environment,
+        }
+        if ACCOUNT in mounts:
+            environment["KUBECONFIG"] = str(mounts[ACCOUNT] / "kubeconfig")
+        self.child = await start_child(self.name, process.command, self.log, environment)
+        await self._report()
+        await self._probe_until_over(process, self.child)
+        if self.child.returncode is None and not self.stopping.is_set():
+            await self.child.kill()  # it is not alive any more, whatever its process says
+        if not self.stopping.is_set():
+            self.restarts += 1
+            self._set_ready(False)
+            await self._report()
+            await self._pause()
+
+    async def _probe_until_over(self, process: Process, child: ChildProcess) -> None:
+        """Probe until the container has ended, is told to, or is not alive any more."""
+        (container,) = self.pod["spec"]["containers"]
+        liveness, readiness = container.get("livenessProbe"), container.get("readinessProbe")
+        failures, probed_at = 0, time.monotonic()
+        async with httpx.AsyncClient(timeout=PROBE_SECONDS, trust_env=False) as client:
+            while child.returncode is None and not self.stopping.is_set():
+                now_ready = readiness is None or await _answers(client, readiness, process)
+                if now_ready != self.ready:
+                    self._set_ready(now_ready)
+                    await self._report()
+                if liveness is not None and time.monotonic() - probed_at >= liveness.get("periodSeconds", 10):
+                    probed_at = time.monotonic()
+                    failures = 0 if await _answers(client, liveness, process) else failures + 1
+                    if failures >= liveness.get("failureThreshold", 3):
+                        return
+                await self._pause()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+                await self.stopping.wait()
+        except TimeoutError:
+            pass
+
+    def _set_ready(self, ready: bool) -> None:
+        self.ready = ready
+        self.changed()
+
+    async def _report(self) -> None:
+        """Write the Pod's status, as a kubelet does."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        (container,) = self.pod["spec"]["containers"]
+        ready = "True" if self.ready else "False"
+        conditions = {"PodScheduled": "True", "Initialized": "True", "ContainersReady": ready, "Ready": ready}
+        status = {
+            "phase": "Running",
+            "podIP": "127.0.0.1",
+            "podIPs": [{"ip": "127.0.0.1"}],
+            "startTime": now,
+            "conditions": [
+                {"type": type_, "status": value, "lastTransitionTime": now} for type_, value in conditions.items()
+            ],
+            "containerStatuses": [
+                {
+                    "name": container["name"],
+                    "image": container["image"],
+                    "imageID": "",
+                    "ready": self.ready,
+                    "started": True,
+                    "restartCount": self.restarts,
+                    "state": {"running": {"startedAt": now}},
+                }
+            ],
+        }
+        await self.client.merge_patch(PODS, self.name, {"status": status}, self.namespace, subresource="status")
+
+    async def _let_go(self) -> None:
+        """Have the API server forget a Pod that is being deleted: its node has nothing of it any more."""
+        options: JsonObject = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        options["preconditions"] = {"uid": self.pod["metadata"]["uid"]}
+        try:
+            target = PODS.path(self.namespace, self.name)
+            await self.client._write("DELETE", target, body=msgspec.json.encode(options))
+        except (NotFound, Conflict):
+            pass
+
+    async def _mount(self) -> dict[str, Path] | None:
+        """Return the folders of the Pod's volumes by where the container has them; None if it is to stop before."""
+        (container,) = self.pod["spec"]["containers"]
+        where = {mount["name"]: mount["mountPath"] for mount in container.get("volumeMounts", ())}
+        mounts = {}
+        for volume in self.pod["spec"].get("volumes", ()):
+            folder = self.folder / volume["name"]
+            folder.mkdir(mode=0o700)
+            while not await self._fill(folder, volume):
+                if self.stopping.is_set():
+                    return None
+                await self._pause()
+            mounts[where.get(volume["name"], volume["name"])] = folder
+        return mounts
+
+    async def _fill(self, folder: Path, volume: JsonObject) -> bool:
+        """Write what a volume holds into its folder; tell whether all of it is there yet."""
+        try:
+            if "secret" in volume:
+                found = await self.client.get(SECRETS, volume["secret"]["secretName"], self.namespace)
+                contents = {key: base64.b64decode(text).decode() for key, text in found.get("data", {}).items()}
+            elif "configMap" in volume:
+                found = await self.client.get(CONFIG_MAPS, volume["configMap"]["name"], self.namespace)
+                contents = found.get("data", {})
+            elif "projected" in volume:
+                contents = await self._account(folder)
+            else:
+                contents = {}
+        except NotFound:
+            return False
+        for key, text in contents.items():
+            write_private(folder / key, text)
+        return True
+
+    async def _account(self, folder: Path) -> dict[str, str]:
+        """Return what a Pod finds of its ServiceAccount, and a kubeconfig that leads to it: its own paths are taken."""
+        account = self.pod["spec"]["serviceAccountName"]
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600},
+        }
+        issued = await self.client.create_subresource(SERVICE_ACCOUNTS, account, self.namespace, "token", request)
+        cluster = {"server": self.cluster.server, "certificate-authority": str(folder / "ca.crt")}
+        kubeconfig: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "pod",
+            "contexts": [{"name": "pod", "context": {"cluster": "own", "user": account}}],
+            "clusters": [{"name": "own", "cluster": cluster}],
+            "users": [{"name": account, "user": {"tokenFile": str(folder / "token")}}],
+        }
+        return {
+            "token": issued["status"]["token"],
+            "ca.crt": self.cluster.authority.certificate.decode(),
+            "namespace": self.namespace,
+            "kubeconfig": dump_yaml(kubeconfig),
+        }
+
+
+async def _answers(client: httpx.AsyncClient, probe: JsonObject, process: Process) -> bool:
+    """Tell whether a probe of the kind httpGet is answered well."""
+    asked = probe["httpGet"]
+    try:
+        answer = await client.get(f"http://127.0.0.1:{process.port(asked['port'])}{asked['path']}")
+    except httpx.HTTPError:
+        return False
+    return answer.is_success

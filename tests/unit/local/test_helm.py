@@ -1,0 +1,41 @@
+"""Helm is built once, and taken from the cache from then on."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from local import helm
+from local.helm import HELM, find_helm
+from local.progress import Listener
+from local.sources import SourceFailed
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "kyma-lifecycle-manager"
+
+
+def test_a_helm_in_the_cache_is_not_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_no_go(_scratch: Path, _listener: Listener) -> str:
+        raise AssertionError("there is nothing to build")
+
+    monkeypatch.setattr(helm, "find_go", find_no_go)
+    program = cache / f"helm-{HELM}" / "helm"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=stat.S_IRWXU)
+
+    assert find_helm() == program
+
+
+def test_a_build_that_fails_leaves_nothing_that_counts_as_built(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_no_go(_scratch: Path, _listener: Listener) -> str:
+        raise SourceFailed("no Go")
+
+    monkeypatch.setattr(helm, "find_go", find_no_go)
+    for _ in range(2):
+        with pytest.raises(SourceFailed, match="no Go"):
+            find_helm()
+    assert not list(cache.rglob("helm"))
