@@ -18,6 +18,9 @@ from lifecycle_manager.skr_webhook.documents import WatcherSettings, workload_do
 CHARTS = Path("charts")
 GENERATED = "# Written by `make charts` from {source}; change that.\n"
 
+PLACEHOLDER = "kcp-address:65534"
+"""An address whose parts stand in the objects where the chart has its value."""
+
 OWN_VALUES = frozenset(
     {
         "kubeconfig",
@@ -86,14 +89,18 @@ def _watcher_templates() -> str:
     """Return the objects that LM brings to a cluster, with values of the chart in the place of facts."""
     settings = WatcherSettings(
         image='{{ include "skr-watcher.image" . }}',
-        kcp_address="{{ .Values.kcpAddress }}",
+        kcp_address=PLACEHOLDER,
         memory_limit="{{ .Values.resources.limits.memory }}",
         cpu_limit="{{ .Values.resources.limits.cpu }}",
     )
     documents = workload_documents(settings, KeyPair(certificate_pem=b"", key_pem=b""), b"")
     ours = [document for document in documents if document["kind"] != "Secret"]  # its content is no template
     head = GENERATED.format(source="lifecycle_manager/skr_webhook/documents.py")
-    return head + "---\n".join(dump_yaml(document) for document in ours)
+    text = head + "---\n".join(dump_yaml(document) for document in ours)
+    address, port = PLACEHOLDER, PLACEHOLDER.rpartition(":")[2]
+    return text.replace(address, "'{{ .Values.kcpAddress }}'").replace(
+        f"port: {port}\n", 'port: {{ splitList ":" .Values.kcpAddress | last }}\n'
+    )
 
 
 if __name__ == "__main__":

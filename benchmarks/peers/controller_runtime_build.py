@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from local.binaries import cache_folder
-from local.go_build import find_go, run
+from local.go_modules import find_go, run
 from local.progress import Listener
 from local.sources import Versions
 
