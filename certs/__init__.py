@@ -22,7 +22,7 @@ from certs.issuing import (
     is_common_name,
     issue,
 )
-from certs.reading import CertificateInfo, bundle, describe, describe_certificate, issued_by, renewal_due
+from certs.reading import CertificateInfo, bundle, describe, describe_certificate, issued_by, key_of, renewal_due
 from certs.verification import CertificateRejected, verify_chain
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "is_common_name",
     "issue",
     "issued_by",
+    "key_of",
     "next_step",
     "renewal_due",
     "spread",

@@ -65,6 +65,17 @@ class LeafRequest:
     rsa_key_size: int = 4096
     usages: frozenset[Usage] = frozenset({Usage.SERVER, Usage.CLIENT})
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """The kind and the bits of the key, as `key_of` tells them of a certificate."""
+        match self.algorithm:
+            case Algorithm.ECDSA_P256:
+                return "ECDSA", 256
+            case Algorithm.ED25519:
+                return "ED25519", 256
+            case Algorithm.RSA:
+                return "RSA", self.rsa_key_size
+
     def __post_init__(self) -> None:
         if not is_common_name(self.common_name):
             raise NameRefused(f"{self.common_name[:80]!r} can't be the common name of a certificate")

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 
@@ -47,6 +48,16 @@ def describe_certificate(certificate: x509.Certificate) -> CertificateInfo:
 def renewal_due(certificate_pem: bytes, *, renew_before: timedelta, now: datetime) -> bool:
     """Tell whether a certificate ends within the time by which it is to be renewed."""
     return describe(certificate_pem).not_after - now <= renew_before
+
+
+def key_of(certificate_pem: bytes) -> tuple[str, int]:
+    """Return the kind and the bits of a certificate's key: ("ECDSA", 256), ("ED25519", 256), ("RSA", 4096)."""
+    key = x509.load_pem_x509_certificate(certificate_pem).public_key()
+    if isinstance(key, rsa.RSAPublicKey):
+        return "RSA", key.key_size
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return "ECDSA", key.key_size
+    return ("ED25519", 256) if isinstance(key, ed25519.Ed25519PublicKey) else ("", 0)
 
 
 def issued_by(certificate_pem: bytes, authority_pem: bytes) -> bool:

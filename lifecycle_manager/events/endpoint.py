@@ -19,16 +19,19 @@ from lifecycle_manager.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event
 
 # Header fields that decide about something: each may stand there once.
-DECIDING_FIELDS = (
-    "signature-input",
-    "signature",
-    "content-digest",
-    "client-cert",
-    "content-type",
-    "content-encoding",
-    "host",
-    FORWARDED_CERTIFICATE,
-)
+DECIDING_FIELDS = {
+    name.encode(): name
+    for name in (
+        "signature-input",
+        "signature",
+        "content-digest",
+        "client-cert",
+        "content-type",
+        "content-encoding",
+        "host",
+        FORWARDED_CERTIFICATE,
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,20 +210,21 @@ class _Endpoint:
 
     def _fields(self, request: Request) -> dict[str, str]:
         """Return the header fields that decide about something, each of which may stand there once. Raises Refused."""
-        raw = request.headers.raw
-        if (
-            len(raw) > self._options.most_fields
-            or sum(len(name) + len(value) for name, value in raw) > self._options.largest_header
-        ):
-            raise Refused(413, Reason.TOO_LARGE, "Too large", "the header is too large")
+        raw, size = request.headers.raw, 0
+        if len(raw) > self._options.most_fields:
+            raise Refused(413, Reason.TOO_LARGE, "Too large", "the header has too many fields")
         found: dict[str, str] = {}
-        for name in DECIDING_FIELDS:
-            values = request.headers.getlist(name)
-            if len(values) > 1:
-                detail = f"the header field {name} stands there more than once"
+        for name, value in raw:
+            size += len(name) + len(value)
+            deciding = DECIDING_FIELDS.get(name)
+            if deciding is None:
+                continue
+            if deciding in found:
+                detail = f"the header field {deciding} stands there more than once"
                 raise Refused(400, Reason.DUPLICATE_FIELD, "Malformed request", detail)
-            if values:
-                found[name] = values[0]
+            found[deciding] = value.decode("latin-1")
+        if size > self._options.largest_header:
+            raise Refused(413, Reason.TOO_LARGE, "Too large", "the header is too large")
         return found
 
     async def _body(self, request: Request, fields: Mapping[str, str]) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from certs import Algorithm, Authorities, KeyPair, LeafRequest, describe, issue, renewal_due
+from certs import Algorithm, Authorities, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
 from kube_runtime import AlreadyExists, Client, Conflict, Informer, ObjectKey
 from lifecycle_manager.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
 from lifecycle_manager.skr.identity import runtime_id_of
@@ -94,6 +94,7 @@ def may_stay(pair: KeyPair, request: LeafRequest, authorities: Authorities) -> b
         shown.common_name == request.common_name
         and set(shown.dns_names) == set(request.dns_names)
         and (request.not_before is None or shown.not_before >= request.not_before)
+        and key_of(pair.certificate_pem) == request.key
         and authorities.vouch_for(pair.certificate_pem)
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from certs import Algorithm, Authorities, LeafRequest, RotationRules, Step, describe, issue, issued_by
+from certs import Algorithm, Authorities, LeafRequest, RotationRules, Step, describe, issue, issued_by, key_of
 from kube_runtime import AlreadyExists, Client, Conflict, ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.resources import NAMESPACES, SECRETS
@@ -201,6 +201,23 @@ async def test_certificates_of_every_kind_of_key_are_issued(client: Client, cont
         store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm, rsa_key_size=2048))
         kyma = builders.kyma(name, uid="11111111-1111-1111-1111-111111111111")
         assert describe((await store.ensure(kyma, authorities)).certificate_pem).common_name == name
+
+
+async def test_certificate_of_another_kind_of_key_than_is_wanted_is_replaced(
+    client: Client, control_plane: str
+) -> None:
+    clock = Clock()
+    authorities = (await AuthorityStore(client, clock, name="other-kind").ensure()).authorities
+    kyma = builders.kyma("other-kind", uid="11111111-1111-1111-1111-111111111111")
+    cache: Any = Cache({})
+    secrets: Any = SimpleNamespace(cache=cache)
+    kinds = []
+    for algorithm in (Algorithm.ECDSA_P256, Algorithm.ED25519):
+        store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm))
+        kinds.append(key_of((await store.ensure(kyma, authorities)).certificate_pem)[0])
+        key = ObjectKey(names.KCP_NAMESPACE, "other-kind-webhook-tls")
+        cache.put(key, await client.get(SECRETS, key.name, key.namespace))
+    assert kinds == ["ECDSA", "ED25519"]
 
 
 def noted(authorities: Authorities) -> Kyma:

@@ -21,6 +21,7 @@ from certs import (
     create_authority,
     describe,
     issue,
+    key_of,
     renewal_due,
     verify_chain,
 )
@@ -44,6 +45,8 @@ def test_certificate_says_what_was_asked_for(algorithm: Algorithm) -> None:
     info = describe(leaf(algorithm=algorithm, ip_addresses=("127.0.0.1",)).certificate_pem)
     assert (info.common_name, info.dns_names) == ("runtime", ("a.example",))
     assert info.not_after == NOW + timedelta(days=2)
+    request = LeafRequest(common_name="runtime", algorithm=algorithm)
+    assert key_of(leaf(algorithm=algorithm).certificate_pem) == request.key
 
 
 @pytest.mark.parametrize("algorithm", [Algorithm.ECDSA_P256, Algorithm.RSA])
