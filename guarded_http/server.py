@@ -53,6 +53,7 @@ def server_for(
         "access_log": False,
         "log_config": None,
         "server_header": False,
+        "proxy_headers": False,  # or a header would say from which address a request comes
         "lifespan": "off",
         "timeout_keep_alive": idle_seconds,
         "timeout_graceful_shutdown": 5,

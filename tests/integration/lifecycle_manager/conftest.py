@@ -49,6 +49,7 @@ async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story
         environment.setenv("KLM_MANIFEST_REQUEUE_BUSY_INTERVAL", "0.2s")
         environment.setenv("SSL_CERT_FILE", str(write_trust(folder)))
         environment.setenv("KLM_WATCHER_SILENCE", "4s")
+        environment.setenv("KLM_WATCHER_REQUEUE_SUCCESS_INTERVAL", "10s")
         environment.setenv("KLM_WATCHER_CANARY_INTERVAL", "2s")
         environment.setenv("KLM_WATCHER_CANARY_PATIENCE", "3s")
         environment.setenv("KLM_MODULE_UPGRADE_ROLLOUT_MAX_DELAY", "0s")
