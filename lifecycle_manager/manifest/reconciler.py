@@ -1,5 +1,6 @@
 """Ties the rules of a Manifest to its key: has the module in its cluster, or out of it, and reports."""
 
+import random
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -67,7 +68,8 @@ class Pace:
 class _Known:
     """What this process knows of one Manifest: what it has in the cluster, and when all of that was last looked at.
 
-    `settled` is the rendering that is there as it should be, empty where something is left to do.
+    `settled` is the rendering that is there as it should be, empty where something is left to do. `is_taken_over` where
+    the Manifest says that all was well before this process began.
     """
 
     client: Client
@@ -75,6 +77,7 @@ class _Known:
     inventory: tuple[InventoryEntry, ...] = ()
     settled: str = ""
     checked_at: float = float("-inf")
+    is_taken_over: bool = False
 
 
 @dataclass(eq=False)
@@ -94,12 +97,12 @@ class ManifestReconciler:
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
     _renderings: Renderings = field(default_factory=Renderings, init=False)
     _known: dict[ObjectKey, _Known] = field(default_factory=dict, init=False)
+    _woken: set[ObjectKey] = field(default_factory=set, init=False)
     _written: dict[ObjectKey, ManifestStatus] = field(default_factory=dict, init=False)
 
     def wake(self, key: ObjectKey) -> None:
         """Have the next reconcile look at every object of a module: somebody may have changed one."""
-        if (known := self._known.get(key)) is not None:
-            known.checked_at = float("-inf")
+        self._woken.add(key)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this Manifest needs next. Raises KubeError or SkrAccessError after its status says so."""
@@ -107,12 +110,14 @@ class ManifestReconciler:
         if manifest is None:
             self._known.pop(key, None)
             self._written.pop(key, None)
+            self._woken.discard(key)
             self.announcements.forget(key)
             return Result()
         known = self._known.get(key)
         step = planned.plan(manifest, known.inventory if known is not None else ())
         match step:
             case planned.LeaveAlone():
+                self.wake(key)  # nobody has looked after it in the meantime
                 return Result()
             case planned.LetGo():
                 await self._let_go(manifest)
@@ -138,7 +143,7 @@ class ManifestReconciler:
         try:
             async with self.connections.to(step.kyma) as skr:
                 known = self._knowledge(key, manifest, skr)
-                manifest, applied = await self._apply(manifest, known, rendering, step.inventory)
+                manifest, applied = await self._apply(key, manifest, known, rendering, step.inventory)
                 if applied is not None and applied.result.failed:
                     seen = applied.seen()
                 else:
@@ -152,14 +157,12 @@ class ManifestReconciler:
         status = told.installed(manifest, seen, self._checks(manifest), self.clock())
         await self._write(manifest, status)
         if any(manager.readiness is None for manager in seen.managers):
-            known.checked_at = float("-inf")  # so that it is there again after the next look
+            self.wake(key)  # so that it is there again after the next look
         if applied is not None:
             applied.result.raise_first_failure()
-        return Result(requeue_after=self._until_shown(key, known, seen, applied) or self._pause(status))
+        return Result(requeue_after=self._until_shown(key, seen, applied) or self._pause(status, known))
 
-    def _until_shown(
-        self, key: ObjectKey, known: _Known, seen: told.Seen, applied: installation.Applied | None
-    ) -> float | None:
+    def _until_shown(self, key: ObjectKey, seen: told.Seen, applied: installation.Applied | None) -> float | None:
         """Return when to look again for what events spoke of and this round has not shown; None where it has."""
         announced = self.announcements.of(key)
         if not announced:
@@ -167,21 +170,30 @@ class ManifestReconciler:
         shown = _shown(seen, applied)
         wait = self.announcements.settle(key, {each: _as_seen(shown.get(each.object)) for each in announced})
         if wait is not None:
-            known.checked_at = float("-inf")
+            self.wake(key)
         return wait
 
     async def _apply(
-        self, manifest: Manifest, known: _Known, rendering: Rendering, inventory: tuple[InventoryEntry, ...]
+        self,
+        key: ObjectKey,
+        manifest: Manifest,
+        known: _Known,
+        rendering: Rendering,
+        inventory: tuple[InventoryEntry, ...],
     ) -> tuple[Manifest, installation.Applied | None]:
         """Have the objects in the cluster, unless they are known to be there; return the Manifest as it is then."""
         now = self.seconds()
-        due = now - known.checked_at >= self.pace.quiet
+        if known.is_taken_over:
+            known.is_taken_over, known.settled = False, rendering.fingerprint
+        due = key in self._woken or now - known.checked_at >= self.pace.quiet
         if known.settled == rendering.fingerprint and not due:
             return manifest, None
         manifest = await self._hold(manifest)
         intended = {*(await known.applier.intended(rendering.objects, inventory)), *rendering.own_kinds}
         manifest = await self._record_intent(manifest, intended)
         known.inventory = tuple(sorted(intended))
+        if due:
+            self._woken.discard(key)  # whoever wakes it from here on may have seen something newer
         applied = await installation.apply(known.client, known.applier, rendering, known.inventory, recheck=due)
         known.inventory = applied.inventory
         known.settled = rendering.fingerprint if applied.is_settled else ""
@@ -214,7 +226,7 @@ class ManifestReconciler:
         known.inventory = left.inventory
         status = told.leaving(manifest, left, self.clock())
         await self._write(manifest, status)
-        return Result(requeue_after=self._pause(status))
+        return Result(requeue_after=self._pause(status, known))
 
     async def _rendering(self, manifest: Manifest, source: Source) -> Rendering:
         objects = await self.store.objects(source, partial(self.logins.login, manifest))
@@ -240,14 +252,18 @@ class ManifestReconciler:
             annotations={names.OWNED_BY: str(key)},
             default_namespace=names.SKR_NAMESPACE,
         )
-        inventory = known.inventory if known is not None else ()
-        self._known[key] = _Known(skr, applier, inventory)
-        return self._known[key]
+        made = _Known(skr, applier, known.inventory if known is not None else ())
+        if known is None and _was_in_order(manifest):
+            # A new process looks at every object some time within the interval, not at the whole fleet's at once.
+            made.is_taken_over, made.inventory = True, planned.inventory_of(manifest)
+            made.checked_at = self.seconds() - self.pace.quiet * random.random()  # noqa: S311 - no secret
+        self._known[key] = made
+        return made
 
-    def _pause(self, status: ManifestStatus) -> float:
+    def _pause(self, status: ManifestStatus, known: _Known) -> float:
         """Return when to look again: soon at what is on its way, less often the longer it does not get anywhere."""
         if status.state is State.READY:
-            return self.pace.quiet
+            return max(known.checked_at + self.pace.quiet - self.seconds(), self.pace.busy)
         last = status.last_operation
         since = last.last_update_time if last is not None else None
         age = (self.clock() - since).total_seconds() if since is not None else 0.0
@@ -323,6 +339,11 @@ class ManifestReconciler:
         bad = status.state in {State.ERROR, State.WARNING}
         kind: Literal["Normal", "Warning"] = "Warning" if bad else "Normal"
         self.events.record(MANIFESTS, manifest, ready.reason, ready.message, type=kind, action="Install")
+
+
+def _was_in_order(manifest: Manifest) -> bool:
+    status = manifest.status
+    return status.state is State.READY and status.observed_generation == manifest.metadata.generation
 
 
 def _shown(seen: told.Seen, applied: installation.Applied | None) -> dict[ObjectReference, Mapping[str, Any]]:

@@ -355,3 +355,16 @@ async def test_template_that_can_not_be_meant_is_refused_when_it_is_written(stag
         await offer(stage.kcp, document)
     await offer(stage.kcp, release("orchard", regular="1.0.0"))  # a warning does not refuse it
     await withdraw(stage.kcp, release("orchard", regular="1.0.0"))
+
+
+async def test_lifecycle_manager_that_dies_while_it_installs_leaves_nothing_behind(gardener: Story) -> None:
+    stage = gardener.stage
+    await eventually(lambda: live(stage.skr, OLD[3]), every=0.001, within=30)
+    await gardener.cast.kill("lifecycle-manager")
+    try:
+        assert await missing(stage.skr, OLD)
+    finally:
+        await gardener.cast.restart("lifecycle-manager")
+    await gardener.set_modules([CLOUD_RESOURCES])
+    await eventually(is_gone(stage), within=60)
+    assert len(await missing(stage.skr, OLD)) == len(OLD)

@@ -21,6 +21,7 @@ DEFINITIONS: Resource[Document] = Resource.dynamic(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
 GARDENS = module_crs("garden")
+AN_INTERVAL = pytest.approx(300.0, abs=20.0)
 DEFINITION = operator("garden", "1.0.0")[0]
 
 
@@ -104,7 +105,7 @@ async def test_module_that_is_in_order_costs_one_request_and_no_write(world: Wor
     await world.want([DEFINITION, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
     await world.reconcile()
     await says(world, "Ready")
-    assert (await world.reconcile()).requeue_after == 300.0
+    assert (await world.reconcile()).requeue_after == AN_INTERVAL
     assert await world.state() == ("Ready", "ModuleReady")
     before = simulation.requests()[-1].number
     await world.reconcile()
@@ -251,7 +252,7 @@ async def test_event_that_overtakes_its_write_is_not_lost(world: World) -> None:
     assert early.requeue_after is not None
     assert early.requeue_after < 1
     await world.skr.merge_patch(CONFIG_MAPS, "rose", {"data": {"value": "mine"}}, SKR)
-    assert (await world.reconcile()).requeue_after == 300.0
+    assert (await world.reconcile()).requeue_after == AN_INTERVAL
     assert (await world.skr.get(CONFIG_MAPS, "rose", SKR))["data"] == {"value": "1"}
 
 
@@ -296,4 +297,35 @@ async def test_kind_that_nobody_serves_is_told(world: World) -> None:
     with pytest.raises(KindUnknown):
         await world.reconcile()
     assert await world.state() == ("Error", "ApplyFailed")
+    assert await brought(world) == {"rose"}
+
+
+async def test_process_that_begins_does_not_ask_for_what_was_in_order_all_at_once(
+    world: World, simulation: Simulation
+) -> None:
+    await world.want([DEFINITION, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await says(world, "Ready")
+    await world.reconcile()
+    world.restart()
+    before = simulation.requests()[-1].number
+    result = await world.reconcile()
+    asked = simulation.requests(lambda it: it.cluster == "skr", since=before)
+    assert [each.resource for each in asked] == [f"gardens.{group_of('garden')}"]
+    assert result.requeue_after is not None
+    assert result.requeue_after <= 300.0
+    await world.skr.delete(CONFIG_MAPS, "a", SKR)
+    world.reconciler.wake(KEY)
+    await world.reconcile()
+    assert "a" in await brought(world)
+
+
+async def test_module_that_is_managed_again_is_put_right(world: World) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}})
+    await world.reconcile()
+    await world.skr.delete(CONFIG_MAPS, "rose", SKR)
+    await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: None}}})
+    await world.reconcile()
     assert await brought(world) == {"rose"}

@@ -1,0 +1,86 @@
+"""Layers come from anywhere: whatever is in them, the answer is a text or a reason, in bounded memory."""
+
+import gzip
+import io
+import tarfile
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lifecycle_manager.manifest.sources.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated, SourceError
+from lifecycle_manager.manifest.sources.unpacking import MOST_BYTES, text_in
+from tests.modules import as_text, operator
+from tests.registries import packed
+
+TEXT = as_text(operator("garden", "1.0.0")[2:6])
+WHOLE = packed({"a.yaml": TEXT, "folder/b.json": "{}", "notes.txt": "no object"})
+
+
+def is_a_text_or_a_reason(content: bytes) -> bool:
+    try:
+        return isinstance(text_in(content, "layer"), bytes)
+    except SourceError as error:
+        return "layer" in str(error)
+
+
+@given(st.binary(max_size=2_000))
+def test_any_bytes_are_a_text_or_a_reason(content: bytes) -> None:
+    assert is_a_text_or_a_reason(content)
+
+
+@given(st.integers(0, len(WHOLE) - 1), st.integers(0, 255), st.booleans())
+def test_layer_that_is_cut_or_changed_anywhere_is_a_text_or_a_reason(place: int, value: int, cut: bool) -> None:
+    changed = WHOLE[:place] if cut else WHOLE[:place] + bytes([value]) + WHOLE[place + 1 :]
+    assert is_a_text_or_a_reason(changed)
+
+
+@given(st.integers(0, 600), st.integers(0, 255))
+def test_header_of_a_tar_that_is_changed_anywhere_is_a_text_or_a_reason(place: int, value: int) -> None:
+    plain = bytearray(gzip.decompress(WHOLE))
+    plain[place] = value
+    assert is_a_text_or_a_reason(bytes(plain))
+
+
+def test_objects_are_read_from_yaml_and_json_files_alone() -> None:
+    assert text_in(WHOLE, "layer") == f"{TEXT}\n---\n{{}}".encode()
+
+
+@pytest.mark.parametrize("wrap", [lambda it: it, gzip.compress], ids=["plain", "gzip"])
+def test_plain_text_needs_no_archive(wrap: Callable[[bytes], bytes]) -> None:
+    assert text_in(wrap(TEXT.encode()), "layer") == TEXT.encode()
+
+
+def test_gigabyte_in_a_small_layer_is_refused_in_bounded_memory() -> None:
+    bomb = gzip.compress(bytes(MOST_BYTES), 9) * 64
+    assert len(bomb) < 2 * 1024 * 1024
+    tracemalloc.start()
+    try:
+        with pytest.raises(LayerTooLarge):
+            text_in(bomb, "layer")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * MOST_BYTES
+
+
+def test_sparse_file_that_says_it_is_huge_is_refused() -> None:
+    member = tarfile.TarInfo("a.yaml")
+    member.type, member.size = tarfile.GNUTYPE_SPARSE, 0
+    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    with pytest.raises((ArchiveUnsafe, LayerTruncated)):
+        text_in(bytes(header) + bytes(10_240), "layer")
+
+
+def test_member_that_says_it_is_larger_than_the_archive_is_refused() -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        member = tarfile.TarInfo("a.yaml")
+        member.size = 512
+        archive.addfile(member, io.BytesIO(bytes(512)))
+    member.size = 8 * 1024**3
+    lying = member.tobuf(tarfile.GNU_FORMAT) + buffer.getvalue()[512:]
+    with pytest.raises(LayerTruncated):
+        text_in(lying, "layer")
