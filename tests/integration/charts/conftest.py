@@ -11,6 +11,7 @@ from tests.integration.charts.helm import Helm
 from tests.integration.charts.world import World, open_world
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run these tests in one event loop and one worker: they share the clusters."""
     here = Path(__file__).parent

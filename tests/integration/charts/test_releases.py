@@ -107,8 +107,7 @@ async def test_alerts_and_dashboard_ask_for_metrics_that_the_running_program_has
 
 async def test_release_of_the_previous_commits_chart_is_upgraded(world: World, tmp_path: Path) -> None:
     previous = _previous_chart(tmp_path)
-    arguments = ["--namespace=kcp-system", "--reuse-values", "--wait", "--timeout=60s"]
-    await world.kcp_helm.run("upgrade", "lifecycle-manager", str(previous), *arguments)
+    await world.install_lifecycle_manager(command="upgrade", chart=previous)
     await world.story.change_volume("210Gi", within=30)
     await world.install_lifecycle_manager(command="upgrade")
     await world.story.change_volume("220Gi", within=30)
@@ -174,6 +173,7 @@ async def test_module_manager_leaves_nothing_behind(world: World) -> None:
 
 
 async def test_removal_leaves_crds_and_kymas_and_a_later_installation_takes_them_over(world: World) -> None:
+    await world.story.change_volume("300Gi", within=30)
     await world.kcp_helm.run("uninstall", "lifecycle-manager", "--namespace=kcp-system", "--wait")
     assert await _left_of(world, "kcp-system", "app.kubernetes.io/instance=lifecycle-manager") == []
     for crd in all_crds():

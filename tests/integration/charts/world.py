@@ -53,12 +53,14 @@ class World:
     story: Story
     event_port: int
 
-    async def install_lifecycle_manager(self, *arguments: str, command: str = "install") -> None:
+    async def install_lifecycle_manager(
+        self, *arguments: str, command: str = "install", chart: Path = LIFECYCLE_MANAGER
+    ) -> None:
         """Install or upgrade the Lifecycle Manager as `helm install` does, and wait until it is ready."""
         await self.kcp_helm.run(
             command,
             "lifecycle-manager",
-            str(LIFECYCLE_MANAGER),
+            str(chart),
             "--namespace=kcp-system",
             f"--set=events.address=127.0.0.1:{self.event_port}",
             "--set=options.module-upgrade-rollout-max-delay=0s",
