@@ -197,9 +197,9 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def write_leaf(folder: Path, name: str) -> tuple[Path, Path]:
+def write_leaf(folder: Path, name: str, dns_name: str = SERVER_NAME) -> tuple[Path, Path]:
     """Write a certificate for this machine and its key into files."""
-    pair = _leaf(name, SERVER_NAME)
+    pair = _leaf(name, dns_name)
     cert, key = folder / f"{name}.crt", folder / f"{name}.key"
     cert.write_bytes(pair.certificate_pem)
     key.write_bytes(pair.key_pem)
