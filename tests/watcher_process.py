@@ -22,6 +22,7 @@ from tests.waiting import eventually
 
 NOW = datetime.now(UTC)
 AUTHORITY = create_authority("authority", lifetime=timedelta(days=2), now=NOW)
+CONTEXT = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
 SERVER_NAME = "skr-webhook.kyma-system.svc"
 
 
@@ -49,12 +50,16 @@ class ControlPlane:
         if self.delay_seconds:
             await asyncio.sleep(self.delay_seconds)
         if self.status == 200:
-            self.events.append(msgspec.json.decode(body))
+            self.take(msgspec.json.decode(body))
         headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]
         await send(
             {"type": "http.response.start", "status": self.status, "headers": [*headers, (b"content-length", b"0")]}
         )
         await send({"type": "http.response.body", "body": b""})
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take an event."""
+        self.events.append(event)
 
     def told(self, operation: str) -> list[dict[str, Any]]:
         """Return the events of an operation."""
@@ -77,7 +82,7 @@ class Watcher:
 
     async def metrics(self) -> dict[str, float]:
         """Read the metrics."""
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(verify=CONTEXT, trust_env=False) as client:
             answer = await client.get(f"http://127.0.0.1:{self.metrics_port}/metrics")
         lines = [line.rpartition(" ") for line in answer.text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in lines}
@@ -129,7 +134,10 @@ async def serving(control_plane: ControlPlane, folder: Path) -> AsyncIterator[No
         server.should_exit = True
 
 
-async def start_watcher(stack: AsyncExitStack, folder: Path, kcp_port: int, environment: dict[str, str]) -> Watcher:
+async def start_watcher(
+    stack: AsyncExitStack, folder: Path, kcp_port: int, environment: dict[str, str], *, admission_port: int = 0
+) -> Watcher:
+    """Start a Watcher, on a port that is given or free, and wait until it is ready."""
     mount = folder / "tls"
     mount.mkdir(exist_ok=True)
     pair = _leaf("runtime", SERVER_NAME)
@@ -139,7 +147,7 @@ async def start_watcher(stack: AsyncExitStack, folder: Path, kcp_port: int, envi
         ("ca.crt", AUTHORITY.certificate_pem),
     ):
         (mount / name).write_bytes(content)
-    admission, metrics = free_port(), free_port()
+    admission, metrics = admission_port or free_port(), free_port()
     log = folder / f"watcher-{admission}.log"
     process = await start_child(
         "skr-watcher",
@@ -159,11 +167,10 @@ async def start_watcher(stack: AsyncExitStack, folder: Path, kcp_port: int, envi
         },
     )
     stack.push_async_callback(process.stop)
-    context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
     client = await stack.enter_async_context(
         httpx.AsyncClient(
             base_url=f"https://127.0.0.1:{admission}",
-            verify=context,
+            verify=CONTEXT,
             headers={"host": SERVER_NAME},
             timeout=30,
             trust_env=False,
@@ -171,12 +178,12 @@ async def start_watcher(stack: AsyncExitStack, folder: Path, kcp_port: int, envi
         )
     )
     watcher = Watcher(process, admission, metrics, log, client)
-    await eventually(lambda: _listens(watcher))
+    await eventually(lambda: _listens(watcher), within=30, what=f"the readiness that {log} speaks of")
     return watcher
 
 
 async def _listens(watcher: Watcher) -> bool:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=CONTEXT, trust_env=False) as client:
         try:
             answer = await client.get(f"http://127.0.0.1:{watcher.metrics_port}/readyz")
         except httpx.ConnectError:
@@ -190,9 +197,9 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def write_leaf(folder: Path, name: str) -> tuple[Path, Path]:
+def write_leaf(folder: Path, name: str, dns_name: str = SERVER_NAME) -> tuple[Path, Path]:
     """Write a certificate for this machine and its key into files."""
-    pair = _leaf(name, SERVER_NAME)
+    pair = _leaf(name, dns_name)
     cert, key = folder / f"{name}.crt", folder / f"{name}.key"
     cert.write_bytes(pair.certificate_pem)
     key.write_bytes(pair.key_pem)
@@ -220,8 +227,7 @@ class Connection:
     @asynccontextmanager
     async def to(cls, port: int) -> AsyncIterator["Connection"]:
         """Open a connection, and close it in the end."""
-        context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=SERVER_NAME)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=CONTEXT, server_hostname=SERVER_NAME)
         try:
             yield cls(reader, writer)
         finally:

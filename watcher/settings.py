@@ -33,8 +33,8 @@ class Settings:
     kcp_listener: str = OURS
     resync_manager: str = "lifecycle-manager"
     heartbeat_seconds: float = 20.0
-    most_pending: int = 4_000
-    most_connections: int = 64
+    most_pending: int = 3_000
+    most_connections: int = 40
     drain_seconds: float = 10.0
     log_level: str = "INFO"
 

@@ -17,6 +17,7 @@ class Load:
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
     failures: int = 0
+    first_failure: bytes = b""
 
     @property
     def per_second(self) -> float:
@@ -73,12 +74,16 @@ class _Connection(asyncio.Protocol):
         self._buffer = b""
         now = time.perf_counter()
         self._load.latencies.append(now - self._sent_at)
-        self._load.failures += not head.startswith(b"HTTP/1.1 200")
+        if not head.startswith(b"HTTP/1.1 200"):
+            self._load.failures += 1
+            self._load.first_failure = self._load.first_failure or head + body
         self._next()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.ended.done():
-            self._load.failures += time.perf_counter() < self._stop_at
+            if time.perf_counter() < self._stop_at:
+                self._load.failures += 1
+                self._load.first_failure = self._load.first_failure or f"connection lost: {exc}".encode()
             self.ended.set_result(None)
 
     def _next(self) -> None:
