@@ -66,16 +66,26 @@ class Catalogs:
 
 
 def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
-    """Decide what a Kyma with these labels is to have in its cluster."""
+    """Decide what a Kyma with these labels is to have in its cluster.
+
+    A release of which it can have no version is not shown to it; one of which there is none at all is as good as gone.
+    """
     choosable = [template for template in offer.templates.values() if not offer.is_mandatory(template)]
-    released = [release for release in offer.releases.values() if release.spec.mandatory is None]
+    released = [
+        release
+        for release in offer.releases.values()
+        if release.spec.mandatory is None
+        and any(
+            template_name(release.spec.module_name, each.version) in offer.templates for each in release.spec.channels
+        )
+    ]
     items: list[Item] = [
         *(
             _shown_template(template)
             for template in choosable
             if excluded(labels, template, offer.releases.get(module_of(template))) is None
         ),
-        *(_shown_release(release, offer, labels) for release in released if excluded(labels, None, release) is None),
+        *(shown for release in released if (shown := _shown_release(release, offer, labels)).spec.channels),
     ]
     wanted = {(item.KIND, item.metadata.name): WantedItem(item, as_document(item)) for item in items}
     known = frozenset((item.KIND, item.metadata.name) for item in (*choosable, *released))
@@ -100,7 +110,7 @@ def _shown_release(release: ModuleReleaseMeta, offer: Offer, labels: Mapping[str
 
     def may_be_had(version: str) -> bool:
         template = offer.templates.get(template_name(release.spec.module_name, version))
-        return template is not None and excluded(labels, template, release) is None
+        return template is not None and excluded(labels, template, release) is None  # as the release says, too
 
     spec = ModuleReleaseMetaSpec(
         module_name=release.spec.module_name,

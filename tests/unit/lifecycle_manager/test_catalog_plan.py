@@ -54,10 +54,10 @@ def test_group_needs_the_label_on_both_sides() -> None:
             builders.release("team", regular="1.0.0", spec={"kymaSelector": {"matchLabels": {"team": "a"}}}),
         ],
     )
-    assert named(wanted_catalog(offer, NO_LABELS)) == {"api"}
+    assert named(wanted_catalog(offer, NO_LABELS)) == set()
     assert named(wanted_catalog(offer, {names.BETA: "true"})) == {"api", "api-1.0.0"}
-    assert named(wanted_catalog(offer, {names.INTERNAL: "true"})) == {"api", "nats", "nats-1.0.0"}
-    assert named(wanted_catalog(offer, {"team": "a"})) == {"api", "team", "team-1.0.0"}
+    assert named(wanted_catalog(offer, {names.INTERNAL: "true"})) == {"nats", "nats-1.0.0"}
+    assert named(wanted_catalog(offer, {"team": "a"})) == {"team", "team-1.0.0"}
 
 
 def test_release_shows_only_the_channels_that_this_cluster_can_have() -> None:
