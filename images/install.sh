@@ -20,9 +20,9 @@ skr-watcher)
   # The Watcher and what it imports, and not one module more: it runs in clusters of users.
   sync --no-install-project
   packages=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  cp -R watcher certs "$packages/"
-  find "$packages/watcher" "$packages/certs" -name __pycache__ -prune -exec rm -rf {} +
-  "$folder/bin/python" -m compileall -q "$packages/watcher" "$packages/certs"
+  cp -R watcher certs guarded_http "$packages/"
+  find "$packages/watcher" "$packages/certs" "$packages/guarded_http" -name __pycache__ -prune -exec rm -rf {} +
+  "$folder/bin/python" -m compileall -q "$packages/watcher" "$packages/certs" "$packages/guarded_http"
   printf '#!%s/bin/python\nfrom watcher.main import main\n\nmain()\n' "$folder" > "$folder/bin/skr-watcher"
   chmod 755 "$folder/bin/skr-watcher"
   ;;

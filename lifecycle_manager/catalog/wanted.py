@@ -68,17 +68,11 @@ class Catalogs:
 def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
     """Decide what a Kyma with these labels is to have in its cluster.
 
-    A release of which it can have no version is not shown to it; one of which there is none at all is as good as gone.
+    A release of which it can have no version is not shown to it. One that is there already stays: that a template can't
+    be seen is no proof that it is gone.
     """
     choosable = [template for template in offer.templates.values() if not offer.is_mandatory(template)]
-    released = [
-        release
-        for release in offer.releases.values()
-        if release.spec.mandatory is None
-        and any(
-            template_name(release.spec.module_name, each.version) in offer.templates for each in release.spec.channels
-        )
-    ]
+    released = [release for release in offer.releases.values() if release.spec.mandatory is None]
     items: list[Item] = [
         *(
             _shown_template(template)

@@ -13,16 +13,23 @@ clientConfig:
   caBundle: {{ .root.Values.caBundle | b64enc }}
 rules:
   {{- range .rules }}
-  - apiGroups: [{{ .group }}]
-    apiVersions: ["*"]
+  - apiGroups: [{{ .group | quote }}]
+    apiVersions: [{{ default "*" .version | quote }}]
     resources: [{{ .plural }}]
-    operations: [CREATE, UPDATE, DELETE]
-    scope: "*"
+    operations: [{{ default "CREATE, UPDATE, DELETE" .operations }}]
+    scope: {{ default "*" .scope | quote }}
   {{- end }}
 {{- if .ofKyma }}
 objectSelector:
   matchLabels:
     operator.kyma-project.io/watched-by: kyma
+{{- else if .ofWatcher }}
+objectSelector:
+  matchLabels:
+    app: skr-webhook
+namespaceSelector:
+  matchLabels:
+    kubernetes.io/metadata.name: kyma-system
 {{- else }}
 objectSelector: {}
 {{- end }}

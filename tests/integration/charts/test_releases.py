@@ -154,7 +154,7 @@ async def test_watcher_by_hand_delivers_with_a_certificate_of_the_control_plane(
         async with httpx.AsyncClient(trust_env=False) as client:
             lines = (await client.get(f"http://127.0.0.1:{port}/metrics")).text.splitlines()
         assert not [line for line in lines if line.startswith("watcher_failed_kcp_total{")]
-        return any(line.startswith("watcher_kcp_request_total") and not line.endswith(" 0.0") for line in lines)
+        return any(line.startswith("watcher_kcp_requests_total") and not line.endswith(" 0.0") for line in lines)
 
     await eventually(delivered)
     await world.kcp_helm.run("uninstall", *release)

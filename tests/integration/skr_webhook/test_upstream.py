@@ -72,7 +72,7 @@ async def test_upstreams_listener_gets_unsigned_events_that_it_understands(tmp_p
     endpoint = ServedEndpoint(tmp_path, Authorities(AUTHORITY), EndpointOptions(), instead=listener)
     async with delivering(endpoint, leaf(AUTHORITY, "mine"), "upstream") as (outbox, metrics):
         await asyncio.wait_for(outbox.drained(), 10)
-        assert metrics.registry.get_sample_value("watcher_kcp_request_total") == 2
+        assert metrics.registry.get_sample_value("watcher_kcp_requests_total") == 2
     assert [(body["watched"], body["watchedGvk"]) for body in listener.bodies] == [
         (
             {"Namespace": "kyma-system", "Name": "default"},
@@ -87,7 +87,7 @@ async def test_events_of_a_watcher_that_does_not_sign_are_refused_by_default(tmp
     async with delivering(endpoint, leaf(AUTHORITY, "mine"), "upstream") as (_, metrics):
 
         async def refused() -> bool:
-            return bool(metrics.registry.get_sample_value("watcher_failed_kcp_total", {"reason": "401"}))
+            return bool(metrics.registry.get_sample_value("watcher_failed_kcp_total", {"error_reason": "401"}))
 
         await eventually(refused)
     assert endpoint.taken == []
