@@ -33,11 +33,12 @@ from benchmarks.figures import Figure
 from benchmarks.simulated.fleet import MODULES, VERSIONS, kyma_name
 from certs import describe
 from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
-from kube_runtime import Client, ClientOptions, KubeconfigPolicy
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager_api import Watched, WatchedGvk, WatchEvent, encode_event, names
 from local.ports import free_port
 from local.processes import ChildProcess, start_child, tail
+from tests.registries import blob_server, packed
 
 PATIENCE_SECONDS = 3_600.0
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -147,7 +148,8 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
     with TemporaryDirectory(prefix="fleet-") as text:
         folder = Path(text)
         async with AsyncExitStack() as stack:
-            fleet = await stack.enter_async_context(_fleet(options))
+            layers = await stack.enter_async_context(_layers(folder))
+            fleet = await stack.enter_async_context(_fleet(options, layers))
             kubeconfig = folder / "kcp.kubeconfig"
             kubeconfig.write_text(json.dumps(fleet.kubeconfig))
             port = free_port()
@@ -230,13 +232,28 @@ async def _bump(fleet: FleetProgram) -> float:
 
 
 @asynccontextmanager
-async def _fleet(options: argparse.Namespace) -> AsyncIterator[FleetProgram]:
+async def _layers(folder: Path) -> AsyncIterator[Path]:
+    """Serve the modules' objects, a ConfigMap each; give the file that says where."""
+    async with blob_server() as layers:
+        digests = {}
+        for name in (f"{module}-{version}" for module in MODULES for version in VERSIONS):
+            metadata = {"name": name.rpartition("-")[0], "namespace": names.SKR_NAMESPACE}
+            document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"version": name}}
+            digests[name] = layers.hold(packed({"module.yaml": dump_yaml(document)}))
+        file = folder / "layers.json"
+        file.write_text(json.dumps({"registry": f"http://{layers.host}/modules", "digests": digests}))
+        yield file
+
+
+@asynccontextmanager
+async def _fleet(options: argparse.Namespace, layers: Path) -> AsyncIterator[FleetProgram]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "benchmarks.simulated.fleet",
         f"--kymas={options.kymas}",
         f"--modules={options.modules}",
+        f"--layers={layers}",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -265,6 +282,8 @@ async def _manager(kubeconfig: Path, port: int, folder: Path) -> AsyncIterator[M
         "--allow-insecure-kubeconfigs",
         "--module-upgrade-rollout-max-delay=0s",
         "--watcher-silence=1h",  # no Watchers run in these clusters
+        "--watcher-canary-interval=1h",
+        "--watcher-canary-patience=1h",
         "--max-warm-skrs=20000",
         "--k8s-client-qps=100000",
         "--log-level=WARNING",

@@ -1,9 +1,8 @@
 """A control plane and thousands of user clusters, all simulated; told what to do by lines of JSON on its input.
 
-The control plane begins with a catalog, and with a Kyma and its access Secret for every cluster. Whatever Manifest is
-written is Ready at once, as if the module had been installed. Each line of the output is the answer to one command, or
-tells of a Manifest that was waited for: `{"applied": ["kyma-7", "module-a"], "at": 12.5}`, with the monotonic clock of
-the machine. Run by `benchmarks.fleet`.
+The control plane begins with a catalog, and with a Kyma and its access Secret for every cluster. Each line of the output
+is the answer to one command, or tells of a Manifest that was waited for: `{"applied": ["kyma-7", "module-a"], "at":
+12.5}`, with the monotonic clock of the machine. Run by `benchmarks.fleet`.
 """
 
 import argparse
@@ -15,6 +14,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,7 +25,6 @@ from kube_runtime.simulation import (
     ApiRequest,
     NeverAnswer,
     Rule,
-    SimulatedCluster,
     Simulation,
     serve_simulation,
 )
@@ -36,6 +36,14 @@ API = f"/apis/{names.GROUP}/v1beta2/namespaces"
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Where the modules' objects are: a registry, and the digest of each version by its name."""
+
+    registry: str
+    digests: dict[str, str]
 
 
 def kyma_name(number: int) -> str:
@@ -59,73 +67,52 @@ class Counting(Rule):
         return await proceed()
 
 
-class Installed(Rule):
-    """Has every Manifest Ready as soon as it is written, and tells of those that somebody waits for."""
+class Awaited(Rule):
+    """Tells of the Manifests that somebody waits for."""
 
-    def __init__(self, kcp: SimulatedCluster) -> None:
-        self.kcp = kcp
-        self.awaited: set[tuple[str, str]] = set()
+    def __init__(self) -> None:
+        self.keys: set[tuple[str, str]] = set()
 
     async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
         answer = await proceed()
         of_manifest = request.kind is not None and request.kind.plural == "manifests"
         if of_manifest and request.verb == "apply" and not request.subresource and answer.code < 300:
-            metadata = answer.document()["metadata"]
-            key = (metadata["labels"][names.KYMA_NAME], metadata["labels"][names.MODULE_NAME])
-            if key in self.awaited:
-                self.awaited.discard(key)
+            labels = answer.document()["metadata"]["labels"]
+            key = (labels[names.KYMA_NAME], labels[names.MODULE_NAME])
+            if key in self.keys:
+                self.keys.discard(key)
                 say({"applied": key, "at": time.monotonic()})
-            self._ready(metadata)
-        elif of_manifest and request.verb == "delete" and answer.code < 300:
-            self._gone(request.name)
         return answer
-
-    def _gone(self, name: str) -> None:
-        """Let a Manifest go: nothing waits for its module, and the garbage collector has nothing to do."""
-        path = f"{API}/{names.KCP_NAMESPACE}/manifests/{name}?fieldManager=installer"
-        self.kcp.answer_to("PATCH", path, {"metadata": {"finalizers": []}}, MERGE)
-
-    def _ready(self, metadata: Document) -> None:
-        name = metadata["name"]
-        status = {"state": "Ready", "observedGeneration": metadata["generation"]}
-        document = {
-            "apiVersion": f"{names.GROUP}/v1beta2",
-            "kind": "Manifest",
-            "metadata": {"name": name, "namespace": names.KCP_NAMESPACE},
-            "status": status,
-        }
-        target = f"{API}/{names.KCP_NAMESPACE}/manifests/{name}/status?fieldManager=installer&force=true"
-        self.kcp.answer_to("PATCH", target, document, APPLY)
 
 
 class Fleet:
     """The clusters, and what can be done with them."""
 
-    def __init__(self, simulation: Simulation, kymas: int, modules: int) -> None:
+    def __init__(self, simulation: Simulation, kymas: int, modules: int, layers: Layers) -> None:
         self.simulation = simulation
         self.kcp = simulation.cluster("kcp")
         self.skrs = [simulation.cluster(kyma_name(number)) for number in range(kymas)]
         self.counting = Counting()
-        self.installed = Installed(self.kcp)
+        self.awaited = Awaited()
         self.silent: dict[str, NeverAnswer] = {}
-        self._set_up(modules)
+        self._set_up(modules, layers)
         for cluster in (self.kcp, *self.skrs):
             cluster.add_rule(self.counting)
-        self.kcp.add_rule(self.installed)
+        self.kcp.add_rule(self.awaited)
 
     def obey(self, command: Document) -> Document:
         """Do what a command says."""
         do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
         return do(**command)
 
-    def _set_up(self, modules: int) -> None:
+    def _set_up(self, modules: int, layers: Layers) -> None:
         self.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": names.KCP_NAMESPACE}})
         for definition in crds.all_crds():
             target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=benchmark"
             answer = self.kcp.answer_to("POST", target, definition)
             assert answer.code == 201, answer.body
         uids = itertools.count(1)
-        self.kcp.restore(_with_uid(document, uids) for document in _catalog())
+        self.kcp.restore(_with_uid(document, uids) for document in _catalog(layers))
         for number, skr in enumerate(self.skrs):
             self.kcp.restore(_with_uid(each, uids) for each in _registration(number, modules, skr.kubeconfig))
 
@@ -159,7 +146,7 @@ class Fleet:
         modules = [each for each in current["spec"]["modules"] if each["name"] != module]
         if wanted:
             modules.append({"name": module, "managed": True})
-            self.installed.awaited.add((kyma_name(kyma), module))
+            self.awaited.keys.add((kyma_name(kyma), module))
         skr.answer_to("PATCH", f"{path}?fieldManager=user", {"spec": {"modules": modules}}, MERGE)
         metadata = current["metadata"]
         return {"edited": kyma, "uid": metadata["uid"], "version": metadata["resourceVersion"], "at": time.monotonic()}
@@ -178,7 +165,7 @@ class Fleet:
         return {"silent": len(self.silent)}
 
 
-def _catalog() -> Iterator[Document]:
+def _catalog(layers: Layers) -> Iterator[Document]:
     for module in MODULES:
         for version in VERSIONS:
             yield _object(
@@ -191,17 +178,14 @@ def _catalog() -> Iterator[Document]:
                         "component": {
                             "name": f"example.com/module/{module}",
                             "version": version,
-                            "repositoryContexts": [{"baseUrl": "registry.example.com"}],
+                            "repositoryContexts": [{"baseUrl": layers.registry}],
                             "resources": [
-                                {"name": "raw-manifest", "access": {"localReference": f"sha256:{module}{version}"}}
+                                {
+                                    "name": "raw-manifest",
+                                    "access": {"localReference": layers.digests[f"{module}-{version}"]},
+                                }
                             ],
                         }
-                    },
-                    "data": {
-                        "apiVersion": "example.com/v1",
-                        "kind": module.title().replace("-", ""),
-                        "metadata": {"name": "default", "namespace": names.SKR_NAMESPACE},
-                        "spec": {"text": "x" * 500},
                     },
                 },
             )
@@ -252,7 +236,8 @@ def say(line: Document) -> None:
 async def serve(arguments: argparse.Namespace) -> None:
     """Serve and obey until the input ends."""
     async with serve_simulation(history=200_000, records=0) as simulation:
-        fleet = Fleet(simulation, arguments.kymas, arguments.modules)
+        layers = msgspec.json.decode(arguments.layers.read_bytes(), type=Layers)
+        fleet = Fleet(simulation, arguments.kymas, arguments.modules, layers)
         say({"kubeconfig": fleet.kcp.kubeconfig})
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -267,6 +252,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kymas", type=int, default=10_000)
     parser.add_argument("--modules", type=int, default=5)
+    parser.add_argument("--layers", type=Path, required=True, help="file that says where the modules' objects are")
     uvloop.run(serve(parser.parse_args()))
 
 
