@@ -1,8 +1,8 @@
 """A control plane and thousands of user clusters, all simulated; told what to do by lines of JSON on its input.
 
-The control plane begins with a catalog, and with a Kyma and its access Secret for every cluster. Each line of the output
-is the answer to one command, or tells of a Manifest that was waited for: `{"applied": ["kyma-7", "module-a"], "at":
-12.5}`, with the monotonic clock of the machine. Run by `benchmarks.fleet`.
+The control plane begins with a catalog, and with a Kyma and its access Secret for every cluster. Each line of what it
+says answers one command, or tells of a Manifest that was waited for: `{"applied": ["kyma-7", "module-a"], "at": 12.5}`,
+with the monotonic clock of the machine. Run by `benchmarks.fleet`.
 """
 
 import argparse
