@@ -31,6 +31,9 @@ class Schedule:
     _modified: int | None = field(default=None, init=False)
     _released: tuple[int, dict[str, datetime]] = field(default=(-1, {}), init=False)
 
+    def __post_init__(self) -> None:
+        self.readable.set(self.policy_file is None)  # where there is none, none is unreadable
+
     def timing(self) -> Timing:
         """Return what changes may happen now."""
         self._follow_policy()
