@@ -10,7 +10,6 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy,
 from kube_runtime.health import LoopMonitor, ProbeServer
 from lifecycle_manager import admission, events
 from lifecycle_manager.catalog import CatalogReconciler
+from lifecycle_manager.clock import utc_now
 from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
@@ -66,11 +66,6 @@ log = structlog.get_logger("lifecycle_manager")
 GRACE_SECONDS = 20.0
 FIRST_PROBE_SECONDS = 0.5
 SERVING_CERTIFICATE_SECONDS = 24 * 3600.0
-
-
-def utc_now() -> datetime:
-    """Return the time, to the second, as Kubernetes writes it."""
-    return datetime.now(UTC).replace(microsecond=0)
 
 
 async def run(settings: Settings) -> None:

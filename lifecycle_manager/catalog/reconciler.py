@@ -39,6 +39,7 @@ from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessErr
 from lifecycle_manager.skr.catalog_path import CONDITION, FAILED, SYNCED
 from lifecycle_manager.skr.condition_writing import write_condition
 from lifecycle_manager.skr.event_path import is_faulty
+from lifecycle_manager.skr.introduction import is_introduced
 from lifecycle_manager.skr.leaving import REMOVED, watcher_left
 from lifecycle_manager_api import (
     ConditionStatus,
@@ -106,7 +107,7 @@ class CatalogReconciler:
             return Result()
         if kyma.metadata.deletion_timestamp is not None:
             return await self._leave(kyma)
-        if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" or not _introduced(kyma):
+        if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" or not is_introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
         wanted = self.catalogs.for_labels(self.offers.current(), kyma.metadata.labels)
         suspected = self._suspected.pop(key, set())
@@ -298,8 +299,3 @@ async def _remove(skr: Client, kind: str) -> int:
     except NotFound:
         return 0  # the definition is gone, and its objects with it
     return len(still_ours)
-
-
-def _introduced(kyma: Kyma) -> bool:
-    """Tell whether the Kyma's cluster has been prepared: its namespace and CR are there."""
-    return find(kyma.status.conditions, "SKRReachable") is not None

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal, assert_never
 
@@ -23,6 +23,7 @@ from kube_runtime import (
     ObjectKey,
     Result,
 )
+from lifecycle_manager.clock import utc_now
 from lifecycle_manager.manifest import installation, removal
 from lifecycle_manager.manifest import plan as planned
 from lifecycle_manager.manifest import status as told
@@ -45,11 +46,6 @@ from lifecycle_manager_api import CustomStateCheck, Manifest, ManifestStatus, St
 log = structlog.get_logger("manifest")
 
 LONGEST_BUSY_SECONDS = 30.0
-
-
-def now_in_seconds() -> datetime:
-    """Return the time as Kubernetes writes it: UTC, whole seconds."""
-    return datetime.now(UTC).replace(microsecond=0)
 
 
 class RecordingFailed(Exception):
@@ -92,7 +88,7 @@ class ManifestReconciler:
     logins: Logins
     events: EventRecorder
     pace: Pace = field(default_factory=Pace)
-    clock: Callable[[], datetime] = now_in_seconds
+    clock: Callable[[], datetime] = utc_now
     seconds: Callable[[], float] = time.monotonic
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
     _renderings: Renderings = field(default_factory=Renderings, init=False)

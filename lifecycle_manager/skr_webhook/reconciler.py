@@ -30,6 +30,7 @@ from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr.condition_writing import write_condition
 from lifecycle_manager.skr.event_path import BROKEN, CONDITION, FAULTS, SILENT, is_faulty
+from lifecycle_manager.skr.introduction import is_introduced
 from lifecycle_manager.skr.leaving import REMOVED, modules_left
 from lifecycle_manager.skr_webhook.canary import Canaries
 from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
@@ -125,7 +126,7 @@ class SkrWebhookReconciler:
             with suppress(KeyError):  # nothing was ever said of it
                 self.not_renewed.remove(key.name)
             return Result()
-        if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not _introduced(kyma):
+        if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not is_introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
         if _deleting(kyma) and not modules_left(kyma):
             return Result()  # events are wanted until the last module has gone; its change wakes this key
@@ -297,11 +298,6 @@ class SkrWebhookReconciler:
         if news and (outcome.reason in FAULTS or is_faulty(kyma)):
             kind: Literal["Normal", "Warning"] = "Warning" if outcome.reason in FAULTS else "Normal"
             self.events.record(KYMAS, kyma, outcome.reason, outcome.message, type=kind, action="Watch")
-
-
-def _introduced(kyma: Kyma) -> bool:
-    """Tell whether the Kyma's cluster has been prepared: its namespace and CR are there."""
-    return find(kyma.status.conditions, "SKRReachable") is not None
 
 
 def _was_applied(kyma: Kyma) -> bool:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal, assert_never
 
@@ -25,6 +25,7 @@ from kube_runtime import (
     ObjectKey,
     Result,
 )
+from lifecycle_manager.clock import utc_now
 from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.sync_resource import plan as planned
@@ -37,11 +38,6 @@ from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus,
 log = structlog.get_logger("sync_resource")
 
 READINESS_SECONDS = 2.0
-
-
-def now_in_seconds() -> datetime:
-    """Return the time as Kubernetes writes it: UTC, whole seconds."""
-    return datetime.now(UTC).replace(microsecond=0)
 
 
 class RecordingFailed(Exception):
@@ -60,7 +56,7 @@ class SyncResourceReconciler:
     events: EventRecorder
     allowances: Allowances = field(default_factory=dict)
     interval_seconds: float = 30.0
-    clock: Callable[[], datetime] = now_in_seconds
+    clock: Callable[[], datetime] = utc_now
     _brought: dict[ObjectKey, tuple[InventoryEntry, ...]] = field(default_factory=dict, init=False)
     _claims: ClaimBook = field(default_factory=ClaimBook, init=False)
     _namespaces: dict[ObjectKey, tuple[Client, frozenset[str]]] = field(default_factory=dict, init=False)

@@ -19,8 +19,9 @@ from certs import Authorities, create_authority
 from kube_runtime import EventRecorder
 from kube_runtime.simulation.faults import Process, Users, Workload, check_under_faults
 from kube_runtime.simulation.faults.faults import AGENT
-from lifecycle_manager.app import LifecycleManager, utc_now
+from lifecycle_manager.app import LifecycleManager
 from lifecycle_manager.catalog import CATALOG_RECORD
+from lifecycle_manager.clock import utc_now
 from lifecycle_manager.controllers import Wiring
 from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.settings import Settings
