@@ -155,7 +155,11 @@ class CatalogReconciler:
         else:
             changed = list(RESOURCES)
         if changed:
-            prints = await self._sync(skr, wanted, changed)
+            try:
+                prints = await self._sync(skr, wanted, changed)
+            except NotFound:  # somebody deleted a definition
+                await self._define(skr)
+                prints = await self._sync(skr, wanted, RESOURCES)
             record = replace(record, catalog=wanted.digest).with_prints(prints)
         return record
 

@@ -21,6 +21,8 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager_api import Kyma, KymaStatus, names
 
+NO_STATUS: dict[str, None] = dict.fromkeys(KymaStatus.__struct_encode_fields__)
+
 
 @dataclass(frozen=True, eq=False)
 class SkrActions:
@@ -47,9 +49,10 @@ class SkrActions:
             case planned.CreateSkrKyma():
                 await self._create_kyma(action)
             case planned.SyncSkrMetadata(labels, annotations):
-                await self._apply({"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
+                await self._patch({"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
             case planned.WriteSkrStatus(status):
-                await self._apply({"status": msgspec.to_builtins(status)}, subresource="status")
+                whole = {**NO_STATUS, **msgspec.to_builtins(status)}
+                await self._patch({"status": whole}, subresource="status")
             case planned.TellUsers(happenings):
                 await self._tell(happenings)
             case planned.DeleteSkrKyma():
@@ -64,22 +67,28 @@ class SkrActions:
                 assert_never(action)
 
     async def _create_kyma(self, action: planned.CreateSkrKyma) -> None:
-        document = _skr_kyma(
-            {
-                "metadata": {"labels": dict(action.labels), "annotations": dict(action.annotations)},
-                "spec": msgspec.to_builtins(action.spec),
-            }
-        )
+        document = {
+            "apiVersion": KYMAS.api_version,
+            "kind": KYMAS.kind,
+            "metadata": {
+                "name": names.DEFAULT_KYMA_NAME,
+                "namespace": names.SKR_NAMESPACE,
+                "labels": dict(action.labels),
+                "annotations": dict(action.annotations),
+            },
+            "spec": msgspec.to_builtins(action.spec),
+        }
         try:
             await self.skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
         except AlreadyExists:
             return  # a user was faster, and the spec is theirs
 
-    async def _apply(self, content: dict[str, Any], *, subresource: str | None = None) -> None:
-        await self.skr.apply(
+    async def _patch(self, content: dict[str, Any], *, subresource: str | None = None) -> None:
+        """Change the users' CR by a merge patch: an apply would leave what users have added to a list or a map."""
+        await self.skr.merge_patch(
             KYMAS,
             names.DEFAULT_KYMA_NAME,
-            _skr_kyma(content),
+            content,
             names.SKR_NAMESPACE,
             field_manager=FIELD_MANAGER,
             subresource=subresource,
@@ -106,9 +115,7 @@ class SkrActions:
         left = [name for name in self.kyma.metadata.finalizers if name != names.KYMA_FINALIZER]
         patch = {"metadata": {"finalizers": left, "resourceVersion": self.kyma.metadata.resource_version}}
         try:
-            await self.skr.merge_patch(
-                KYMAS, names.DEFAULT_KYMA_NAME, patch, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER
-            )
+            await self._patch(patch)
         except NotFound:
             return  # it went by itself
 
@@ -201,13 +208,3 @@ class KcpActions:
             field_manager=FIELD_MANAGER,
             subresource="status",
         )
-
-
-def _skr_kyma(content: dict[str, Any]) -> dict[str, Any]:
-    identity = {"name": names.DEFAULT_KYMA_NAME, "namespace": names.SKR_NAMESPACE}
-    return {
-        "apiVersion": KYMAS.api_version,
-        "kind": KYMAS.kind,
-        **content,
-        "metadata": {**content.get("metadata", {}), **identity},
-    }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from lifecycle_manager.kyma.bounds import LONGEST_NAME, shortened
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.modules import module_of_manifest
@@ -22,11 +23,11 @@ def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
     resolution = module.resolution
     state, message = _state_of(snapshot, module)
     return KymaModuleStatus(
-        name=module.name,
+        name=module.name[:LONGEST_NAME],
         channel=resolution.channel,
         version=resolution.version,
         state=state,
-        message=message,
+        message=shortened(message),
         fqdn=module.component,
         ocm_component_name=module.component,
         maintenance=resolution.maintenance,
@@ -46,7 +47,7 @@ def leaving_module(snapshot: Snapshot, manifest: Manifest) -> KymaModuleStatus:
         channel=manifest.metadata.labels.get(names.CHANNEL, ""),
         version=manifest.spec.version,
         state=State.WARNING if manifest.status.state is State.WARNING else State.DELETING,
-        message=f"is being removed{': ' if why else ''}{why}",
+        message=shortened(f"is being removed{': ' if why else ''}{why}"),
         fqdn=known.fqdn if known is not None else "",
         ocm_component_name=known.ocm_component_name if known is not None else "",
         template=known.template if known is not None else None,

@@ -52,9 +52,9 @@ class CreateSkrKyma:
 
 @dataclass(frozen=True, slots=True)
 class SyncSkrMetadata:
-    """Apply the labels and annotations that the control plane keeps on the users' Kyma CR."""
+    """Set the labels and annotations that the control plane keeps on the users' Kyma CR, and take off what is None."""
 
-    labels: Mapping[str, str]
+    labels: Mapping[str, str | None]
     annotations: Mapping[str, str]
 
 
@@ -247,9 +247,9 @@ def _upkeep_in_skr(snapshot: Snapshot, skr_kyma: Kyma, status: KymaStatus) -> It
             yield ReleaseSkrKyma()
         return
     labels, annotations = visible_metadata(kyma)
-    gone = VISIBLE_LABELS & skr_kyma.metadata.labels.keys() - labels.keys()
+    gone = dict.fromkeys(sorted(VISIBLE_LABELS & skr_kyma.metadata.labels.keys() - labels.keys()))
     if gone or not _holds(skr_kyma.metadata.labels, labels) or not _holds(skr_kyma.metadata.annotations, annotations):
-        yield SyncSkrMetadata(labels, annotations)
+        yield SyncSkrMetadata({**labels, **gone}, annotations)
     shown = for_skr(status, skr_kyma)
     if skr_kyma.status != shown:
         yield WriteSkrStatus(shown)

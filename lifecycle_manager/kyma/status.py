@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from lifecycle_manager.kyma.bounds import LONGEST_SUMMARY, shortened, shown
 from lifecycle_manager.kyma.module_status import leaving_module, module_status
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
@@ -42,14 +43,15 @@ def status_of(snapshot: Snapshot, wanted: Wanted) -> KymaStatus:
     )
     others = tuple(_states_of_others(kyma.status.conditions))
     state = aggregate([*(module.state for module in modules), *others])
-    modules_ready, message = _summary(modules)
+    modules_ready, summary = _summary(modules)
+    message = summary
     if modules_ready and (waiting := _what_others_say(kyma.status.conditions)):
         message = waiting
     reason = READY if state is State.READY else f"State{state.value}"
     return _finish(
         snapshot,
         state=state,
-        modules=modules,
+        modules=shown(modules),
         active_channel=_active_channel(snapshot),
         conditions=(
             _condition(snapshot, REACHABLE, "True", "Reachable", "the cluster answers"),
@@ -58,7 +60,7 @@ def status_of(snapshot: Snapshot, wanted: Wanted) -> KymaStatus:
                 MODULES,
                 "True" if modules_ready else "False",
                 "ModulesReady" if modules_ready else "ModulesNotReady",
-                _summary(modules)[1],
+                summary,
             ),
             _condition(snapshot, READY, "True" if state is State.READY else "False", reason, message),
         ),
@@ -182,7 +184,7 @@ def _condition(snapshot: Snapshot, kind: str, status: ConditionStatus, reason: s
         type=kind,
         status=status,
         reason=reason,
-        message=message,
+        message=shortened(message, LONGEST_SUMMARY),
         observed_generation=snapshot.kyma.metadata.generation,
     )
 
@@ -206,7 +208,9 @@ def _finish(
         active_channel=active_channel,
         conditions=merged,
         observed_generation=snapshot.kyma.metadata.generation,
-        last_operation=_last_operation(before.last_operation, operation, snapshot.timing.now),
+        last_operation=_last_operation(
+            before.last_operation, shortened(operation, LONGEST_SUMMARY), snapshot.timing.now
+        ),
     )
 
 

@@ -1,0 +1,151 @@
+"""What reaches a user's cluster, whatever its users do there: the reconcilers on simulated clusters, turn by turn."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime import KubeError, NotFound, Resource
+from lifecycle_manager.catalog import CATALOG_RECORD
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager_api import find, names
+from tests import builders
+from tests.kyma_world import KymaWorld, kyma_world
+
+SKR = names.SKR_NAMESPACE
+NAMESPACES: Resource[Any] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
+
+
+async def test_quiet_kyma_is_read_and_never_written() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        before = world.asked
+        await world.reconcile(times=3)
+        assert world.writes_to("demo", before) == []
+        assert world.writes_to("kcp", before) == []
+
+
+async def test_label_that_leaves_the_control_plane_leaves_the_cluster() -> None:
+    async with kyma_world() as world:
+        await world.register(**{names.BETA: "true", names.REGION: "eu"})
+        await world.introduced()
+        await world.label(**{names.BETA: None})
+        await world.reconcile(times=2)
+        labels = (await world.in_skr()).metadata.labels
+        assert names.BETA not in labels
+        assert labels[names.REGION] == "eu"
+        before = world.asked
+        await world.reconcile(times=2)
+        assert world.writes_to("demo", before) == []
+
+
+async def test_label_that_users_give_themselves_is_taken_off() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        skr = await world.skr()
+        patch = {"metadata": {"labels": {names.BETA: "true", "mine": "stays"}}}
+        await skr.merge_patch(KYMAS, "default", patch, SKR, field_manager="kubectl")
+        await world.reconcile(times=2)
+        labels = (await world.in_skr()).metadata.labels
+        assert names.BETA not in labels
+        assert labels["mine"] == "stays"
+        before = world.asked
+        await world.reconcile(times=2)
+        assert world.writes_to("demo", before) == []
+
+
+async def test_status_that_users_write_is_put_right_once() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        skr = await world.skr()
+        foreign = {
+            "type": "Mine",
+            "status": "True",
+            "reason": "Mine",
+            "message": "",
+            "lastTransitionTime": "2026-11-01T12:00:00Z",
+        }
+        status = {"state": "Ready", "conditions": [foreign], "modules": [{"name": "x", "state": "Ready"}]}
+        await skr.merge_patch(KYMAS, "default", {"status": status}, SKR, subresource="status", field_manager="kubectl")
+        await world.reconcile(times=2)
+        outer, inner = await world.in_kcp(), await world.in_skr()
+        assert inner.status.state == outer.status.state
+        assert inner.status.modules == ()
+        assert {each.type for each in inner.status.conditions} == {each.type for each in outer.status.conditions}
+        before = world.asked
+        await world.reconcile(times=2)
+        assert world.writes_to("demo", before) == []
+
+
+@pytest.mark.parametrize("kind", ["Kyma", "ModuleTemplate", "ModuleReleaseMeta"])
+async def test_definition_that_users_delete_comes_back_with_what_was_there(kind: str) -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.offer(builders.template(), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await world.bring_catalog()
+        skr = await world.skr()
+        plural = {"Kyma": "kymas", "ModuleTemplate": "moduletemplates", "ModuleReleaseMeta": "modulereleasemetas"}[kind]
+        await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
+        await world.reconcile(times=2)
+        for _ in range(2):  # the kinds take turns
+            await world.bring_catalog()
+        assert (await world.in_skr()).spec.channel == "regular"
+        assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
+        assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
+
+
+async def test_definition_that_users_delete_comes_back_with_a_newer_catalog() -> None:
+    """The catalog changes before anybody has looked at whether its definitions are there still."""
+    async with kyma_world() as world:
+        await world.register()
+        await world.offer(builders.template(), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await world.bring_catalog()
+        skr = await world.skr()
+        for plural in ("moduletemplates", "modulereleasemetas"):
+            await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
+        await world.offer(builders.template(version="0.2.0"), builders.release(regular="0.2.0"))
+        await world.bring_catalog()
+        assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.2.0", SKR)
+        assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
+
+
+async def test_namespace_that_users_delete_comes_back_with_what_was_there() -> None:
+    async with kyma_world() as world:
+        await world.register(names.DEFAULT_KYMA_NAME)
+        world_name = names.DEFAULT_KYMA_NAME
+        await world.offer(builders.template(), builders.release(regular="0.1.0"))
+        await world.introduced(world_name)
+        await world.bring_catalog(world_name)
+        skr = await world.skr(world_name)
+        await skr.delete(NAMESPACES, SKR)
+        with pytest.raises(NotFound):
+            await world.in_skr(world_name)
+        await world.reconcile(world_name, times=2)
+        for _ in range(2):
+            await world.bring_catalog(world_name)
+        assert (await world.in_skr(world_name)).status.state == (await world.in_kcp(world_name)).status.state
+        assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
+        assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
+
+
+async def test_kyma_with_thousands_of_modules_and_huge_names_says_what_is_wrong_within_bounds() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await world.choose("cloud-resources", "x" * 100_000, *(f"none{number}" for number in range(3_000)))
+        await world.reconcile()
+        assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+        for kyma in (await world.in_kcp(), await world.in_skr()):
+            assert kyma.status.state == "Error"
+            assert len(msgspec.json.encode(kyma.status)) < 300_000
+            modules = find(kyma.status.conditions, "Modules")
+            assert modules is not None
+            assert "of 3002 modules" in modules.message
+        assert 0 < len(world.told_users) < 50
+        assert 0 < len(world.events) < 50
