@@ -14,8 +14,8 @@ from lifecycle_manager.modules import (
     wanted_manifest,
 )
 from lifecycle_manager.modules.writing import apply_manifest, delete_manifest
-from lifecycle_manager.resources import MODULE_TEMPLATES
-from lifecycle_manager_api import Kyma, Manifest, ModuleTemplate, names
+from lifecycle_manager.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class CannotInstall:
-    """A template that names no objects which could be installed: its authors have to mend it."""
+    """A template that names no objects which could be installed, or a release whose version has no template."""
 
-    template: ModuleTemplate
+    release: ModuleTemplate | ModuleReleaseMeta
     why: str
 
 
@@ -55,6 +55,8 @@ def plan(kyma: Kyma, offer: Offer, manifests: Iterable[Manifest]) -> tuple[Actio
 
 
 def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[Action]:
+    for module in sorted(offer.awaited):
+        yield CannotInstall(offer.releases[module], "the version that is mandatory has no ModuleTemplate")
     for module, template in sorted(offer.mandatory.items()):
         held = existing.get(module)
         if held is not None and held.metadata.deletion_timestamp is not None:
@@ -74,7 +76,7 @@ def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -
 def _deletions(offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[Action]:
     for module, manifest in sorted(existing.items()):
         going = manifest.metadata.deletion_timestamp is not None
-        if is_mandatory_manifest(manifest) and module not in offer.mandatory and not going:
+        if is_mandatory_manifest(manifest) and not going and module not in {*offer.mandatory, *offer.awaited}:
             yield Delete(manifest.metadata.name)
 
 
@@ -100,6 +102,7 @@ class MandatoryInstallation:
                     await apply_manifest(self.kcp, manifest)
                 case Delete(name):
                     await delete_manifest(self.kcp, name, key.namespace)
-                case CannotInstall(template, why):
-                    self.events.record(MODULE_TEMPLATES, template, "CannotBeInstalled", why, type="Warning")
+                case CannotInstall(release, why):
+                    resource = MODULE_TEMPLATES if isinstance(release, ModuleTemplate) else MODULE_RELEASE_METAS
+                    self.events.record(resource, release, "CannotBeInstalled", why, type="Warning")
         return Result(requeue_after=self.interval_seconds)

@@ -5,12 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import KubeError, NotFound, Resource
-from lifecycle_manager.catalog import CATALOG_RECORD
+from kube_runtime import NotFound, Resource
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import find, names
 from tests import builders
-from tests.kyma_world import KymaWorld, kyma_world
+from tests.kyma_world import kyma_world
 
 SKR = names.SKR_NAMESPACE
 NAMESPACES: Resource[Any] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)

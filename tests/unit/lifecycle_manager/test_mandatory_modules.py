@@ -35,6 +35,29 @@ def test_release_names_the_version_whatever_else_there_is() -> None:
     assert apply.manifest.spec.version == "1.0.0"
 
 
+def test_version_that_has_no_template_yet_takes_nothing_away() -> None:
+    """The release comes first, the template after it: no cluster loses the module in between."""
+    there = builders.manifest("warden", "1.0.0", mandatory=True)
+    offer = Offer.of(
+        [builders.template("warden", "1.0.0", installs=True)], [builders.release("warden", mandatory="2.0.0")]
+    )
+    (told,) = plan(builders.kyma(), offer, [there])
+    assert isinstance(told, CannotInstall)
+    assert told.release.KIND == "ModuleReleaseMeta"
+    leaving = builders.template("warden", "1.0.0", installs=True, deletionTimestamp=LEAVING)
+    waiting = Offer.of([leaving], [builders.release("warden", mandatory="2.0.0")])
+    assert is_to_be_held(leaving, waiting, [there])
+
+
+def test_template_that_is_deleted_takes_the_module_away_although_its_release_stays() -> None:
+    there = builders.manifest("warden", "1.0.0", mandatory=True)
+    leaving = builders.template("warden", "1.0.0", installs=True, deletionTimestamp=LEAVING)
+    offer = Offer.of([leaving], [builders.release("warden", mandatory="1.0.0")])
+    assert plan(builders.kyma(), offer, [there]) == (Delete("demo-warden"),)
+    assert is_to_be_held(leaving, offer, [there])
+    assert not is_to_be_held(leaving, offer, [])
+
+
 def test_manifest_that_is_there_is_changed_under_its_own_name_and_only_if_need_be() -> None:
     old = builders.manifest("warden", "0.9.0", mandatory=True, name="named-by-another-version")
     (apply,) = plan(builders.kyma(), OFFER, [old])
