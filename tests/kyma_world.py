@@ -141,9 +141,9 @@ class KymaWorld:
             resource: Resource[Any] = MODULE_TEMPLATES if item.KIND == "ModuleTemplate" else MODULE_RELEASE_METAS
             await self.kcp.apply(resource, kept["name"], {**document, "metadata": kept}, KCP, field_manager="team")
 
-    async def label(self, name: str = "demo", **labels: str | None) -> None:
-        """Change the labels of a Kyma in the control plane."""
-        await self.kcp.merge_patch(KYMAS, name, {"metadata": {"labels": labels}}, KCP)
+    async def label(self, label: str, value: str | None, name: str = "demo") -> None:
+        """Set a label of a Kyma in the control plane, or take it off."""
+        await self.kcp.merge_patch(KYMAS, name, {"metadata": {"labels": {label: value}}}, KCP)
 
     async def choose(self, *modules: str, name: str = "demo", **more: Any) -> None:
         """Have the users of a cluster choose modules."""

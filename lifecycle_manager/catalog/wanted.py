@@ -68,8 +68,9 @@ class Catalogs:
 def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
     """Decide what a Kyma with these labels is to have in its cluster.
 
-    Where the label `sync` is `false`, on the Kyma or on an object of the catalog, nothing is brought there any more. A release of which it can have no version is not shown to it. One that is there already stays: that a template can't
-    be seen is no proof that it is gone.
+    Nothing is brought there any more where the label `sync` of the Kyma, or of the object itself, is `false`. A release
+    of which it can have no version is not shown to it. One that is there already stays: that a template can't be seen
+    is no proof that it is gone.
     """
     choosable = [template for template in offer.templates.values() if offer.can_be_chosen(template)]
     released = [release for release in offer.releases.values() if release.spec.mandatory is None]

@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from kube_runtime import AlreadyExists, Applier, Client, EventRecorder, KubernetesObject, NotFound
+from kube_runtime import AlreadyExists, ApiError, Applier, Client, EventRecorder, KubernetesObject, NotFound
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.purge import purge_finalizers
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
@@ -137,9 +137,22 @@ class KcpActions:
     events: EventRecorder
 
     async def carry_out(self, actions: Iterable[planned.KcpAction]) -> None:
-        """Carry out the actions in their order. Raises KubeError at the first that fails."""
+        """Carry out the actions in their order.
+
+        What the control plane refuses of one module holds the others and the status up no longer than until they are
+        written. Raises KubeError in the end.
+        """
+        refusals = []
         for action in actions:
-            await self._carry_out(action)
+            try:
+                await self._carry_out(action)
+            except ApiError as error:
+                if not isinstance(action, planned.ModuleAction):
+                    raise
+                refusals.append(error)
+                self.events.record(KYMAS, self.kyma, "ModuleNotWritten", str(error), type="Warning")
+        if refusals:
+            raise refusals[0]
 
     async def _carry_out(self, action: planned.KcpAction) -> None:
         finalizers = self.kyma.metadata.finalizers

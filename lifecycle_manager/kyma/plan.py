@@ -6,7 +6,7 @@ have left in the SKR is gone, then removes what it brought there, then lets go o
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from lifecycle_manager.kyma.observe import SkrView, Snapshot
 from lifecycle_manager.kyma.status import deleting_status, failed_status, for_skr, grace_left, status_of
 from lifecycle_manager.kyma.story import Happening, happenings
 from lifecycle_manager.kyma.wanted import Wanted, names_of, wanted_of
-from lifecycle_manager.skr import AccessSecretMissing, SkrFailure
+from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
 from lifecycle_manager.skr.leaving import parts_still_there
 from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, names
 
@@ -250,6 +250,11 @@ def _upkeep_in_skr(snapshot: Snapshot, skr_kyma: Kyma, status: KymaStatus) -> It
     gone = dict.fromkeys(sorted(VISIBLE_LABELS & skr_kyma.metadata.labels.keys() - labels.keys()))
     if gone or not _holds(skr_kyma.metadata.labels, labels) or not _holds(skr_kyma.metadata.annotations, annotations):
         yield SyncSkrMetadata({**labels, **gone}, annotations)
+    yield from _show(skr_kyma, status)
+
+
+def _show(skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
+    """Show a status to the users that is not the one there, and tell of what changed with it."""
     shown = for_skr(status, skr_kyma)
     if skr_kyma.status != shown:
         yield WriteSkrStatus(shown)
@@ -287,7 +292,7 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
     if waits := _names_of_configuration(snapshot):
         return _wait(snapshot, waits, tuple(_stray_sync_resources(snapshot)))
     match snapshot.skr:
-        case SkrFailure(AccessSecretMissing.reason):
+        case SkrFailure(AccessSecretMissing.reason | ClusterClaimed.reason):
             return Plan(in_kcp=(RemoveFinalizer(),))
         case SkrFailure() as failure:
             return _wait(snapshot, (failure.message,), modules_gone=True)
@@ -304,7 +309,7 @@ def _leave_the_cluster(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
         snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_gone=True
     )
     first = not _deleting(skr_kyma) or names.KYMA_FINALIZER in skr_kyma.metadata.finalizers
-    return Plan(in_skr=(DeleteSkrKyma(),) if first else (), in_kcp=waiting.in_kcp, again=waiting.again, soon=first)
+    return replace(waiting, in_skr=(DeleteSkrKyma(),) if first else (), soon=first)
 
 
 def _wait_for_manifests(snapshot: Snapshot) -> Plan:
@@ -314,17 +319,19 @@ def _wait_for_manifests(snapshot: Snapshot) -> Plan:
         return waiting
     due = since + purge
     if snapshot.timing.now >= due:
-        return Plan(in_skr=(PurgeFinalizers(snapshot.manifests),), in_kcp=waiting.in_kcp, again=waiting.again)
-    return Plan(in_kcp=waiting.in_kcp, again=min(due, waiting.again or due))
+        return replace(waiting, in_skr=(*waiting.in_skr, PurgeFinalizers(snapshot.manifests)))
+    return replace(waiting, again=min(due, waiting.again or due))
 
 
 def _wait(
     snapshot: Snapshot, waits: tuple[str, ...], actions: tuple[KcpAction, ...] = (), *, modules_gone: bool = False
 ) -> Plan:
     status = deleting_status(snapshot, waits, modules_gone=modules_gone)
+    skr_kyma = None if isinstance(snapshot.skr, SkrFailure) else snapshot.skr.kyma
     since = snapshot.kyma.metadata.deletion_timestamp
     stuck_at = since + snapshot.patience.deletion if since is not None else None
     return Plan(
+        in_skr=tuple(_show(skr_kyma, status)) if skr_kyma is not None else (),
         in_kcp=(*actions, *_report(snapshot.kyma, status)),
         again=stuck_at if stuck_at is not None and stuck_at > snapshot.timing.now else None,
     )

@@ -95,7 +95,7 @@ class _Candidate:
 def resolve(
     spec: KymaSpec, subject: Subject, offer: Offer, installed: Mapping[str, Installed], timing: Timing
 ) -> tuple[Resolution, ...]:
-    """Resolve every module that a Kyma asks for, in the order in which it asks. Of two entries for one the first counts."""
+    """Resolve every module that a Kyma asks for, in its order. Of two entries for one module the first counts."""
     asked: dict[str, KymaModule] = {}
     for module in spec.modules:
         asked.setdefault(module.name, module)

@@ -47,8 +47,8 @@ def is_mandatory(template: ModuleTemplate) -> bool:
 class Offer:
     """One state of the catalog. What is being deleted is no longer offered.
 
-    `awaited` names the modules that are mandatory in a version of which there is no template (yet): what is installed of
-    them stays.
+    `awaited` names the modules that are mandatory in a version of which there is no template (yet): what is installed
+    of them stays.
     """
 
     templates: Mapping[str, ModuleTemplate]
@@ -61,8 +61,8 @@ class Offer:
     def of(cls, templates: Iterable[ModuleTemplate], releases: Iterable[ModuleReleaseMeta]) -> "Offer":
         """Index a catalog.
 
-        Where several templates claim a module's channel, the first by name counts; where several ModuleReleaseMetas claim
-        a module, the one that is named after it, or else the first by name.
+        Where several templates claim a module's channel, the first by name counts; where several ModuleReleaseMetas
+        claim a module, the one that is named after it, or else the first by name.
         """
         everything = sorted(templates, key=lambda template: template.metadata.name, reverse=True)
         offered = [each for each in everything if each.metadata.deletion_timestamp is None]
@@ -93,7 +93,7 @@ class Offer:
         return next((template for template in by_channel if version_of(template) == version), None)
 
     def can_be_chosen(self, template: ModuleTemplate) -> bool:
-        """Tell whether neither a template nor the release of its module says that it is mandatory, and nobody's choice."""
+        """Tell whether neither a template nor its release says that it is mandatory, and so nobody's to choose."""
         release = self.releases.get(module_of(template))
         return not is_mandatory(template) and (release is None or release.spec.mandatory is None)
 

@@ -1,17 +1,28 @@
 """What reaches a user's cluster, whatever its users do there: the reconcilers on simulated clusters, turn by turn."""
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
-from kube_runtime import NotFound, Resource
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from kube_runtime import KubeError, NotFound, Resource
+from kube_runtime.simulation import ApiRequest, Drop, Refuse, Refused
+from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KYMAS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+    SECRETS,
+)
 from lifecycle_manager_api import find, names
 from tests import builders
 from tests.kyma_world import kyma_world
+from tests.waiting import is_gone
 
 SKR = names.SKR_NAMESPACE
+NO_API = Refused(403, "Forbidden", "no api today")
 NAMESPACES: Resource[Any] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
@@ -29,7 +40,7 @@ async def test_label_that_leaves_the_control_plane_leaves_the_cluster() -> None:
     async with kyma_world() as world:
         await world.register(**{names.BETA: "true", names.REGION: "eu"})
         await world.introduced()
-        await world.label(**{names.BETA: None})
+        await world.label(names.BETA, None)
         await world.reconcile(times=2)
         labels = (await world.in_skr()).metadata.labels
         assert names.BETA not in labels
@@ -148,3 +159,115 @@ async def test_kyma_with_thousands_of_modules_and_huge_names_says_what_is_wrong_
             assert "of 3002 modules" in modules.message
         assert 0 < len(world.told_users) < 50
         assert 0 < len(world.events) < 50
+
+
+async def test_cluster_that_another_kyma_has_is_left_to_it_until_that_is_gone() -> None:
+    async with kyma_world() as world:
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
+        await world.register("first", "cloud-resources")
+        await world.introduced("first")
+        await world.bring_catalog("first")
+        await world.reconcile("first", times=2)
+
+        await world.register("second", cluster="first")
+        before = world.asked
+        await world.introduced("second")
+        await world.bring_catalog("second")
+        await world.install_mandatory("second")
+        await world.reconcile("first")
+
+        assert world.writes_to("first", before) == []
+        assert list(await world.manifests()) == ["first-cloud-resources"]
+        second = await world.in_kcp("second")
+        reachable = find(second.status.conditions, "SKRReachable")
+        assert reachable is not None
+        assert (second.status.state, reachable.reason) == ("Error", "SKRClaimed")
+        assert "Kyma first" in reachable.message
+        assert (await world.reconcile("second")).requeue_after is not None
+
+        await world.kcp.delete(KYMAS, "second", names.KCP_NAMESPACE)
+        await world.reconcile("second")
+        assert await is_gone(world.in_kcp("second"))
+        assert (await world.in_skr("first")).metadata.deletion_timestamp is None
+
+
+async def test_cluster_of_a_kyma_that_is_gone_is_taken_over() -> None:
+    async with kyma_world() as world:
+        await world.register("first")
+        await world.introduced("first")
+        await world.kcp.merge_patch(KYMAS, "first", {"metadata": {"finalizers": []}}, names.KCP_NAMESPACE)
+        await world.register("second", cluster="first")
+        await world.introduced("second")
+        assert (await world.in_kcp("second")).status.state == "Error"
+        await world.kcp.delete(KYMAS, "first", names.KCP_NAMESPACE)
+        await world.reconcile("second", times=2)
+        owner = (await world.in_skr("first")).metadata.annotations[names.OWNED_BY]
+        assert owner == "kcp-system/second"
+        assert (await world.in_kcp("second")).status.state != "Error"
+
+
+async def test_users_can_not_say_that_their_cluster_is_another_kymas() -> None:
+    async with kyma_world() as world:
+        await world.register("first")
+        await world.register("second")
+        await world.introduced("first")
+        await world.introduced("second")
+        forged = {"metadata": {"annotations": {names.OWNED_BY: "kcp-system/second"}}}
+        await (await world.skr("first")).merge_patch(KYMAS, "default", forged, SKR, field_manager="kubectl")
+        await world.reconcile("first")
+        assert (await world.in_skr("first")).metadata.annotations[names.OWNED_BY] == "kcp-system/first"
+
+
+def is_manifest(module: str) -> Callable[[ApiRequest], bool]:
+    return lambda request: request.is_write and request.name.endswith(module) and "manifests" in request.path
+
+
+async def test_module_that_the_control_plane_refuses_holds_no_other_up() -> None:
+    async with kyma_world() as world:
+        for module in ("api", "nats"):
+            await world.offer(
+                builders.template(module, "1.0.0", installs=True), builders.release(module, regular="1.0.0")
+            )
+        await world.register("demo", "api", "nats")
+        await world.reconcile(times=2)
+        with world.cluster("kcp").ruled_by(Refuse(is_manifest("api"), refused=NO_API)), pytest.raises(KubeError):
+            await world.reconcile()
+        assert list(await world.manifests()) == ["demo-nats"]
+        assert ("ModuleNotWritten", "no api today (403 Forbidden)") in world.events
+        assert [each.name for each in (await world.in_kcp()).status.modules] == ["api", "nats"]
+        await world.reconcile()
+        assert list(await world.manifests()) == ["demo-api", "demo-nats"]
+
+
+async def test_mandatory_module_that_the_control_plane_refuses_holds_no_other_up() -> None:
+    async with kyma_world() as world:
+        for module in ("api", "nats"):
+            await world.offer(builders.template(module, "1.0.0", installs=True, mandatory=True))
+        await world.register()
+        await world.introduced()
+        with world.cluster("kcp").ruled_by(Refuse(is_manifest("api"), refused=NO_API)), pytest.raises(KubeError):
+            await world.install_mandatory()
+        assert list(await world.manifests()) == ["demo-nats"]
+
+
+async def test_kyma_whose_cluster_gives_no_answer_goes_once_its_secret_is_gone() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        with world.cluster("demo").ruled_by(Drop()):
+            for _ in range(2):
+                with pytest.raises(KubeError):
+                    await world.reconcile()
+            kyma = await world.in_kcp()
+            assert (kyma.status.state, kyma.metadata.finalizers) == ("Deleting", (names.KYMA_FINALIZER,))
+            assert kyma.status.last_operation is not None
+            assert "can't be reached" in kyma.status.last_operation.operation
+            world.now += timedelta(days=10_000)
+            with pytest.raises(KubeError):
+                await world.reconcile()
+            assert (await world.in_kcp()).status.state == "Warning"
+            await world.kcp.delete(SECRETS, "kubeconfig-demo", names.KCP_NAMESPACE)
+            await world.reconcile()
+        assert await is_gone(world.in_kcp())

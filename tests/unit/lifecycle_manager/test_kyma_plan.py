@@ -334,7 +334,7 @@ def test_deletion_goes_in_the_order_that_leaves_nothing_behind() -> None:
     modules = find(written_in(fourth).status.conditions, "Modules")
     assert modules is not None
     assert modules.reason == "ModulesRemoved"
-    assert fourth.in_skr == ()
+    assert not any(isinstance(action, planned.DeleteSkrKyma) for action in fourth.in_skr)
 
     gone = {"conditions": [condition(kind, "False", "Removed") for kind in ("SKRWebhook", "ModuleCatalog")]}
     left = introduced(status=gone, deletionTimestamp=DELETED)
@@ -360,7 +360,30 @@ def test_deletion_that_gets_nowhere_is_a_warning_that_names_what_it_waits_for() 
     assert "Manifest demo-cloud-resources" in operation(decided)
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in decided.in_skr)
     purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
-    assert purging.in_skr == (planned.PurgeFinalizers(stuck.manifests),)
+    assert planned.PurgeFinalizers(stuck.manifests) in purging.in_skr
+    patient = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=12))))
+    assert not any(isinstance(action, planned.PurgeFinalizers) for action in patient.in_skr)
+    assert patient.again == builders.NOW + timedelta(minutes=1)
+    away = replace(stuck, skr=SkrFailure("SKRUnreachable", ""), patience=Patience(purge=timedelta(0)))
+    assert planned.plan(away).in_skr == ()
+
+
+def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> None:
+    kyma = introduced(deletionTimestamp=DELETED)
+    inner = skr_kyma(kyma)
+    decided = planned.plan(snapshot(kyma, SkrView(inner), manifests=(builders.manifest(),)))
+    (shown,) = [action.status for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
+    assert shown.state is State.DELETING
+    assert shown.last_operation is not None
+    assert "Manifest demo-cloud-resources" in shown.last_operation.operation
+    again = planned.plan(
+        snapshot(
+            msgspec.structs.replace(kyma, status=written_in(decided).status),
+            SkrView(msgspec.structs.replace(inner, status=shown)),
+            manifests=(builders.manifest(deletionTimestamp=DELETED),),
+        )
+    )
+    assert again.in_skr == ()
 
 
 def test_deletion_goes_on_when_the_cluster_is_gone_for_good_only() -> None:

@@ -432,7 +432,9 @@ def test_mandatory_module_is_in_every_kyma(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], labels: dict[str, str]
 ) -> None:
     offer = Offer.of(*catalog)
-    planned = plan_mandatory(builders.kyma(labels=labels), offer, ())
+    reachable = {"type": "SKRReachable", "status": "True", "reason": "Reachable", "message": ""}
+    kyma = builders.kyma(labels=labels, status={"conditions": [reachable]})
+    planned = plan_mandatory(kyma, offer, ())
     installed = {module_of_manifest(each.manifest): each.manifest for each in planned if isinstance(each, Apply)}
     assert installed.keys() == offer.mandatory.keys()
     for module, manifest in installed.items():
