@@ -17,6 +17,7 @@ from kube_runtime.simulation import SimulatedCluster, Simulation, serve_simulati
 from lifecycle_manager.catalog import CatalogReconciler
 from lifecycle_manager.crd_installation import apply_crds
 from lifecycle_manager.kyma import KymaReconciler, Patience, Schedule
+from lifecycle_manager.kyma.maintenance import MaintenancePolicy
 from lifecycle_manager.mandatory import MandatoryInstallation
 from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import (
@@ -64,6 +65,7 @@ class KymaWorld:
     clients: dict[str, Client]
     now: datetime = builders.NOW
     patience: Patience = field(default_factory=Patience)
+    policy: str | None = None
     events: list[tuple[str, str]] = field(default_factory=list)
     told_users: list[tuple[str, str]] = field(default_factory=list)
 
@@ -83,7 +85,7 @@ class KymaWorld:
         offers = Offers(informers.templates, informers.releases)
         readable = policy_readable(CollectorRegistry())
         nothing = timedelta(0)
-        schedule = Schedule(informers.releases, lambda: self.now, nothing, None, nothing, readable)
+        self.schedule = Schedule(informers.releases, lambda: self.now, nothing, None, nothing, readable)
         recorder = cast("EventRecorder", self)
         self.kymas = KymaReconciler(
             self.kcp,
@@ -93,7 +95,7 @@ class KymaWorld:
             informers.manifests,
             informers.configs,
             informers.synced,
-            schedule,
+            self.schedule,
             recorder,
             patience=self.patience,
         )
@@ -156,7 +158,9 @@ class KymaWorld:
             await each.look()
 
     async def reconcile(self, name: str = "demo", *, times: int = 1) -> Result:
-        """Have the Kyma looked after, each time with fresh caches."""
+        """Have the Kyma looked after, each time with fresh caches. `policy` is the maintenance policy's text."""
+        if self.policy is not None:
+            self.schedule._policy = msgspec.json.decode(self.policy, type=MaintenancePolicy)
         result = Result()
         for _ in range(times):
             await self.look()

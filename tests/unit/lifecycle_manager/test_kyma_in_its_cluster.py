@@ -1,17 +1,19 @@
 """What reaches a user's cluster, whatever its users do there: the reconcilers on simulated clusters, turn by turn."""
 
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
 from kube_runtime import KubeError, NotFound, Resource
-from kube_runtime.simulation import ApiRequest, Drop, Refuse, Refused
+from kube_runtime.simulation import Answer, ApiRequest, Drop, Refuse, Refused, Rule
+from lifecycle_manager.kyma import CRD_HASH
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
+    MANIFESTS,
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
     SECRETS,
@@ -271,3 +273,151 @@ async def test_kyma_whose_cluster_gives_no_answer_goes_once_its_secret_is_gone()
             await world.kcp.delete(SECRETS, "kubeconfig-demo", names.KCP_NAMESPACE)
             await world.reconcile()
         assert await is_gone(world.in_kcp())
+
+
+async def test_catalog_comes_by_server_side_apply_after_its_definitions_and_only_what_differs_is_sent() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.offer(builders.template(), builders.release(regular="0.1.0"))
+        await world.introduced()
+        before = world.asked
+        await world.bring_catalog()
+        writes = world.writes_to("demo", before)
+        kinds = [record.resource.partition(".")[0] for record in writes]
+        assert kinds[:2] == ["customresourcedefinitions"] * 2
+        assert sorted(kinds[2:]) == ["modulereleasemetas", "moduletemplates"]
+        assert {record.verb for record in writes} == {"apply"}
+
+        await world.offer(builders.template(version="0.2.0"))
+        before = world.asked
+        await world.bring_catalog()
+        assert [record.name for record in world.writes_to("demo", before)] == ["cloud-resources-0.2.0"]
+
+
+async def test_quiet_round_of_the_catalog_asks_for_the_revisions_of_one_kind() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.offer(builders.template(), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await world.bring_catalog()
+        for kind in ("moduletemplates", "modulereleasemetas"):
+            before = world.asked
+            await world.bring_catalog()
+            (record,) = world.cluster("demo").requests(since=before)
+            assert (record.verb, record.resource.partition(".")[0]) == ("list", kind)
+            assert world.writes_to("kcp", before) == []
+
+
+async def test_kyma_definition_that_changed_is_brought_once() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.kcp.merge_patch(
+            KYMAS, "demo", {"metadata": {"annotations": {CRD_HASH: "of-an-older-one"}}}, names.KCP_NAMESPACE
+        )
+        skr = await world.skr()
+        definition = f"kymas.{names.GROUP}"
+        older = {"spec": {"names": {"plural": "kymas", "kind": "Kyma", "singular": "kyma", "shortNames": ["old"]}}}
+        await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, definition, older)
+        before = world.asked
+        await world.reconcile()
+        assert [record.name for record in world.writes_to("demo", before)] == [SKR, definition]
+        assert (await world.in_kcp()).metadata.annotations[CRD_HASH] == world.kymas.crd_hash
+        before = world.asked
+        await world.reconcile()
+        assert world.writes_to("demo", before) == []
+
+
+async def test_what_happened_is_told_once_on_both_sides() -> None:
+    async with kyma_world() as world:
+        await world.register("demo", "tpyo")
+        await world.introduced()
+        told = [reason for reason, _ in world.told_users]
+        assert told.count("ModuleError") == [reason for reason, _ in world.events].count("ModuleError") == 1
+        await world.reconcile(times=3)
+        assert [reason for reason, _ in world.told_users] == told
+        await world.choose(name="demo")
+        await world.reconcile()
+        assert ("ModuleRemoved", "module tpyo is gone") in world.told_users
+        assert ("ModuleRemoved", "module tpyo is gone") in world.events
+
+
+async def test_skipped_kyma_is_not_even_asked_after() -> None:
+    async with kyma_world() as world:
+        await world.register("demo", "cloud-resources")
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await world.label(names.SKIP_RECONCILIATION, "true")
+        before = world.asked
+        await world.reconcile()
+        await world.bring_catalog()
+        assert world.cluster("demo").requests(since=before) == []
+        assert world.writes_to("kcp", before) == []
+
+
+class Deletions(Rule):
+    """Writes down what is deleted, and how."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        if request.verb == "delete":
+            options = msgspec.json.decode(request.body)
+            self.seen.append((request.name, options["propagationPolicy"]))
+        return await proceed()
+
+
+async def test_modules_go_in_the_foreground_when_their_kyma_is_deleted() -> None:
+    async with kyma_world() as world:
+        await world.register("demo", "cloud-resources")
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.introduced()
+        held = {"metadata": {"finalizers": [names.MANIFEST_FINALIZER]}}
+        await world.kcp.merge_patch(MANIFESTS, "demo-cloud-resources", held, names.KCP_NAMESPACE)
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        deletions = Deletions()
+        with world.cluster("kcp").ruled_by(deletions):
+            await world.reconcile()
+        assert deletions.seen == [("demo-cloud-resources", "Foreground")]
+        manifest = await world.kcp.get(MANIFESTS, "demo-cloud-resources", names.KCP_NAMESPACE)
+        assert manifest.metadata.deletion_timestamp is not None
+        assert (await world.in_skr()).status.state == "Deleting"
+
+
+async def test_upgrade_that_waits_for_its_window_shows_that_it_does() -> None:
+    async with kyma_world() as world:
+        await world.register("demo", "cloud-resources")
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.introduced()
+        world.policy = """{"default": {"days": ["Wed"], "begin": "22:00:00+00:00", "end": "23:00:00+00:00"}}"""
+        newer = builders.template(version="0.2.0", installs=True, requires_downtime=True)
+        await world.offer(newer, builders.release(regular="0.2.0"))
+        result = await world.reconcile()
+        (module,) = (await world.in_skr()).status.modules
+        assert (module.version, module.maintenance) == ("0.1.0", True)
+        assert "2026-11-04T22:00:00+00:00" in module.message
+        assert result.requeue_after is not None
+        world.now = datetime(2026, 11, 4, 22, 0, tzinfo=UTC)
+        await world.reconcile()
+        (module,) = (await world.in_skr()).status.modules
+        assert (module.version, module.maintenance) == ("0.2.0", False)
+        assert await world.manifests() == {"demo-cloud-resources": "0.2.0"}
+
+
+async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it() -> None:
+    async with kyma_world() as world:
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0", spec={"beta": True}))
+        await world.register("demo", "cloud-resources", **{names.BETA: "true"})
+        await world.introduced()
+        assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+        await world.label(names.BETA, None)
+        await world.offer(builders.template(version="0.2.0", installs=True))
+        await world.offer(builders.release(regular="0.2.0", spec={"beta": True}))
+        await world.reconcile(times=2)
+        assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+        (module,) = (await world.in_skr()).status.modules
+        assert (module.state, module.version) == ("Error", "0.1.0")
+        await world.choose()
+        await world.reconcile()
+        assert await world.manifests() == {}
