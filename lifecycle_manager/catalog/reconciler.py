@@ -105,7 +105,7 @@ class CatalogReconciler:
             for memory in (self._due, self._suspected, self._next_kind):
                 memory.pop(key, None)
             return Result()
-        if kyma.metadata.deletion_timestamp is not None:
+        if kyma.metadata.being_deleted:
             return await self._leave(kyma)
         if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" or not is_introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key

@@ -9,12 +9,6 @@ MOST_MODULES = 300
 
 LONGEST_NAME = 128
 LONGEST_TEXT = 512
-LONGEST_SUMMARY = 4096
-
-
-def shortened(text: str, most: int = LONGEST_TEXT) -> str:
-    """Return a text that is cut where it is too long to be read anyway."""
-    return text if len(text) <= most else f"{text[: most - 2]} …"
 
 
 def shown(modules: Sequence[KymaModuleStatus]) -> tuple[KymaModuleStatus, ...]:

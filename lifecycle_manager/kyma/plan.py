@@ -185,7 +185,7 @@ class Plan:
 def plan(snapshot: Snapshot) -> Plan:
     """Decide what a Kyma needs next."""
     kyma = snapshot.kyma
-    if _deleting(kyma):
+    if kyma.metadata.being_deleted:
         return _plan_deletion(snapshot)
     if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true":
         return Plan()
@@ -203,10 +203,6 @@ def visible_metadata(kyma: Kyma) -> tuple[dict[str, str], dict[str, str]]:
     labels = {key: value for key, value in kyma.metadata.labels.items() if key in VISIBLE_LABELS}
     labels |= {names.WATCHED_BY: "kyma", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
     return labels, {names.OWNED_BY: f"{kyma.metadata.namespace}/{kyma.metadata.name}"}
-
-
-def _deleting(kyma: Kyma) -> bool:
-    return kyma.metadata.deletion_timestamp is not None
 
 
 def _plan_failure(snapshot: Snapshot, failure: SkrFailure) -> Plan:
@@ -234,7 +230,7 @@ def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
         in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, status)),
         in_kcp=(*_record_crd_hash(snapshot), *_manifest_actions(wanted), *_report(kyma, status)),
         again=min((each.resolution.again for each in wanted.modules if each.resolution.again), default=None),
-        soon=_deleting(skr_kyma) and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
+        soon=skr_kyma.metadata.being_deleted and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
     )
 
 
@@ -242,7 +238,7 @@ def _upkeep_in_skr(snapshot: Snapshot, skr_kyma: Kyma, status: KymaStatus) -> It
     kyma = snapshot.kyma
     if kyma.metadata.annotations.get(CRD_HASH) != snapshot.crd_hash:
         yield InstallKymaCrd()
-    if _deleting(skr_kyma):
+    if skr_kyma.metadata.being_deleted:
         if names.KYMA_FINALIZER in skr_kyma.metadata.finalizers:
             yield ReleaseSkrKyma()
         return
@@ -275,7 +271,7 @@ def _manifest_actions(wanted: Wanted) -> Iterator[KcpAction]:
 
 def _deletions(manifests: tuple[Manifest, ...]) -> Iterator[KcpAction]:
     for manifest in manifests:
-        if manifest.metadata.deletion_timestamp is None:
+        if not manifest.metadata.being_deleted:
             yield DeleteManifest(manifest.metadata.name)
 
 
@@ -308,7 +304,7 @@ def _leave_the_cluster(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
     waiting = _wait(
         snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_gone=True
     )
-    first = not _deleting(skr_kyma) or names.KYMA_FINALIZER in skr_kyma.metadata.finalizers
+    first = not skr_kyma.metadata.being_deleted or names.KYMA_FINALIZER in skr_kyma.metadata.finalizers
     return replace(waiting, in_skr=(DeleteSkrKyma(),) if first else (), soon=first)
 
 
@@ -347,7 +343,7 @@ def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
     """Delete the SyncResources that no ModuleConfig takes with it."""
     if not snapshot.module_configs:
         for resource in snapshot.sync_resources:
-            if resource.metadata.deletion_timestamp is None:
+            if not resource.metadata.being_deleted:
                 yield DeleteSyncResource(resource.metadata.name)
 
 

@@ -74,7 +74,7 @@ class KymaReconciler:
         if kyma is None:
             self.announcements.forget(key)
             return Result()
-        if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" and kyma.metadata.deletion_timestamp is None:
+        if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" and not kyma.metadata.being_deleted:
             return Result()  # hands off, its cluster too
         try:
             decided, unseen = await self._reconcile_in_skr(key, kyma)
@@ -114,7 +114,7 @@ class KymaReconciler:
     def _again(self, kyma: Kyma, decided: Plan, unseen: float | None) -> Result:
         if decided.soon:
             return Result(requeue_after=0.0)
-        leaving = kyma.metadata.deletion_timestamp is not None
+        leaving = kyma.metadata.being_deleted
         seconds = self.intervals.leaving if leaving else interval_for(kyma, self.intervals.quiet)
         by_clock = _seconds_until(decided.again, self.schedule.clock())
         return Result(requeue_after=min(each for each in (seconds, by_clock, unseen) if each is not None))
@@ -142,4 +142,4 @@ def _seen(view: SkrView) -> Seen:
     if view.kyma is None:
         return Seen()
     metadata = view.kyma.metadata
-    return Seen(metadata.uid, metadata.resource_version or "", metadata.deletion_timestamp is not None)
+    return Seen(metadata.uid, metadata.resource_version or "", metadata.being_deleted)

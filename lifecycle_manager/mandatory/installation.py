@@ -50,7 +50,7 @@ def plan(kyma: Kyma, offer: Offer, manifests: Iterable[Manifest]) -> tuple[Actio
 
     Nothing is installed before the cluster was looked at, nor in one that is another Kyma's.
     """
-    if kyma.metadata.deletion_timestamp is not None or names.KYMA_FINALIZER not in kyma.metadata.finalizers:
+    if kyma.metadata.being_deleted or names.KYMA_FINALIZER not in kyma.metadata.finalizers:
         return ()
     existing = {module_of_manifest(each): each for each in manifests}
     deletions = tuple(_deletions(offer, existing))
@@ -64,7 +64,7 @@ def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -
         yield CannotInstall(offer.releases[module], "the version that is mandatory has no ModuleTemplate")
     for module, template in sorted(offer.mandatory.items()):
         held = existing.get(module)
-        if held is not None and held.metadata.deletion_timestamp is not None:
+        if held is not None and held.metadata.being_deleted:
             continue  # it comes again once it is gone
         name = held.metadata.name if held is not None else ""
         try:
@@ -80,7 +80,7 @@ def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -
 
 def _deletions(offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[Action]:
     for module, manifest in sorted(existing.items()):
-        going = manifest.metadata.deletion_timestamp is not None
+        going = manifest.metadata.being_deleted
         if is_mandatory_manifest(manifest) and not going and module not in {*offer.mandatory, *offer.awaited}:
             yield Delete(manifest.metadata.name)
 

@@ -65,12 +65,12 @@ class Offer:
         claim a module, the one that is named after it, or else the first by name.
         """
         everything = sorted(templates, key=lambda template: template.metadata.name, reverse=True)
-        offered = [each for each in everything if each.metadata.deletion_timestamp is None]
+        offered = [each for each in everything if not each.metadata.being_deleted]
         by_name = {template.metadata.name: template for template in offered}
         released = {
             release.spec.module_name: release
             for release in sorted(releases, key=_claim, reverse=True)
-            if release.metadata.deletion_timestamp is None
+            if not release.metadata.being_deleted
         }
         return cls(
             templates=by_name,

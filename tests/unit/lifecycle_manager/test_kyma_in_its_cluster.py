@@ -421,3 +421,49 @@ async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it() -> N
         await world.choose()
         await world.reconcile()
         assert await world.manifests() == {}
+
+
+async def test_catalog_of_which_the_cluster_refuses_hundreds_says_so_and_brings_the_rest() -> None:
+    def is_template(request: ApiRequest) -> bool:
+        return request.is_write and "/moduletemplates/" in request.path
+
+    async with kyma_world() as world:
+        await world.register()
+        for number in range(300):
+            await world.offer(builders.template(version=f"{number}.0.0"))
+        await world.offer(builders.release(regular="7.0.0"))
+        await world.introduced()
+        with world.cluster("demo").ruled_by(Refuse(is_template, refused=NO_API)), pytest.raises(KubeError):
+            await world.bring_catalog()
+        condition = find((await world.in_kcp()).status.conditions, "ModuleCatalog")
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", "CatalogSyncFailed")
+        assert "no api today" in condition.message
+        skr = await world.skr()
+        assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
+        await world.bring_catalog()
+        assert len((await skr.list(MODULE_TEMPLATES, SKR)).items) == 300
+
+
+async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_they_are() -> None:
+    """Users who change the definition can write what it would have refused."""
+    async with kyma_world() as world:
+        await world.register("demo", "cloud-resources")
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.introduced()
+        skr = await world.skr()
+        definition = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, f"kymas.{names.GROUP}")
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        versions = [{**each, "schema": {"openAPIV3Schema": anything}} for each in definition["spec"]["versions"]]
+        patch = {"spec": {"versions": versions}}
+        await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, f"kymas.{names.GROUP}", patch)
+        raw: Resource[Any] = Resource.dynamic(names.GROUP, "v1beta2", "Kyma", "kymas", namespaced=True)
+        await skr.merge_patch(raw, "default", {"spec": {"modules": "none, please"}}, SKR)
+        with pytest.raises(KubeError):
+            await world.reconcile()
+        kyma = await world.in_kcp()
+        reachable = find(kyma.status.conditions, "SKRReachable")
+        assert reachable is not None
+        assert (kyma.status.state, reachable.reason) == ("Error", "SKRObjectUnreadable")
+        assert "modules" in reachable.message
+        assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}

@@ -16,6 +16,10 @@ LEAST = timedelta(minutes=20)
 WITH_BROKEN_EXPRESSION = """
     {"default": {"days": [], "begin": "00:00Z", "end": "00:00Z"}, "rules": [{"match": {"plan": "("}, "windows": []}]}
 """
+WITH_BROKEN_WINDOW = """
+    {"default": {"days": [], "begin": "00:00Z", "end": "00:00Z"},
+     "rules": [{"match": {"plan": "aws"}, "windows": [{"days": ["Mon"], "begin": "00:00Z", "end": "24:30Z"}]}]}
+"""
 ANY_TIME = Window(("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), "00:00:00+00:00", "00:00:00+00:00")
 
 
@@ -152,6 +156,7 @@ def test_first_matching_rule_with_a_window_wins_and_the_default_serves_the_rest(
         '{"default": {"days": ["Mon"], "begin": "00:00:00", "end": "00:00:00+00:00"}}',
         '{"default": {"days": [], "begin": "00:00:00Z", "end": "00:00:00Z"}, "rules": [{"match": {"plan": "("}}]}',
         WITH_BROKEN_EXPRESSION,
+        WITH_BROKEN_WINDOW,
     ],
 )
 def test_policy_that_is_none_says_what_is_wrong(tmp_path: Path, text: str) -> None:

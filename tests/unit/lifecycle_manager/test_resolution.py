@@ -17,12 +17,11 @@ from lifecycle_manager.mandatory.installation import plan as plan_mandatory
 from lifecycle_manager.modules import Offer, module_of_manifest
 from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, State, Version, names
 from tests import builders
+from tests.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, SUNDAY_NIGHT, TIMINGS, offers
 
 NAME = "cloud-resources"
 NOTHING: Mapping[str, Installed] = {}
 NOW = Timing(builders.NOW)
-SUNDAY_NIGHT = {"days": ["Sun"], "begin": "22:00:00+00:00", "end": "02:00:00+00:00"}
-POLICY = msgspec.convert({"default": SUNDAY_NIGHT}, MaintenancePolicy)
 
 
 def spec(*modules: str, channel: str = "regular", **more: Any) -> KymaSpec:
@@ -120,6 +119,14 @@ def test_module_that_is_asked_for_twice_is_taken_from_its_first_entry() -> None:
     entries = [{"name": NAME, "channel": channel, "managed": True} for channel in ("fast", "regular")]
     asked = msgspec.convert({"channel": "regular", "modules": entries}, KymaSpec)
     assert only(asked, offer_of("1.0.0", "2.0.0", regular="1.0.0", fast="2.0.0")).version == "2.0.0"
+
+
+def test_channel_that_a_release_has_twice_has_the_version_that_comes_first() -> None:
+    """An API server refuses such a list; one that came past it means the same every time."""
+    channels = [{"channel": "regular", "version": version} for version in ("1.0.0", "2.0.0")]
+    templates = [builders.template(version=version) for version in ("1.0.0", "2.0.0")]
+    offer = Offer.of(templates, [builders.release(spec={"channels": channels})])
+    assert only(spec(), offer).version == "1.0.0"
 
 
 def test_template_in_the_channel_none_is_in_no_channel() -> None:
@@ -281,62 +288,7 @@ class TestMaintenance:
         assert only(spec(), self.offer, NOTHING, unreadable).version == "1.1.0"
 
 
-# The laws, for generated fleets. Few names and versions, so that they meet.
-MODULES = ("api", "btp", "nats", "warden")
-VERSIONS = ("1.0.0", "1.0.1", "1.1.0-rc", "2.0.0")
-CHANNELS = ("fast", "regular", "rapid")
-LABELS = st.dictionaries(st.sampled_from([names.BETA, names.INTERNAL, "team"]), st.sampled_from(["true", "a"]))
-
-
-RELEASED = st.dictionaries(st.sampled_from(CHANNELS), st.sampled_from(VERSIONS), min_size=1)
-
-
-@st.composite
-def offers(draw: st.DrawFn) -> tuple[list[ModuleTemplate], list[ModuleReleaseMeta]]:
-    pairs = draw(st.lists(st.tuples(st.sampled_from(MODULES), st.sampled_from(VERSIONS)), unique=True, max_size=10))
-    templates = [
-        builders.template(
-            module,
-            version,
-            installs=True,
-            labels=draw(LABELS),
-            mandatory=draw(st.integers(0, 5)) == 0,
-            requires_downtime=draw(st.booleans()),
-        )
-        for module, version in pairs
-    ]
-    releases = []
-    for module in draw(st.lists(st.sampled_from(MODULES), unique=True)):
-        restriction: dict[str, Any] = draw(
-            st.sampled_from([{}, {"beta": True}, {"internal": True}, {"kymaSelector": {"matchLabels": {"team": "a"}}}])
-        )
-        if draw(st.integers(0, 5)) == 0:
-            releases.append(builders.release(module, mandatory=draw(st.sampled_from(VERSIONS))))
-        else:
-            channels: dict[str, Any] = draw(
-                st.dictionaries(st.sampled_from(CHANNELS), st.sampled_from(VERSIONS), min_size=1)
-            )
-            releases.append(builders.release(module, spec=restriction, **channels))
-    return templates, releases
-
-
-SPECS = st.builds(
-    lambda channel, modules: msgspec.convert({"channel": channel, "modules": list(modules.values())}, KymaSpec),
-    st.sampled_from(CHANNELS),
-    st.dictionaries(st.sampled_from((*MODULES, "unknown")), st.booleans()).map(
-        lambda chosen: {name: {"name": name, "managed": managed} for name, managed in chosen.items()}
-    ),
-)
-INSTALLED = st.dictionaries(
-    st.sampled_from(MODULES), st.builds(Installed, st.sampled_from(VERSIONS), st.sampled_from(CHANNELS))
-)
-TIMINGS = st.builds(
-    Timing,
-    st.just(builders.NOW),
-    st.dictionaries(st.sampled_from(MODULES), st.just(builders.NOW - timedelta(minutes=2))),
-    st.sampled_from([timedelta(0), timedelta(minutes=5)]),
-    st.sampled_from([None, POLICY]),
-)
+# The laws, for generated fleets.
 LAWS = settings(max_examples=60)
 
 
