@@ -43,6 +43,11 @@ def is_mandatory(template: ModuleTemplate) -> bool:
     return template.spec.mandatory or template.metadata.labels.get(names.MANDATORY_MODULE) == "true"
 
 
+def claim_of(release: ModuleReleaseMeta) -> tuple[bool, str]:
+    """Return what ModuleReleaseMetas of a module are ordered by: the one that is named after it comes first."""
+    return release.metadata.name != release.spec.module_name, release.metadata.name
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """One state of the catalog. What is being deleted is no longer offered.
@@ -69,7 +74,7 @@ class Offer:
         by_name = {template.metadata.name: template for template in offered}
         released = {
             release.spec.module_name: release
-            for release in sorted(releases, key=_claim, reverse=True)
+            for release in sorted(releases, key=claim_of, reverse=True)
             if not release.metadata.being_deleted
         }
         return cls(
@@ -139,11 +144,6 @@ def _awaited(template_names: Container[str], releases: Mapping[str, ModuleReleas
         mandatory = release.spec.mandatory
         if mandatory is not None and template_name(module, mandatory.version) not in template_names:
             yield module
-
-
-def _claim(release: ModuleReleaseMeta) -> tuple[bool, str]:
-    """Return what ModuleReleaseMetas of a module are ordered by: the one that is named after it comes first."""
-    return release.metadata.name != release.spec.module_name, release.metadata.name
 
 
 def _precedence(template: ModuleTemplate) -> tuple[Version, str]:
