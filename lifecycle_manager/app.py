@@ -5,6 +5,7 @@ its queue off. Nothing else connects the folders.
 """
 
 import asyncio
+import re
 import signal
 import socket
 import tempfile
@@ -16,14 +17,16 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry
 
-from certs import Algorithm, Authorities, RotationRules
+from certs import Algorithm, Authorities, RotationRules, Usage
 from guarded_http import Bounds
 from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, ObjectKey, Priority, RuntimeMetrics
 from kube_runtime.health import LoopMonitor, ProbeServer
-from lifecycle_manager import admission, events
+from kube_runtime.leases import LeaseTiming
+from lifecycle_manager import admission, events, replicas
 from lifecycle_manager.catalog import CatalogReconciler
 from lifecycle_manager.clock import utc_now
-from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
+from lifecycle_manager.controllers import Controllers, Reconcilers
+from lifecycle_manager.events import Subscriber
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
@@ -32,6 +35,7 @@ from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.modules import Offers
 from lifecycle_manager.modules.objections import objection_to_template, warnings_about_release
+from lifecycle_manager.replicas import REPLICA_HOST, Alone, Deliveries, Distribution, Shared, Sharing
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.routing import EventRouter, ManagerPaths
 from lifecycle_manager.serving import serve
@@ -59,6 +63,7 @@ from lifecycle_manager.telemetry import (
     policy_readable,
     requeue_reasons,
 )
+from lifecycle_manager.wiring import Wiring
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 log = structlog.get_logger("lifecycle_manager")
@@ -76,22 +81,51 @@ async def run(settings: Settings) -> None:
         loop.add_signal_handler(number, stopping.set)
     log.info("starting", **settings.model_dump(mode="json"))
     options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst)
-    async with await Client.from_environment(settings.kubeconfig, options=options) as kcp:
-        await LifecycleManager(settings, kcp).run(stopping)
+    async with (
+        await Client.from_environment(settings.kubeconfig, options=options) as kcp,
+        # Leases are renewed by a client of their own: nothing else that is asked for may delay that.
+        await Client.from_environment(settings.kubeconfig, options=ClientOptions(qps=0)) as leases,
+    ):
+        shared = _shared(settings, leases) if settings.leader_elect else None
+        await LifecycleManager(settings, kcp, shared).run(stopping)
     log.info("stopped")
 
 
-class LifecycleManager:
-    """The parts of one process and how they are wired. Constructing it starts nothing."""
+def _shared(settings: Settings, leases: Client) -> Shared:
+    host = socket.gethostname()
+    timing = LeaseTiming(
+        lease_seconds=int(settings.leader_election_lease_duration.total_seconds()),
+        act_seconds=settings.leader_election_renew_deadline.total_seconds(),
+        renew_seconds=settings.leader_election_retry_period.total_seconds(),
+    )
+    return Shared(
+        leases,
+        name=settings.replica_name or re.sub(r"[^a-z0-9-]+", "-", host.lower()).strip("-") or "replica",
+        succeeds=bool(settings.replica_name),
+        address=settings.replica_address or f"{host}:{split_address(settings.replica_bind_address)[1]}",
+        timing=timing,
+    )
 
-    def __init__(self, settings: Settings, kcp: Client) -> None:
+
+class LifecycleManager:
+    """The parts of one process and how they are wired. Constructing it starts nothing.
+
+    Without `shared` it is the only replica.
+    """
+
+    def __init__(self, settings: Settings, kcp: Client, shared: Shared | None = None) -> None:
         self.settings = settings
+        self.shared = shared
+        self.sharing: Sharing = shared or Alone()
         self.kcp = kcp
+        self.fenced_kcp = kcp.fenced_by(self.sharing.check)
         self.registry = CollectorRegistry()
         self.latency = ChangeLatency(self.registry)
         self.informers = Informers.on(kcp)
         self.offers = Offers(self.informers.templates, self.informers.releases)
-        self.registry.register(FleetCollector(self.informers.kymas, self.informers.manifests, self.offers))
+        self.registry.register(
+            FleetCollector(self.informers.kymas, self.informers.manifests, self.offers, self.sharing.owns)
+        )
         self.connections = Connections(
             self.informers.secrets,
             ClientOptions(
@@ -102,6 +136,7 @@ class LifecycleManager:
             ),
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
             warm=settings.max_warm_skrs,
+            fence=self.sharing.check,
         )
         self.downloads = Downloads()
         self.registries = Registries()
@@ -135,18 +170,28 @@ class LifecycleManager:
         """Take events and work the queues off until told to stop, then finish what was acknowledged."""
         rotation = await self._rotation()
         controllers = self.controllers(rotation, self.settings.module_cache_dir or directory / "layers")
+        wiring = Wiring(self.informers, controllers)
         for_events = ServingCertificate(directory / "events", self._endpoint_names(), utc_now)
         for_admission = ServingCertificate(directory / "admission", self._webhook_names(), utc_now)
-        for certificate in (for_events, for_admission):
+        for_replicas = ServingCertificate(directory / "replicas", (REPLICA_HOST,), utc_now, frozenset(Usage))
+        certificates = (for_events, for_admission, for_replicas)
+        for certificate in certificates:
             await certificate.write(rotation.current)
-        rotation.adopt = partial(self._adopt, (for_events, for_admission), controllers)
-        Wiring(self.informers, controllers).connect()
+        rotation.adopt = partial(self._adopt, certificates, controllers)
+        wiring.connect()
+        router = EventRouter(self.informers.kymas, self.informers.manifests, controllers, self.latency)
         async with asyncio.TaskGroup() as tasks:
             controllers.start_in(tasks)
-            serving = [
-                tasks.create_task(self._serve_events(controllers, for_events, rotation)),
-                tasks.create_task(self._renew((for_events, for_admission), rotation)),
-            ]
+            serving = [tasks.create_task(self._renew(certificates, rotation))]
+            taking_part: list[asyncio.Task[None]] = []
+            subscriber: Subscriber = Distribution.here(router)
+            if self.shared is not None:
+                deliveries = Deliveries(for_replicas.client_context())
+                subscriber = Distribution.among(router, self.shared, deliveries)
+                serving.append(tasks.create_task(self._serve_replicas(router, self.shared, for_replicas)))
+                self.shared.work = wiring
+                taking_part += [tasks.create_task(self.shared.run()), tasks.create_task(deliveries.run())]
+            serving.append(tasks.create_task(self._serve_events(router, subscriber, for_events, rotation)))
             if self.settings.enable_webhooks:
                 serving.append(tasks.create_task(self._serve_admission(for_admission)))
                 await self._have_us_asked(rotation.current)
@@ -158,6 +203,8 @@ class LifecycleManager:
             for task in serving:
                 task.cancel()
             await controllers.shutdown(GRACE_SECONDS)
+            for task in taking_part:
+                task.cancel()  # only now are the others to take over
 
     async def _rotation(self) -> AuthorityRotation:
         settings = self.settings
@@ -184,10 +231,10 @@ class LifecycleManager:
 
     def controllers(self, rotation: AuthorityRotation, layers: Path) -> Controllers:
         """Make the controllers, each with its queue; none of them runs yet. `layers` is where modules are cached."""
-        settings, informers = self.settings, self.informers
+        settings, informers, kcp = self.settings, self.informers, self.fenced_kcp
         reconcilers = Reconcilers(
             kyma=KymaReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.kymas,
                 self.offers,
@@ -207,7 +254,7 @@ class LifecycleManager:
                 ),
             ),
             catalog=CatalogReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.kymas,
                 self.offers,
@@ -216,7 +263,7 @@ class LifecycleManager:
                 leaving_seconds=settings.kyma_requeue_busy_interval.total_seconds(),
             ),
             mandatory=MandatoryInstallation(
-                self.kcp,
+                kcp,
                 informers.kymas,
                 self.offers,
                 informers.manifests,
@@ -224,10 +271,10 @@ class LifecycleManager:
                 interval_seconds=settings.mandatory_module_requeue_success_interval.total_seconds(),
             ),
             mandatory_retirement=MandatoryRetirement(
-                self.kcp, informers.templates, informers.releases, self.offers, informers.manifests
+                kcp, informers.templates, informers.releases, self.offers, informers.manifests
             ),
             skr_webhook=SkrWebhookReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.kymas,
                 informers.templates,
@@ -255,9 +302,9 @@ class LifecycleManager:
                 silence_seconds=settings.watcher_silence.total_seconds(),
                 interval_seconds=settings.watcher_requeue_success_interval.total_seconds(),
             ),
-            watcher_status=WatcherStatusReconciler(self.kcp, informers.watchers, informers.kymas, utc_now),
+            watcher_status=WatcherStatusReconciler(kcp, informers.watchers, informers.kymas, utc_now),
             module_config=ModuleConfigReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.kymas,
                 informers.templates,
@@ -267,12 +314,12 @@ class LifecycleManager:
                 interval_seconds=settings.module_config_requeue_success_interval.total_seconds(),
             ),
             manifest=ManifestReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.manifests,
                 self.offers,
                 ObjectStore(self.registries, self.downloads.text, Blobs(layers)),
-                Logins(self.kcp, settings.oci_registry_cred_secret),
+                Logins(kcp, settings.oci_registry_cred_secret),
                 self.recorder,
                 Pace(
                     settings.manifest_requeue_success_interval.total_seconds(),
@@ -280,7 +327,7 @@ class LifecycleManager:
                 ),
             ),
             sync_resource=SyncResourceReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.kymas,
                 informers.sync_resources,
@@ -292,7 +339,9 @@ class LifecycleManager:
             authority=rotation,
         )
         metrics, requeues = RuntimeMetrics(self.registry), requeue_reasons(self.registry)
-        controllers = Controllers(reconcilers, self.connections, settings, metrics, requeues)
+        controllers = Controllers(
+            reconcilers, self.connections, informers, settings, metrics, requeues, self.sharing.owns
+        )
         self.connections.on_silence = lambda name: controllers.skr_probe.queue.add_after(name, FIRST_PROBE_SECONDS)
         return controllers
 
@@ -314,22 +363,26 @@ class LifecycleManager:
             algorithm=Algorithm(settings.self_signed_cert_key_algorithm),
             rsa_key_size=settings.self_signed_cert_key_size,
             additional_dns_names=settings.additional_dns_names,
-            reserved_names=(split_address(settings.event_address)[0], *self._webhook_names()),
+            reserved_names=(split_address(settings.event_address)[0], *self._webhook_names(), REPLICA_HOST),
             naming_template=settings.self_signed_cert_naming_template,
         )
         if settings.cert_management == "built-in":
-            return CertificateStore(self.kcp, self.informers.secrets, utc_now, rules)
+            return CertificateStore(self.fenced_kcp, self.informers.secrets, utc_now, rules)
         issuer = settings.self_signed_cert_issuer_name
-        return CertManagerStore(self.kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer)
+        return CertManagerStore(self.fenced_kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer)
+
+    async def _serve_replicas(self, router: EventRouter, shared: Shared, certificate: ServingCertificate) -> None:
+        app = replicas.create_app(router, shared, lambda: self._taking_events)
+        host, port = split_address(self.settings.replica_bind_address)
+        await serve(app, host, port, certificate.server_context(require_client_certificate=True))
 
     async def _serve_events(
-        self, controllers: Controllers, certificate: ServingCertificate, rotation: AuthorityRotation
+        self, router: EventRouter, subscriber: Subscriber, certificate: ServingCertificate, rotation: AuthorityRotation
     ) -> None:
-        router = EventRouter(self.informers.kymas, self.informers.manifests, controllers, self.latency)
         proxies = self.settings.trusted_proxy_cidrs
         app = events.create_app(
             trust=lambda: rotation.current.trusted,
-            subscribers=ManagerPaths(self.informers.watchers, router),
+            subscribers=ManagerPaths(self.informers.watchers, subscriber),
             ready=lambda: self._taking_events,
             revoked_before=router.revoked_before,
             count_refusal=events.refusal_counter(self.registry),

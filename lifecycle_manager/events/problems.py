@@ -33,6 +33,7 @@ class Reason(StrEnum):
     RATE = "rate"
     MALFORMED = "malformed"
     UNKNOWN_RUNTIME = "unknown_runtime"
+    NOT_HANDED_OVER = "not_handed_over"
 
 
 class Refused(Exception):

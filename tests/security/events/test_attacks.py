@@ -104,7 +104,7 @@ class Endpoint:
         )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://kcp")
 
-    def take(self, event: VerifiedEvent) -> None:
+    async def take(self, event: VerifiedEvent) -> None:
         if event.runtime_id == "nobody":
             raise UnknownRuntime(event.runtime_id)
         self.taken.append(event)
