@@ -9,7 +9,7 @@ import re
 import signal
 import socket
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -17,16 +17,14 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry
 
-from certs import Algorithm, Authorities, RotationRules, Usage
-from guarded_http import Bounds
+from certs import Algorithm, Authorities, RotationRules
 from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, ObjectKey, Priority, RuntimeMetrics
 from kube_runtime.health import LoopMonitor, ProbeServer
 from kube_runtime.leases import LeaseTiming
-from lifecycle_manager import admission, events, replicas
 from lifecycle_manager.catalog import CatalogReconciler
 from lifecycle_manager.clock import utc_now
 from lifecycle_manager.controllers import Controllers, Reconcilers
-from lifecycle_manager.events import Subscriber
+from lifecycle_manager.endpoints import Endpoints, names_of_admission
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
@@ -34,12 +32,8 @@ from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, Object
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.modules import Offers
-from lifecycle_manager.modules.objections import objection_to_template, warnings_about_release
-from lifecycle_manager.replicas import REPLICA_HOST, Alone, Deliveries, Distribution, Shared, Sharing
-from lifecycle_manager.resources import FIELD_MANAGER
-from lifecycle_manager.routing import EventRouter, ManagerPaths
-from lifecycle_manager.serving import serve
-from lifecycle_manager.serving_certificate import ServingCertificate
+from lifecycle_manager.replicas import REPLICA_HOST, Alone, Shared, Sharing
+from lifecycle_manager.routing import EventRouter
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook import (
@@ -55,7 +49,7 @@ from lifecycle_manager.skr_webhook import (
     WatcherSettings,
     WatcherStatusReconciler,
 )
-from lifecycle_manager.sync_resource import SyncResourceReconciler, objection_to, parse_allowances
+from lifecycle_manager.sync_resource import SyncResourceReconciler, parse_allowances
 from lifecycle_manager.telemetry import (
     ChangeLatency,
     FleetCollector,
@@ -64,13 +58,11 @@ from lifecycle_manager.telemetry import (
     requeue_reasons,
 )
 from lifecycle_manager.wiring import Wiring
-from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 log = structlog.get_logger("lifecycle_manager")
 
 GRACE_SECONDS = 20.0
 FIRST_PROBE_SECONDS = 0.5
-SERVING_CERTIFICATE_SECONDS = 24 * 3600.0
 
 
 async def run(settings: Settings) -> None:
@@ -171,30 +163,23 @@ class LifecycleManager:
         rotation = await self._rotation()
         controllers = self.controllers(rotation, self.settings.module_cache_dir or directory / "layers")
         wiring = Wiring(self.informers, controllers)
-        for_events = ServingCertificate(directory / "events", self._endpoint_names(), utc_now)
-        for_admission = ServingCertificate(directory / "admission", self._webhook_names(), utc_now)
-        for_replicas = ServingCertificate(directory / "replicas", (REPLICA_HOST,), utc_now, frozenset(Usage))
-        certificates = (for_events, for_admission, for_replicas)
-        for certificate in certificates:
-            await certificate.write(rotation.current)
-        rotation.adopt = partial(self._adopt, certificates, controllers)
-        wiring.connect()
         router = EventRouter(self.informers.kymas, self.informers.manifests, controllers, self.latency)
+        endpoints = Endpoints(
+            self.settings,
+            self.kcp,
+            self.informers,
+            self.offers,
+            self.registry,
+            directory,
+            ready=lambda: self._taking_events,
+        )
+        await endpoints.adopt(rotation.current)
+        rotation.adopt = partial(self._adopt, endpoints, controllers)
+        wiring.connect()
         async with asyncio.TaskGroup() as tasks:
             controllers.start_in(tasks)
-            serving = [tasks.create_task(self._renew(certificates, rotation))]
-            taking_part: list[asyncio.Task[None]] = []
-            subscriber: Subscriber = Distribution.here(router)
-            if self.shared is not None:
-                deliveries = Deliveries(for_replicas.client_context())
-                subscriber = Distribution.among(router, self.shared, deliveries)
-                serving.append(tasks.create_task(self._serve_replicas(router, self.shared, for_replicas)))
-                self.shared.work = wiring
-                taking_part += [tasks.create_task(self.shared.run()), tasks.create_task(deliveries.run())]
-            serving.append(tasks.create_task(self._serve_events(router, subscriber, for_events, rotation)))
-            if self.settings.enable_webhooks:
-                serving.append(tasks.create_task(self._serve_admission(for_admission)))
-                await self._have_us_asked(rotation.current)
+            taking_part = tasks.create_task(self._take_part(wiring))
+            serving = await endpoints.open_in(tasks, router, self.shared, lambda: rotation.current)
             self._taking_events = True
             log.info("ready", event_address=self.settings.event_address)
             await stopping.wait()
@@ -203,8 +188,13 @@ class LifecycleManager:
             for task in serving:
                 task.cancel()
             await controllers.shutdown(GRACE_SECONDS)
-            for task in taking_part:
-                task.cancel()  # only now are the others to take over
+            taking_part.cancel()  # only now are the other replicas to take over
+
+    async def _take_part(self, wiring: Wiring) -> None:
+        """Share the Kymas with other replicas, if there may be any."""
+        if self.shared is not None:
+            self.shared.work = wiring
+            await self.shared.run()
 
     async def _rotation(self) -> AuthorityRotation:
         settings = self.settings
@@ -217,14 +207,9 @@ class LifecycleManager:
         in_force = (await store.ensure()).authorities
         return AuthorityRotation(store, self.informers.kymas, utc_now, in_force, rules)
 
-    async def _adopt(
-        self, serving: Iterable[ServingCertificate], controllers: Controllers, authorities: Authorities
-    ) -> None:
+    async def _adopt(self, endpoints: Endpoints, controllers: Controllers, authorities: Authorities) -> None:
         """Have all that this process serves and installs follow the authorities that are in force."""
-        for certificate in serving:
-            await certificate.write(authorities)
-        if self.settings.enable_webhooks:
-            await self._have_us_asked(authorities)
+        await endpoints.adopt(authorities)
         for kyma in self.informers.kymas.cache.list():
             key = ObjectKey(kyma.metadata.namespace, kyma.metadata.name)
             controllers.skr_webhook.queue.add(key, Priority.RESYNC)
@@ -363,76 +348,10 @@ class LifecycleManager:
             algorithm=Algorithm(settings.self_signed_cert_key_algorithm),
             rsa_key_size=settings.self_signed_cert_key_size,
             additional_dns_names=settings.additional_dns_names,
-            reserved_names=(split_address(settings.event_address)[0], *self._webhook_names(), REPLICA_HOST),
+            reserved_names=(split_address(settings.event_address)[0], *names_of_admission(settings), REPLICA_HOST),
             naming_template=settings.self_signed_cert_naming_template,
         )
         if settings.cert_management == "built-in":
             return CertificateStore(self.fenced_kcp, self.informers.secrets, utc_now, rules)
         issuer = settings.self_signed_cert_issuer_name
         return CertManagerStore(self.fenced_kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer)
-
-    async def _serve_replicas(self, router: EventRouter, shared: Shared, certificate: ServingCertificate) -> None:
-        app = replicas.create_app(router, shared, lambda: self._taking_events)
-        host, port = split_address(self.settings.replica_bind_address)
-        await serve(app, host, port, certificate.server_context(require_client_certificate=True))
-
-    async def _serve_events(
-        self, router: EventRouter, subscriber: Subscriber, certificate: ServingCertificate, rotation: AuthorityRotation
-    ) -> None:
-        proxies = self.settings.trusted_proxy_cidrs
-        app = events.create_app(
-            trust=lambda: rotation.current.trusted,
-            subscribers=ManagerPaths(self.informers.watchers, subscriber),
-            ready=lambda: self._taking_events,
-            revoked_before=router.revoked_before,
-            count_refusal=events.refusal_counter(self.registry),
-            options=events.EndpointOptions(
-                require_peer=True,
-                accept_unsigned=self.settings.accept_unsigned_events,
-                trusted_proxies=proxies,
-            ),
-        )
-        host, port = split_address(self.settings.kyma_skr_listener_bind_address)
-        # What comes without a certificate is refused by the application, unless it comes from a proxy.
-        tls = certificate.server_context(require_client_certificate=not proxies, ask_for_client_certificate=True)
-        await serve(app, host, port, tls, bounds=Bounds(connections=self.settings.max_event_connections))
-
-    async def _serve_admission(self, certificate: ServingCertificate) -> None:
-        allowances = parse_allowances(self.settings.sync_resource_allow)
-        app = admission.create_app(
-            {
-                SyncResource.PLURAL: admission.validator_for(
-                    SyncResource, partial(objection_to, allowances=allowances)
-                ),
-                ModuleTemplate.PLURAL: admission.validator_for(
-                    ModuleTemplate, lambda it: objection_to_template(it, self.offers.current())
-                ),
-                ModuleReleaseMeta.PLURAL: admission.validator_for(
-                    ModuleReleaseMeta, warnings=lambda it: warnings_about_release(it, self.offers.current())
-                ),
-            }
-        )
-        host, port = split_address(self.settings.webhook_bind_address)
-        await serve(app, host, port, certificate.server_context(require_client_certificate=False))
-
-    async def _have_us_asked(self, authorities: Authorities) -> None:
-        """Have the API server of the control plane ask before it stores what is validated."""
-        document = admission.webhook_configuration(
-            self.settings.webhook_service, names.KCP_NAMESPACE, authorities.trusted
-        )
-        name = document["metadata"]["name"]
-        await self.kcp.apply(admission.ADMISSION_WEBHOOKS, name, document, field_manager=FIELD_MANAGER)
-
-    async def _renew(self, certificates: Iterable[ServingCertificate], rotation: AuthorityRotation) -> None:
-        while True:
-            await asyncio.sleep(SERVING_CERTIFICATE_SECONDS)
-            for certificate in certificates:
-                await certificate.write(rotation.current)
-
-    def _webhook_names(self) -> tuple[str, ...]:
-        service = f"{self.settings.webhook_service}.{names.KCP_NAMESPACE}"
-        return (f"{service}.svc", f"{service}.svc.cluster.local", service)
-
-    def _endpoint_names(self) -> tuple[str, ...]:
-        host, _ = split_address(self.settings.event_address)
-        return tuple(dict.fromkeys((host, *self.settings.additional_dns_names)))
