@@ -279,6 +279,8 @@ async def _manager(kubeconfig: Path, port: int, folder: Path) -> AsyncIterator[M
         f"--event-address=127.0.0.1:{port}",
         "--metrics-bind-address=127.0.0.1:0",
         "--health-probe-bind-address=127.0.0.1:0",
+        f"--replica-bind-address=127.0.0.1:{free_port()}",
+        "--replica-name=lifecycle-manager",
         "--allow-insecure-kubeconfigs",
         "--module-upgrade-rollout-max-delay=0s",
         "--watcher-silence=1h",  # no Watchers run in these clusters

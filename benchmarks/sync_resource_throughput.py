@@ -27,6 +27,7 @@ from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.resources import KYMAS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import find, names
 from local.clusters import LocalCluster, LocalClusters
+from local.ports import free_port
 from local.processes import ChildProcess, start_child, tail
 
 BAR = 0.8
@@ -96,6 +97,8 @@ async def _lifecycle_manager(kubeconfig: Path, folder: Path) -> AsyncIterator[No
         "--kyma-skr-listener-bind-address=127.0.0.1:0",
         "--metrics-bind-address=127.0.0.1:0",
         "--health-probe-bind-address=127.0.0.1:0",
+        f"--replica-bind-address=127.0.0.1:{free_port()}",
+        "--replica-name=lifecycle-manager",
         "--k8s-client-qps=100000",
         "--k8s-skr-client-qps=100000",
         "--sync-resource-requeue-success-interval=1h",

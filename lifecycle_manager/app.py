@@ -5,10 +5,11 @@ its queue off. Nothing else connects the folders.
 """
 
 import asyncio
+import re
 import signal
 import socket
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -17,13 +18,13 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from certs import Algorithm, Authorities, RotationRules
-from guarded_http import Bounds
 from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, ObjectKey, Priority, RuntimeMetrics
 from kube_runtime.health import LoopMonitor, ProbeServer
-from lifecycle_manager import admission, events
+from kube_runtime.leases import LeaseTiming
 from lifecycle_manager.catalog import CatalogReconciler
 from lifecycle_manager.clock import utc_now
-from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
+from lifecycle_manager.controllers import Controllers, Reconcilers
+from lifecycle_manager.endpoints import Endpoints, names_of_admission
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
@@ -31,11 +32,8 @@ from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, Object
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.modules import Offers
-from lifecycle_manager.modules.objections import objection_to_template, warnings_about_release
-from lifecycle_manager.resources import FIELD_MANAGER
-from lifecycle_manager.routing import EventRouter, ManagerPaths
-from lifecycle_manager.serving import serve
-from lifecycle_manager.serving_certificate import ServingCertificate
+from lifecycle_manager.replicas import REPLICA_HOST, Alone, Shared, Sharing
+from lifecycle_manager.routing import EventRouter
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook import (
@@ -51,7 +49,7 @@ from lifecycle_manager.skr_webhook import (
     WatcherSettings,
     WatcherStatusReconciler,
 )
-from lifecycle_manager.sync_resource import SyncResourceReconciler, objection_to, parse_allowances
+from lifecycle_manager.sync_resource import SyncResourceReconciler, parse_allowances
 from lifecycle_manager.telemetry import (
     ChangeLatency,
     FleetCollector,
@@ -59,13 +57,12 @@ from lifecycle_manager.telemetry import (
     policy_readable,
     requeue_reasons,
 )
-from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
+from lifecycle_manager.wiring import Wiring
 
 log = structlog.get_logger("lifecycle_manager")
 
 GRACE_SECONDS = 20.0
 FIRST_PROBE_SECONDS = 0.5
-SERVING_CERTIFICATE_SECONDS = 24 * 3600.0
 
 
 async def run(settings: Settings) -> None:
@@ -76,22 +73,51 @@ async def run(settings: Settings) -> None:
         loop.add_signal_handler(number, stopping.set)
     log.info("starting", **settings.model_dump(mode="json"))
     options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst)
-    async with await Client.from_environment(settings.kubeconfig, options=options) as kcp:
-        await LifecycleManager(settings, kcp).run(stopping)
+    async with (
+        await Client.from_environment(settings.kubeconfig, options=options) as kcp,
+        # Leases are renewed by a client of their own: nothing else that is asked for may delay that.
+        await Client.from_environment(settings.kubeconfig, options=ClientOptions(qps=0)) as leases,
+    ):
+        shared = _shared(settings, leases) if settings.leader_elect else None
+        await LifecycleManager(settings, kcp, shared).run(stopping)
     log.info("stopped")
 
 
-class LifecycleManager:
-    """The parts of one process and how they are wired. Constructing it starts nothing."""
+def _shared(settings: Settings, leases: Client) -> Shared:
+    host = socket.gethostname()
+    timing = LeaseTiming(
+        lease_seconds=int(settings.leader_election_lease_duration.total_seconds()),
+        act_seconds=settings.leader_election_renew_deadline.total_seconds(),
+        renew_seconds=settings.leader_election_retry_period.total_seconds(),
+    )
+    return Shared(
+        leases,
+        name=settings.replica_name or re.sub(r"[^a-z0-9-]+", "-", host.lower()).strip("-") or "replica",
+        succeeds=bool(settings.replica_name),
+        address=settings.replica_address or f"{host}:{split_address(settings.replica_bind_address)[1]}",
+        timing=timing,
+    )
 
-    def __init__(self, settings: Settings, kcp: Client) -> None:
+
+class LifecycleManager:
+    """The parts of one process and how they are wired. Constructing it starts nothing.
+
+    Without `shared` it is the only replica.
+    """
+
+    def __init__(self, settings: Settings, kcp: Client, shared: Shared | None = None) -> None:
         self.settings = settings
+        self.shared = shared
+        self.sharing: Sharing = shared or Alone()
         self.kcp = kcp
+        self.fenced_kcp = kcp.fenced_by(self.sharing.check)
         self.registry = CollectorRegistry()
         self.latency = ChangeLatency(self.registry)
         self.informers = Informers.on(kcp)
         self.offers = Offers(self.informers.templates, self.informers.releases)
-        self.registry.register(FleetCollector(self.informers.kymas, self.informers.manifests, self.offers))
+        self.registry.register(
+            FleetCollector(self.informers.kymas, self.informers.manifests, self.offers, self.sharing.owns)
+        )
         self.connections = Connections(
             self.informers.secrets,
             ClientOptions(
@@ -102,6 +128,7 @@ class LifecycleManager:
             ),
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
             warm=settings.max_warm_skrs,
+            fence=self.sharing.check,
         )
         self.downloads = Downloads()
         self.registries = Registries()
@@ -135,21 +162,24 @@ class LifecycleManager:
         """Take events and work the queues off until told to stop, then finish what was acknowledged."""
         rotation = await self._rotation()
         controllers = self.controllers(rotation, self.settings.module_cache_dir or directory / "layers")
-        for_events = ServingCertificate(directory / "events", self._endpoint_names(), utc_now)
-        for_admission = ServingCertificate(directory / "admission", self._webhook_names(), utc_now)
-        for certificate in (for_events, for_admission):
-            await certificate.write(rotation.current)
-        rotation.adopt = partial(self._adopt, (for_events, for_admission), controllers)
-        Wiring(self.informers, controllers).connect()
+        wiring = Wiring(self.informers, controllers)
+        router = EventRouter(self.informers.kymas, self.informers.manifests, controllers, self.latency)
+        endpoints = Endpoints(
+            self.settings,
+            self.kcp,
+            self.informers,
+            self.offers,
+            self.registry,
+            directory,
+            ready=lambda: self._taking_events,
+        )
+        await endpoints.adopt(rotation.current)
+        rotation.adopt = partial(self._adopt, endpoints, controllers)
+        wiring.connect()
         async with asyncio.TaskGroup() as tasks:
             controllers.start_in(tasks)
-            serving = [
-                tasks.create_task(self._serve_events(controllers, for_events, rotation)),
-                tasks.create_task(self._renew((for_events, for_admission), rotation)),
-            ]
-            if self.settings.enable_webhooks:
-                serving.append(tasks.create_task(self._serve_admission(for_admission)))
-                await self._have_us_asked(rotation.current)
+            taking_part = tasks.create_task(self._take_part(wiring))
+            serving = await endpoints.open_in(tasks, router, self.shared, lambda: rotation.current)
             self._taking_events = True
             log.info("ready", event_address=self.settings.event_address)
             await stopping.wait()
@@ -158,6 +188,13 @@ class LifecycleManager:
             for task in serving:
                 task.cancel()
             await controllers.shutdown(GRACE_SECONDS)
+            taking_part.cancel()  # only now are the other replicas to take over
+
+    async def _take_part(self, wiring: Wiring) -> None:
+        """Share the Kymas with other replicas, if there may be any."""
+        if self.shared is not None:
+            self.shared.work = wiring
+            await self.shared.run()
 
     async def _rotation(self) -> AuthorityRotation:
         settings = self.settings
@@ -170,24 +207,19 @@ class LifecycleManager:
         in_force = (await store.ensure()).authorities
         return AuthorityRotation(store, self.informers.kymas, utc_now, in_force, rules)
 
-    async def _adopt(
-        self, serving: Iterable[ServingCertificate], controllers: Controllers, authorities: Authorities
-    ) -> None:
+    async def _adopt(self, endpoints: Endpoints, controllers: Controllers, authorities: Authorities) -> None:
         """Have all that this process serves and installs follow the authorities that are in force."""
-        for certificate in serving:
-            await certificate.write(authorities)
-        if self.settings.enable_webhooks:
-            await self._have_us_asked(authorities)
+        await endpoints.adopt(authorities)
         for kyma in self.informers.kymas.cache.list():
             key = ObjectKey(kyma.metadata.namespace, kyma.metadata.name)
             controllers.skr_webhook.queue.add(key, Priority.RESYNC)
 
     def controllers(self, rotation: AuthorityRotation, layers: Path) -> Controllers:
         """Make the controllers, each with its queue; none of them runs yet. `layers` is where modules are cached."""
-        settings, informers = self.settings, self.informers
+        settings, informers, kcp = self.settings, self.informers, self.fenced_kcp
         reconcilers = Reconcilers(
             kyma=KymaReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.kymas,
                 self.offers,
@@ -207,7 +239,7 @@ class LifecycleManager:
                 ),
             ),
             catalog=CatalogReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.kymas,
                 self.offers,
@@ -216,7 +248,7 @@ class LifecycleManager:
                 leaving_seconds=settings.kyma_requeue_busy_interval.total_seconds(),
             ),
             mandatory=MandatoryInstallation(
-                self.kcp,
+                kcp,
                 informers.kymas,
                 self.offers,
                 informers.manifests,
@@ -224,10 +256,10 @@ class LifecycleManager:
                 interval_seconds=settings.mandatory_module_requeue_success_interval.total_seconds(),
             ),
             mandatory_retirement=MandatoryRetirement(
-                self.kcp, informers.templates, informers.releases, self.offers, informers.manifests
+                kcp, informers.templates, informers.releases, self.offers, informers.manifests
             ),
             skr_webhook=SkrWebhookReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.kymas,
                 informers.templates,
@@ -255,9 +287,9 @@ class LifecycleManager:
                 silence_seconds=settings.watcher_silence.total_seconds(),
                 interval_seconds=settings.watcher_requeue_success_interval.total_seconds(),
             ),
-            watcher_status=WatcherStatusReconciler(self.kcp, informers.watchers, informers.kymas, utc_now),
+            watcher_status=WatcherStatusReconciler(kcp, informers.watchers, informers.kymas, utc_now),
             module_config=ModuleConfigReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.kymas,
                 informers.templates,
@@ -267,12 +299,12 @@ class LifecycleManager:
                 interval_seconds=settings.module_config_requeue_success_interval.total_seconds(),
             ),
             manifest=ManifestReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.manifests,
                 self.offers,
                 ObjectStore(self.registries, self.downloads.text, Blobs(layers)),
-                Logins(self.kcp, settings.oci_registry_cred_secret),
+                Logins(kcp, settings.oci_registry_cred_secret),
                 self.recorder,
                 Pace(
                     settings.manifest_requeue_success_interval.total_seconds(),
@@ -280,7 +312,7 @@ class LifecycleManager:
                 ),
             ),
             sync_resource=SyncResourceReconciler(
-                self.kcp,
+                kcp,
                 self.connections,
                 informers.kymas,
                 informers.sync_resources,
@@ -292,7 +324,9 @@ class LifecycleManager:
             authority=rotation,
         )
         metrics, requeues = RuntimeMetrics(self.registry), requeue_reasons(self.registry)
-        controllers = Controllers(reconcilers, self.connections, settings, metrics, requeues)
+        controllers = Controllers(
+            reconcilers, self.connections, informers, settings, metrics, requeues, self.sharing.owns
+        )
         self.connections.on_silence = lambda name: controllers.skr_probe.queue.add_after(name, FIRST_PROBE_SECONDS)
         return controllers
 
@@ -314,72 +348,10 @@ class LifecycleManager:
             algorithm=Algorithm(settings.self_signed_cert_key_algorithm),
             rsa_key_size=settings.self_signed_cert_key_size,
             additional_dns_names=settings.additional_dns_names,
-            reserved_names=(split_address(settings.event_address)[0], *self._webhook_names()),
+            reserved_names=(split_address(settings.event_address)[0], *names_of_admission(settings), REPLICA_HOST),
             naming_template=settings.self_signed_cert_naming_template,
         )
         if settings.cert_management == "built-in":
-            return CertificateStore(self.kcp, self.informers.secrets, utc_now, rules)
+            return CertificateStore(self.fenced_kcp, self.informers.secrets, utc_now, rules)
         issuer = settings.self_signed_cert_issuer_name
-        return CertManagerStore(self.kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer)
-
-    async def _serve_events(
-        self, controllers: Controllers, certificate: ServingCertificate, rotation: AuthorityRotation
-    ) -> None:
-        router = EventRouter(self.informers.kymas, self.informers.manifests, controllers, self.latency)
-        proxies = self.settings.trusted_proxy_cidrs
-        app = events.create_app(
-            trust=lambda: rotation.current.trusted,
-            subscribers=ManagerPaths(self.informers.watchers, router),
-            ready=lambda: self._taking_events,
-            revoked_before=router.revoked_before,
-            count_refusal=events.refusal_counter(self.registry),
-            options=events.EndpointOptions(
-                require_peer=True,
-                accept_unsigned=self.settings.accept_unsigned_events,
-                trusted_proxies=proxies,
-            ),
-        )
-        host, port = split_address(self.settings.kyma_skr_listener_bind_address)
-        # What comes without a certificate is refused by the application, unless it comes from a proxy.
-        tls = certificate.server_context(require_client_certificate=not proxies, ask_for_client_certificate=True)
-        await serve(app, host, port, tls, bounds=Bounds(connections=self.settings.max_event_connections))
-
-    async def _serve_admission(self, certificate: ServingCertificate) -> None:
-        allowances = parse_allowances(self.settings.sync_resource_allow)
-        app = admission.create_app(
-            {
-                SyncResource.PLURAL: admission.validator_for(
-                    SyncResource, partial(objection_to, allowances=allowances)
-                ),
-                ModuleTemplate.PLURAL: admission.validator_for(
-                    ModuleTemplate, lambda it: objection_to_template(it, self.offers.current())
-                ),
-                ModuleReleaseMeta.PLURAL: admission.validator_for(
-                    ModuleReleaseMeta, warnings=lambda it: warnings_about_release(it, self.offers.current())
-                ),
-            }
-        )
-        host, port = split_address(self.settings.webhook_bind_address)
-        await serve(app, host, port, certificate.server_context(require_client_certificate=False))
-
-    async def _have_us_asked(self, authorities: Authorities) -> None:
-        """Have the API server of the control plane ask before it stores what is validated."""
-        document = admission.webhook_configuration(
-            self.settings.webhook_service, names.KCP_NAMESPACE, authorities.trusted
-        )
-        name = document["metadata"]["name"]
-        await self.kcp.apply(admission.ADMISSION_WEBHOOKS, name, document, field_manager=FIELD_MANAGER)
-
-    async def _renew(self, certificates: Iterable[ServingCertificate], rotation: AuthorityRotation) -> None:
-        while True:
-            await asyncio.sleep(SERVING_CERTIFICATE_SECONDS)
-            for certificate in certificates:
-                await certificate.write(rotation.current)
-
-    def _webhook_names(self) -> tuple[str, ...]:
-        service = f"{self.settings.webhook_service}.{names.KCP_NAMESPACE}"
-        return (f"{service}.svc", f"{service}.svc.cluster.local", service)
-
-    def _endpoint_names(self) -> tuple[str, ...]:
-        host, _ = split_address(self.settings.event_address)
-        return tuple(dict.fromkeys((host, *self.settings.additional_dns_names)))
+        return CertManagerStore(self.fenced_kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer)

@@ -4,7 +4,7 @@ An event is a hint. It says which object to read, and the read decides. Whatever
 Kymas of that one runtime, so no cluster can reach into the business of another.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -37,13 +37,13 @@ class ManagerPaths(Mapping[str, Subscriber]):
     """
 
     watchers: Informer[Watcher]
-    router: Subscriber
+    subscriber: Subscriber
 
     def __getitem__(self, manager: str) -> Subscriber:
         """Return what takes the events of a manager."""
         if manager not in set(self):
             raise KeyError(manager)
-        return self.router
+        return self.subscriber
 
     def __iter__(self) -> Iterator[str]:
         """Name the managers."""
@@ -57,40 +57,44 @@ class ManagerPaths(Mapping[str, Subscriber]):
 
 @dataclass(frozen=True, eq=False)
 class EventRouter:
-    """The subscriber of the manager `lifecycle-manager`. `kymas` needs the index `runtime`, `manifests` `kyma`."""
+    """Puts events into the queues. `kymas` needs the index `runtime`, `manifests` `kyma`."""
 
     kymas: Informer[Kyma]
     manifests: Informer[Manifest]
     controllers: Controllers
     latency: ChangeLatency
 
-    def __call__(self, verified: VerifiedEvent) -> None:
-        """Put what the event concerns into its queues. Raises UnknownRuntime where no Kyma has that runtime."""
+    def kymas_of(self, verified: VerifiedEvent) -> Sequence[Kyma]:
+        """Return the Kymas of the runtime that sent an event: one, as a rule. Raises UnknownRuntime."""
         kymas = self.kymas.cache.by_index("runtime", verified.runtime_id)
         if not kymas:
             raise UnknownRuntime(verified.runtime_id)
-        event = verified.event
-        for kyma in kymas:
-            key = ObjectKey(kyma.metadata.namespace or "", kyma.metadata.name)
-            self._note(key, event)
-            if is_canary(event):
-                log.debug("canary came back", kyma=kyma.metadata.name)
-                continue
-            self._route(kyma, key, event)
-            if event.operation == HEARTBEAT:
-                log.debug("heartbeat", kyma=kyma.metadata.name, **event.counters)
-                continue
-            log.info(
-                "event taken",
-                kyma=kyma.metadata.name,
-                operation=event.operation,
-                watched=f"{event.watched_gvk.kind} {event.watched.namespace}/{event.watched.name}",
-                event_id=event.id,
-                traceparent=event.traceparent,
-                observed_at=event.observed_at,
-            )
-        if event.operation != HEARTBEAT and not is_canary(event):
-            self.latency.event_taken(event.observed_at)
+        return kymas
+
+    def take(self, kyma_name: str, verified: VerifiedEvent) -> None:
+        """Put what an event concerns of a Kyma into its queues."""
+        key, event = ObjectKey(names.KCP_NAMESPACE, kyma_name), verified.event
+        kyma = self.kymas.cache.get(key)
+        if kyma is None:
+            return  # it has gone meanwhile, and nothing of it is looked after any more
+        self._note(key, event)
+        if is_canary(event):
+            log.debug("canary came back", kyma=kyma_name)
+            return
+        self._route(kyma, key, event)
+        if event.operation == HEARTBEAT:
+            log.debug("heartbeat", kyma=kyma_name, **event.counters)
+            return
+        log.info(
+            "event taken",
+            kyma=kyma_name,
+            operation=event.operation,
+            watched=f"{event.watched_gvk.kind} {event.watched.namespace}/{event.watched.name}",
+            event_id=event.id,
+            traceparent=event.traceparent,
+            observed_at=event.observed_at,
+        )
+        self.latency.event_taken(event.observed_at)
 
     def revoked_before(self, runtime_id: str) -> datetime | None:
         """Return before which time a certificate of a runtime must not begin, or None where none was revoked."""

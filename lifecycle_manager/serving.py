@@ -3,8 +3,8 @@
 import asyncio
 import ssl
 
-from fastapi import FastAPI
 from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from certs import ReloadingServerContext
 from guarded_http import Bounds, GuardedProtocol, server_for
@@ -40,7 +40,7 @@ class PeerCertificateProtocol(GuardedProtocol):
             self.scope.setdefault("extensions", {})["tls"] = {"client_cert_der": self._peer}
 
 
-async def serve(app: FastAPI, host: str, port: int, tls: ReloadingServerContext, *, bounds: Bounds = BOUNDS) -> None:
+async def serve(app: ASGIApp, host: str, port: int, tls: ReloadingServerContext, *, bounds: Bounds = BOUNDS) -> None:
     """Serve until cancelled; what is under way then is finished."""
     server = server_for(app, host, port, bounds=bounds, tls=tls.ssl_context, protocol=PeerCertificateProtocol)
     async with asyncio.TaskGroup() as tasks:

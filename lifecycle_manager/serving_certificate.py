@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
-from certs import Authorities, LeafRequest, ReloadingServerContext, Usage, issue
+from certs import Authorities, LeafRequest, ReloadingClientContext, ReloadingServerContext, Usage, issue
 
 LIFETIME = timedelta(days=30)
 
@@ -23,6 +23,7 @@ class ServingCertificate:
     directory: Path
     hosts: tuple[str, ...]
     clock: Callable[[], datetime]
+    usages: frozenset[Usage] = frozenset({Usage.SERVER})
 
     @property
     def certificate_file(self) -> Path:
@@ -51,6 +52,10 @@ class ServingCertificate:
             ask_for_client_certificate=ask_for_client_certificate,
         )
 
+    def client_context(self) -> ReloadingClientContext:
+        """Return a TLS context that connects to others with these files and follows them."""
+        return ReloadingClientContext(self.certificate_file, self.key_file, self.trust_file)
+
     async def write(self, authorities: Authorities) -> None:
         """Issue a certificate and put it in place; whoever follows the files has it from then on."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
@@ -60,7 +65,7 @@ class ServingCertificate:
             dns_names=tuple(host for host in self.hosts if host not in addresses),
             ip_addresses=addresses,
             lifetime=LIFETIME,
-            usages=frozenset({Usage.SERVER}),
+            usages=self.usages,
         )
         pair = await asyncio.to_thread(issue, authorities.signing, request, now=self.clock())
         for path, content in (

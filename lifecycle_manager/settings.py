@@ -22,6 +22,12 @@ def _host_and_port(address: str) -> str:
     return f"{host}:{port}"
 
 
+def _host_and_port_of_replica(address: str) -> str:
+    if address and not address.rpartition(":")[0]:
+        raise ValueError(f"{address!r} names no host; write it like 10.0.0.1:8443")
+    return _host_and_port(address) if address else ""
+
+
 def _allowances(texts: tuple[str, ...]) -> tuple[str, ...]:
     parse_allowances(texts)
     return texts
@@ -58,6 +64,29 @@ class Settings(BaseSettings):
     )
     webhook_bind_address: BindAddress = Field(":9443", description="where the API server asks")
     webhook_service: str = Field("lifecycle-manager-webhook", description="Service in front of that address, port 443")
+    leader_elect: bool = Field(
+        True, description="share the Kymas with other replicas, by Leases; without, this has to be the only replica"
+    )
+    leader_election_lease_duration: Duration = Field(
+        timedelta(seconds=10), description="after how long a replica that does not renew its Lease counts as gone"
+    )
+    leader_election_renew_deadline: Duration = Field(
+        timedelta(seconds=7), description="after how long without a renewal a replica stops acting by itself"
+    )
+    leader_election_retry_period: Duration = Field(
+        timedelta(milliseconds=1500), description="how often a replica renews its Lease"
+    )
+    replica_name: str = Field(
+        "",
+        pattern=r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*)?$",
+        max_length=200,
+        description="this replica's own name, which another process only has after this one ended for certain, as the "
+        "name of a Pod; then what a process of that name looked after needs no time to run out",
+    )
+    replica_bind_address: BindAddress = Field(":8443", description="where other replicas hand over events")
+    replica_address: Annotated[str, AfterValidator(_host_and_port_of_replica)] = Field(
+        "", description="host:port under which they reach that; the host's name and the port of it where empty"
+    )
     additional_dns_names: tuple[str, ...] = Field((), description="more names in the Watchers' certificates")
     skr_watcher_image: str = Field("skr-watcher:latest", description="image of the Watcher in the clusters")
     skr_webhook_memory_limits: str = Field("200Mi", description="memory limit of the Watcher")
@@ -207,6 +236,19 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="JSON, or colours for people; auto decides by the terminal"
     )
+
+    @model_validator(mode="after")
+    def _leases_make_sense(self) -> Self:
+        """Refuse times by which two replicas could act at once, or none for long."""
+        lease = self.leader_election_lease_duration
+        if not timedelta(0) < self.leader_election_retry_period < self.leader_election_renew_deadline < lease:
+            raise ValueError(
+                "leader-election-retry-period has to be shorter than leader-election-renew-deadline, "
+                "and that shorter than leader-election-lease-duration"
+            )
+        if lease % timedelta(seconds=1):
+            raise ValueError("leader-election-lease-duration has to be whole seconds, as a Lease holds them")
+        return self
 
     @model_validator(mode="after")
     def _certificates_make_sense(self) -> Self:

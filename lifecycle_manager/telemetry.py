@@ -1,6 +1,6 @@
 """What the Lifecycle Manager measures of itself, beyond what every controller does."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -48,13 +48,17 @@ class FleetCollector(Collector):
     """The states of Kymas and modules as the caches have them when somebody asks.
 
     Read at that moment and kept nowhere, so that what is gone from the fleet is gone from the metrics. Only the state
-    that is in force has a sample, with the value 1: a fleet has tens of thousands of modules.
+    that is in force has a sample, with the value 1: a fleet has tens of thousands of modules. Each replica tells of the
+    Kymas that it looks after, which `owns` says of a name, so that the sums over all replicas are right.
     """
 
-    def __init__(self, kymas: Informer[Kyma], manifests: Informer[Manifest], offers: Offers) -> None:
+    def __init__(
+        self, kymas: Informer[Kyma], manifests: Informer[Manifest], offers: Offers, owns: Callable[[str], bool]
+    ) -> None:
         self._kymas = kymas
         self._manifests = manifests
         self._offers = offers
+        self._owns = owns
 
     def collect(self) -> Iterator[Metric]:
         """Give the metrics. Called in the thread of the metrics server."""
@@ -79,7 +83,10 @@ class FleetCollector(Collector):
             "Clusters whose changes reach us by no event, and why; a cluster without a sample is well.",
             labels=["kyma_name", "reason"],
         )
-        for kyma in self._kymas.cache.list():
+        ours = [kyma for kyma in self._kymas.cache.list() if self._owns(kyma.metadata.name)]
+        share = GaugeMetricFamily("lifecycle_mgr_replica_kymas", "Kymas that this replica looks after.")
+        share.add_metric([], len(ours))
+        for kyma in ours:
             metadata = kyma.metadata
             if (fault := fault_of(kyma)) is not None:
                 faults.add_metric([metadata.name, fault.reason], 1)
@@ -90,6 +97,7 @@ class FleetCollector(Collector):
             whole.add_metric([metadata.name, str(kyma.status.state), *whose], 1)
             for module in kyma.status.modules:
                 parts.add_metric([module.name, metadata.name, str(module.state), *whose], 1)
+        yield share
         yield whole
         yield parts
         yield faults
@@ -103,8 +111,8 @@ class FleetCollector(Collector):
             labels=["module_name", "kyma_name", "state"],
         )
         for manifest in self._manifests.cache.list():
-            if is_mandatory_manifest(manifest):
-                kyma = manifest.metadata.labels.get(names.KYMA_NAME, "")
+            kyma = manifest.metadata.labels.get(names.KYMA_NAME, "")
+            if is_mandatory_manifest(manifest) and self._owns(kyma):
                 states.add_metric([module_of_manifest(manifest), kyma, str(manifest.status.state)], 1)
         yield count
         yield states

@@ -10,8 +10,12 @@ import uvloop
 
 from certs import ReloadingServerContext
 from guarded_http import Bounds
-from lifecycle_manager.events import EndpointOptions, create_app
+from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
 from lifecycle_manager.serving import serve
+
+
+async def leave(_: VerifiedEvent) -> None:
+    """Take an event and do nothing about it."""
 
 
 def main() -> None:
@@ -20,7 +24,7 @@ def main() -> None:
     trust = Path(authority).read_bytes()
     app = create_app(
         trust=lambda: trust,
-        subscribers={"lifecycle-manager": lambda _: None},
+        subscribers={"lifecycle-manager": leave},
         ready=lambda: True,
         options=EndpointOptions(events_per_second=float(rate), burst=int(float(rate) * 4)),
     )

@@ -98,12 +98,16 @@ class CatalogReconciler:
         """Have the next reconcile look at one kind, since somebody changed an object of it."""
         self._suspected.setdefault(key, set()).add(kind)
 
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what this process remembers of it: it is gone, or another process has looked after it meanwhile."""
+        for memory in (self._due, self._suspected, self._next_kind):
+            memory.pop(key, None)
+
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this cluster's catalog needs next. Raises KubeError or SkrAccessError after the condition says so."""
         kyma = self.kymas.cache.get(key)
         if kyma is None:
-            for memory in (self._due, self._suspected, self._next_kind):
-                memory.pop(key, None)
+            self.forget(key)
             return Result()
         if kyma.metadata.being_deleted:
             return await self._leave(kyma)

@@ -1,7 +1,7 @@
 """POST /v2/<manager>/event: takes an event, or says why not."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from kube_runtime.leases import NotHandedOver
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
 from lifecycle_manager.events.guards import Nonces, Peers, Rates
 from lifecycle_manager.events.identity import Identifier, Message, Sender
@@ -44,7 +45,8 @@ class VerifiedEvent:
     received_at: datetime
 
 
-Subscriber = Callable[[VerifiedEvent], None]
+Subscriber = Callable[[VerifiedEvent], Awaitable[None]]
+"""Takes an event, here or where it belongs. Raises UnknownRuntime, NotHandedOver."""
 
 
 class UnknownRuntime(Exception):
@@ -149,7 +151,7 @@ class _Endpoint:
                 _target_uri(request),
                 arrival_of(request.scope, self._options.trusted_proxies),
             )
-            self._take(message, request.path_params["manager"], subscriber)
+            await self._take(message, request.path_params["manager"], subscriber)
         except Refused as refused:
             return self._refuse(refused)
         return Response(status_code=200)
@@ -164,8 +166,8 @@ class _Endpoint:
         self._count_refusal(refused.reason)
         return refused.response()
 
-    def _take(self, message: Message, manager: str, subscriber: Subscriber) -> None:
-        """Verify an event and hand it to its subscriber; nothing here waits. Raises Refused."""
+    async def _take(self, message: Message, manager: str, subscriber: Subscriber) -> None:
+        """Verify an event and hand it to its subscriber; until then nothing waits. Raises Refused."""
         now = self._clock()
         moment = now.timestamp()
         peer = None if message.arrival.by_proxy else message.arrival.peer_der
@@ -183,9 +185,11 @@ class _Endpoint:
         except MalformedEvent as error:
             raise Refused(400, Reason.MALFORMED, "Malformed event", str(error)) from None
         try:
-            subscriber(VerifiedEvent(sender.runtime_id, manager, event, now))
+            await subscriber(VerifiedEvent(sender.runtime_id, manager, event, now))
         except UnknownRuntime as error:
             raise Refused(403, Reason.UNKNOWN_RUNTIME, "Unknown runtime", str(error)) from None
+        except NotHandedOver as error:
+            raise Refused(503, Reason.NOT_HANDED_OVER, "Not taken", str(error), retry_after=1) from None
 
     def _guard(self, sender: Sender, moment: float) -> None:
         """Keep replays and floods out; a replay costs its runtime nothing of its rate. Raises Refused."""

@@ -33,6 +33,7 @@ class Reason(StrEnum):
     RATE = "rate"
     MALFORMED = "malformed"
     UNKNOWN_RUNTIME = "unknown_runtime"
+    NOT_HANDED_OVER = "not_handed_over"
 
 
 class Refused(Exception):
@@ -49,7 +50,9 @@ class Refused(Exception):
     def response(self) -> Response:
         """Return the answer to the sender."""
         problem = {"type": "about:blank", "title": self.title, "status": self.status, "detail": self.detail}
-        headers = {"Retry-After": str(self.retry_after)} if self.retry_after is not None else None
+        headers = {"Retry-After": str(self.retry_after)} if self.retry_after is not None else {}
+        if self.status == 503:
+            headers["Connection"] = "close"  # the next one may lead to a replica that takes it
         return Response(
             msgspec.json.encode(problem), self.status, headers=headers, media_type="application/problem+json"
         )

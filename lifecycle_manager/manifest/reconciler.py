@@ -100,12 +100,16 @@ class ManifestReconciler:
         """Have the next reconcile look at every object of a module: somebody may have changed one."""
         self._woken.add(key)
 
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what this process remembers of it: it is gone, or another process has looked after it meanwhile."""
+        self._known.pop(key, None)
+        self._written.pop(key, None)
+
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this Manifest needs next. Raises KubeError or SkrAccessError after its status says so."""
         manifest = self.manifests.cache.get(key)
         if manifest is None:
-            self._known.pop(key, None)
-            self._written.pop(key, None)
+            self.forget(key)
             self._woken.discard(key)
             self.announcements.forget(key)
             return Result()

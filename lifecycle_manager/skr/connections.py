@@ -46,14 +46,16 @@ class _Connection:
 class Connections:
     """Gives out clients to user clusters, by the name of their Kyma.
 
-    `secrets` must have the index `access` (see `access_index`). At most `warm` idle clients are kept. `on_silence` is
-    told the name of a Kyma whose cluster gave no answer, so that it is probed.
+    `secrets` must have the index `access` (see `access_index`). At most `warm` idle clients are kept. `fence` is asked
+    before every write, and raises where this process may not write. `on_silence` is told the name of a Kyma whose
+    cluster gave no answer, so that it is probed.
     """
 
     secrets: Informer[Secret]
     options: ClientOptions
     policy: KubeconfigPolicy
     warm: int = 1000
+    fence: Callable[[], None] = lambda: None
     on_silence: Callable[[str], None] = lambda _: None
     _connections: OrderedDict[str, _Connection] = field(default_factory=OrderedDict, init=False)
     _opening: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
@@ -124,9 +126,10 @@ class Connections:
 
     async def _open(self, secret: Secret) -> Client:
         try:
-            return await Client.from_kubeconfig(kubeconfig_in(secret), options=self.options, policy=self.policy)
+            client = await Client.from_kubeconfig(kubeconfig_in(secret), options=self.options, policy=self.policy)
         except (KubeconfigInvalid, KubeconfigRefused) as error:
             raise AccessSecretUnusable(secret, str(error)) from None
+        return client.fenced_by(self.fence)
 
     async def _cool_down(self) -> None:
         while len(self._connections) > self.warm:

@@ -101,6 +101,7 @@ class SkrWebhookReconciler:
     interval_seconds: float = 30.0
     silence_seconds: float = 45.0
     _began: float = field(default_factory=time.monotonic, init=False)
+    _since: dict[ObjectKey, float] = field(default_factory=dict, init=False)
     _heard: dict[ObjectKey, float] = field(default_factory=dict, init=False)
     _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
     _due: dict[ObjectKey, float] = field(default_factory=dict, init=False)
@@ -115,14 +116,20 @@ class SkrWebhookReconciler:
         """Note that a change of our own in this Kyma's cluster came back as an event. Returns whether that is news."""
         return self.canaries.came_back(key)
 
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what this process remembers of it: it is gone, or another process has looked after it meanwhile."""
+        self._heard.pop(key, None)
+        self._appliers.pop(key, None)
+        self._due.pop(key, None)
+        self.canaries.forget(key)
+        self._since[key] = time.monotonic()
+
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this cluster's Watcher needs next. Raises KubeError or SkrAccessError after the condition says so."""
         kyma = self.kymas.cache.get(key)
         if kyma is None:
-            self._heard.pop(key, None)
-            self._appliers.pop(key, None)
-            self._due.pop(key, None)
-            self.canaries.forget(key)
+            self.forget(key)
+            self._since.pop(key, None)
             with suppress(KeyError):  # nothing was ever said of it
                 self.not_renewed.remove(key.name)
             return Result()
@@ -222,8 +229,8 @@ class SkrWebhookReconciler:
         return time.monotonic() >= self._due[key]
 
     def _silent_for(self, key: ObjectKey) -> float:
-        """Return how long nothing was heard from a Watcher; what was before this process began does not count."""
-        return time.monotonic() - self._heard.get(key, self._began)
+        """Return how long nothing was heard from a Watcher; what was before it was this process's does not count."""
+        return time.monotonic() - self._heard.get(key, self._since.get(key, self._began))
 
     async def _remove(self, applier: Applier) -> Outcome:
         result = await applier.delete(INVENTORY)

@@ -62,13 +62,17 @@ class SyncResourceReconciler:
     _namespaces: dict[ObjectKey, tuple[Client, frozenset[str]]] = field(default_factory=dict, init=False)
     _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
 
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what this process remembers of it: it is gone, or another process has looked after it meanwhile."""
+        for memory in (self._appliers, self._brought, self._namespaces):
+            memory.pop(key, None)
+        self._claims.drop(key)
+
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this SyncResource needs next. Raises KubeError or SkrAccessError after its status says so."""
         resource = self.sync_resources.cache.get(key)
         if resource is None:
-            for memory in (self._appliers, self._brought, self._namespaces):
-                memory.pop(key, None)
-            self._claims.drop(key)
+            self.forget(key)
             return Result()
         kyma = self.kymas.cache.get(ObjectKey(key.namespace, resource.spec.kyma))
         step = planned.plan(

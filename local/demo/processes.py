@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from local.ports import free_port
 from local.processes import ChildProcess, start_child, tail
 
 
@@ -26,17 +27,24 @@ class Program:
 
 
 def lifecycle_manager(
-    kubeconfig: Path, event_port: int, *, by_interval: bool, admission_port: int | None = None
+    kubeconfig: Path,
+    event_port: int,
+    *,
+    by_interval: bool,
+    admission_port: int | None = None,
+    name: str = "lifecycle-manager",
 ) -> Program:
     """The Lifecycle Manager, taking events on a loopback port, and the questions of KCP's API server on another.
 
-    Where no events can come, because the cluster can't reach a process on this machine, it looks every second.
+    A second replica has another `name`. Where no events can come, because the cluster can't reach a process on this
+    machine, it looks every second.
     """
     admission = ("--enable-webhooks", f"--webhook-bind-address=127.0.0.1:{admission_port}")
     intervals = ("--kyma-requeue-success-interval=1s", "--module-config-requeue-success-interval=1s")
     address = f"127.0.0.1:{event_port}"
+    replica_address = f"127.0.0.1:{free_port()}"
     return Program(
-        "lifecycle-manager",
+        name,
         (
             *_script("klm"),
             "run",
@@ -45,6 +53,9 @@ def lifecycle_manager(
             f"--event-address={address}",
             "--metrics-bind-address=127.0.0.1:0",
             "--health-probe-bind-address=127.0.0.1:0",
+            f"--replica-name={name}",
+            f"--replica-bind-address={replica_address}",
+            f"--replica-address={replica_address}",
             "--log-format=json",
             *(intervals if by_interval else ()),
             *(admission if admission_port is not None else ()),

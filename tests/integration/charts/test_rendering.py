@@ -42,7 +42,7 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
 @pytest.mark.parametrize(
     ("chart", "arguments", "complaint"),
     [
-        (LIFECYCLE_MANAGER, values(replicas=2), "replicas"),
+        (LIFECYCLE_MANAGER, values(replicas=-1), "replicas"),
         (LIFECYCLE_MANAGER, values(replica=1), "replica"),
         (LIFECYCLE_MANAGER, ("--set", "image=lifecycle-manager:1"), "image"),
         (LIFECYCLE_MANAGER, values(image__repository="lifecycle-manager:1"), "repository"),

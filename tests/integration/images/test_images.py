@@ -140,6 +140,7 @@ async def test_lifecycle_manager_runs_as_the_images_user_on_a_read_only_tree(
         f"--kyma-skr-listener-bind-address=127.0.0.1:{free_port()}",
         "--metrics-bind-address=127.0.0.1:0",
         f"--health-probe-bind-address=127.0.0.1:{health}",
+        f"--replica-bind-address=127.0.0.1:{free_port()}",
         "--event-address=127.0.0.1:443",
     )
     await _ensure_namespace(kcp)

@@ -186,6 +186,20 @@ async def test_member_that_cannot_renew_owns_nothing(client: Client, namespace: 
         await eventually(lambda: all_owned([member]), what="it joins again")
 
 
+async def test_member_that_succeeds_one_that_died_has_its_keys_at_once(client: Client, namespace: str) -> None:
+    long = LeaseTiming(lease_seconds=60, act_seconds=50.0, renew_seconds=0.3)
+    died = asyncio.ensure_future((dead := membership(client, namespace, "a", timing=long)).run())
+    async with taking_part(other := membership(client, namespace, "b", timing=long)):
+        await eventually(lambda: shared_by([dead, other]))
+        dead._own = None  # so that it leaves nothing right behind
+        died.cancel()
+        await asyncio.wait({died})
+
+        async with taking_part(heir := membership(client, namespace, "a", timing=long, succeeds=True)):
+            await eventually(lambda: shared_by([heir, other]), within=10, what="the heir has its share")
+            assert len(other.members) == 2
+
+
 async def test_event_goes_to_the_member_that_owns_its_key(client: Client, namespace: str) -> None:
     taken: dict[str, list[str]] = {"a": [], "b": []}
     a, b = membership(client, namespace, "a"), membership(client, namespace, "b")
@@ -210,7 +224,7 @@ async def test_event_goes_to_the_member_that_owns_its_key(client: Client, namesp
 
 
 def membership(client: Client, namespace: str, name: str, **options: Any) -> Membership:
-    return Membership(client, namespace=namespace, group="keepers", identity=name, timing=SHORT, **options)
+    return Membership(client, namespace=namespace, group="keepers", identity=name, **{"timing": SHORT, **options})
 
 
 @asynccontextmanager

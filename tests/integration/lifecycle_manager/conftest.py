@@ -56,6 +56,9 @@ async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story
         environment.setenv("KLM_SKR_UNREACHABLE_GRACE", "1s")
         environment.setenv("KLM_SKR_REQUEST_TIMEOUT", "5s")
         environment.setenv("KLM_SELF_SIGNED_CA_ROTATION_GRACE", "3s")
+        environment.setenv("KLM_LEADER_ELECTION_LEASE_DURATION", "3s")
+        environment.setenv("KLM_LEADER_ELECTION_RENEW_DEADLINE", "2s")
+        environment.setenv("KLM_LEADER_ELECTION_RETRY_PERIOD", "0.4s")
         environment.setenv("HEARTBEAT_SECONDS", "0.5")
         async with _set_up(folder) as story:
             yield story

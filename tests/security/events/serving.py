@@ -16,6 +16,7 @@ from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, cre
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from local.ports import free_port
+from tests.security.events.subscribers import into
 from tests.waiting import eventually
 
 
@@ -78,7 +79,7 @@ class ServedEndpoint:
         )
         app: Any = create_app(
             trust=lambda: self.authorities.trusted,
-            subscribers={"lifecycle-manager": self.taken.append},
+            subscribers={"lifecycle-manager": into(self.taken)},
             ready=lambda: True,
             count_refusal=self.refused.append,
             options=self.options,
@@ -88,7 +89,7 @@ class ServedEndpoint:
             await asyncio.sleep(self.delay_seconds)
             await (self.instead or app)(scope, receive, send)
 
-        serving = asyncio.create_task(serve(delayed, "127.0.0.1", self.port, self.tls))  # type: ignore[arg-type]  # any ASGI application
+        serving = asyncio.create_task(serve(delayed, "127.0.0.1", self.port, self.tls))
         try:
             await eventually(self._listens)
             yield

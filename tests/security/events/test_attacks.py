@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from certs import Algorithm, KeyPair, LeafRequest, Usage, create_authority, describe, issue
 from certs.message_signatures import SignatureParameters, algorithm_of, content_digest, load_signing_key, sign
+from kube_runtime.leases import NotHandedOver
 from lifecycle_manager.events import EndpointOptions, Reason, UnknownRuntime, VerifiedEvent, create_app, refusal_counter
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -94,6 +95,7 @@ class Endpoint:
         self.refused: list[Reason] = []
         self.revoked: dict[str, datetime] = {}
         self.ready = True
+        self.handed_over_in_vain = False
         app = create_app(
             trust=lambda: AUTHORITY.certificate_pem,
             subscribers={"lifecycle-manager": self.take},
@@ -104,9 +106,11 @@ class Endpoint:
         )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://kcp")
 
-    def take(self, event: VerifiedEvent) -> None:
+    async def take(self, event: VerifiedEvent) -> None:
         if event.runtime_id == "nobody":
             raise UnknownRuntime(event.runtime_id)
+        if self.handed_over_in_vain:
+            raise NotHandedOver("its replica did not take it")
         self.taken.append(event)
 
     async def send(self, message: Message) -> httpx.Response:
@@ -441,10 +445,22 @@ async def test_endpoint_that_is_not_ready_says_when_to_come_again(endpoint: Endp
     endpoint.ready = False
     answer = await endpoint.send(Message())
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.headers["connection"] == "close"  # so that the next attempt may reach another replica
 
 
 async def test_only_post_is_known(endpoint: Endpoint) -> None:
     assert (await endpoint.client.get(PATH)).status_code == 405
+
+
+async def test_event_that_could_not_be_handed_over_is_to_be_sent_again_over_another_connection(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.handed_over_in_vain = True
+    answer = await endpoint.send(Message())
+    assert (answer.status_code, answer.headers["retry-after"], answer.headers["connection"]) == (503, "1", "close")
+    assert endpoint.refused == [Reason.NOT_HANDED_OVER]
+    endpoint.handed_over_in_vain = False
+    assert (await endpoint.send(Message(nonce="nonce-of-the-next-attempt"))).status_code == 200
 
 
 async def test_revoked_certificate_is_refused_at_once_and_the_next_one_is_taken(endpoint: Endpoint) -> None:

@@ -19,6 +19,7 @@ from certs import LeafRequest, create_authority, describe, issue
 from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
 from lifecycle_manager.events.guards import Peers, Rates
+from tests.security.events.subscribers import into
 
 NOW = datetime.now(UTC)
 AUTHORITY = create_authority("authority", lifetime=timedelta(days=1), now=NOW)
@@ -50,7 +51,7 @@ class Sender:
 def endpoint(options: EndpointOptions, taken: list[VerifiedEvent]) -> httpx.AsyncClient:
     app = create_app(
         trust=lambda: AUTHORITY.certificate_pem,
-        subscribers={"lifecycle-manager": taken.append},
+        subscribers={"lifecycle-manager": into(taken)},
         ready=lambda: True,
         options=options,
     )

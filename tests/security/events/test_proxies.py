@@ -13,6 +13,7 @@ from certs import KeyPair, Usage
 from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
 from lifecycle_manager.events.arrival import forwarded_certificate
 from lifecycle_manager.events.problems import Refused
+from tests.security.events.subscribers import into
 from tests.security.events.test_attacks import (
     AUTHORITY,
     BODY,
@@ -46,7 +47,7 @@ class Gateway:
         self.refused: list[Reason] = []
         app = create_app(
             trust=lambda: AUTHORITY.certificate_pem,
-            subscribers={"lifecycle-manager": self.taken.append},
+            subscribers={"lifecycle-manager": into(self.taken)},
             ready=lambda: True,
             count_refusal=self.refused.append,
             options=options,

@@ -163,6 +163,25 @@ async def test_waiting_workers_hear_of_the_shut_down() -> None:
     assert [type(each) for each in await asyncio.gather(*workers, return_exceptions=True)] == [QueueShutDown] * 3
 
 
+async def test_what_is_concerned_is_finished_when_nobody_works_on_it() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for key in ("mine", "other", "waits"):
+        queue.add(key)
+    for _ in range(2):
+        await queue.get()
+    await queue.finished(lambda key: key == "waits")
+
+    finished = asyncio.ensure_future(queue.finished(lambda key: key == "mine"))
+    await asyncio.sleep(0)
+    queue.done("other")
+    await asyncio.sleep(0)
+    assert not finished.done()
+
+    queue.done("mine")
+    async with asyncio.timeout(1):
+        await finished
+
+
 async def test_queue_is_drained_when_nothing_waits_and_nothing_is_worked_on() -> None:
     queue: WorkQueue[str] = WorkQueue()
     await queue.drained()

@@ -21,9 +21,10 @@ def test_states_are_told_by_name_and_forgotten_with_what_they_are_of() -> None:
     labels = {names.INSTANCE_ID: "instance"}
     kymas.put(key, builders.kyma(status=status, labels=labels, annotations={names.SKR_DOMAIN: "shoot.example.com"}))
     manifests.put(key, builders.manifest("warden", mandatory=True, status={"state": "Error"}))
+    kymas.put(ObjectKey("kcp-system", "other"), builders.kyma("other", status=status))
     offer = Offer.of([builders.template("warden", mandatory=True)], [])
     registry = CollectorRegistry()
-    fleet: Any = FleetCollector(_informer(kymas), _informer(manifests), _offers(offer))
+    fleet: Any = FleetCollector(_informer(kymas), _informer(manifests), _offers(offer), lambda name: name != "other")
     registry.register(fleet)
 
     text = generate_latest(registry).decode()
@@ -32,6 +33,8 @@ def test_states_are_told_by_name_and_forgotten_with_what_they_are_of() -> None:
         'lifecycle_mgr_module_state{instance_id="instance",kyma_name="demo",module_name="api",'
         'shoot="shoot",state="Ready"} 1.0' in text
     )
+    assert 'kyma_name="other"' not in text  # another replica tells of it
+    assert "lifecycle_mgr_replica_kymas 1.0" in text
     assert "lifecycle_mgr_mandatory_modules 1.0" in text
     assert 'lifecycle_mgr_mandatory_module_state{kyma_name="demo",module_name="warden",state="Error"} 1.0' in text
 
@@ -46,7 +49,7 @@ def test_cluster_whose_way_of_events_is_broken_has_a_sample_that_says_why() -> N
         condition = {"type": "SKRWebhook", "status": "False", "reason": reason, "message": ""}
         kymas.put(ObjectKey("kcp-system", name), builders.kyma(name, status={"conditions": [condition]}))
     registry = CollectorRegistry()
-    fleet: Any = FleetCollector(_informer(kymas), _informer(Cache({})), _offers(Offer.of([], [])))
+    fleet: Any = FleetCollector(_informer(kymas), _informer(Cache({})), _offers(Offer.of([], [])), lambda _: True)
     registry.register(fleet)
 
     samples = [line for line in generate_latest(registry).decode().splitlines() if "event_path_broken{" in line]

@@ -22,10 +22,10 @@ from kube_runtime.simulation.faults.faults import AGENT
 from lifecycle_manager.app import LifecycleManager
 from lifecycle_manager.catalog import CATALOG_RECORD
 from lifecycle_manager.clock import utc_now
-from lifecycle_manager.controllers import Wiring
 from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook import AuthorityRotation, AuthorityStore
+from lifecycle_manager.wiring import Wiring
 from lifecycle_manager_api import Kyma, as_document, crds, find, names
 from tests import builders
 from tests.waiting import eventually

@@ -5,8 +5,8 @@ from typing import Any
 
 from kube_runtime import Change, ObjectKey
 from kube_runtime.informer.cache import Cache
-from lifecycle_manager.controllers import Wiring
 from lifecycle_manager.resources import Secret
+from lifecycle_manager.wiring import Wiring
 from lifecycle_manager_api import ObjectMeta, names
 
 KEY = ObjectKey(names.KCP_NAMESPACE, "klm-watcher")

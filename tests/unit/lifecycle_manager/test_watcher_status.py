@@ -10,6 +10,7 @@ from lifecycle_manager.skr_webhook import WATCHER_RECORD
 from lifecycle_manager.skr_webhook.watcher_status import status_of, watchers_digest
 from lifecycle_manager_api import Kyma, Watcher
 from tests import builders
+from tests.security.events.subscribers import into
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -58,7 +59,7 @@ def test_every_manager_that_a_watcher_names_has_a_path() -> None:
 
     taken: list[Any] = []
     informer: Any = Informer()
-    paths = ManagerPaths(informer, taken.append)
+    paths = ManagerPaths(informer, into(taken))
     assert set(paths) == {"lifecycle-manager", "painter"}
     assert paths.get("stranger") is None
     assert paths.get("painter") is not None

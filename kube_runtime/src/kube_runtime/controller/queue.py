@@ -14,7 +14,7 @@ import asyncio
 import heapq
 import time
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import IntEnum
 from itertools import count
 from typing import Generic, TypeVar
@@ -56,6 +56,7 @@ class WorkQueue(Generic[K]):
         self._getters: deque[asyncio.Future[None]] = deque()
         self._urgent_getters: deque[asyncio.Future[None]] = deque()
         self._drain_waiters: list[asyncio.Future[None]] = []
+        self._done_waiters: list[asyncio.Future[None]] = []
         self._taken = 0
         self._shut_down = False
         self._retries: Retries[K] = Retries(retry)
@@ -146,6 +147,8 @@ class WorkQueue(Generic[K]):
         priority = self._again.pop(key, None)
         if priority is not None:
             self.add(key, priority)
+        waiters, self._done_waiters = self._done_waiters, []
+        self._release(waiters)
         if self._drain_waiters and self._is_drained():
             self._release(self._drain_waiters)
 
@@ -172,6 +175,13 @@ class WorkQueue(Generic[K]):
             await waiter
         finally:
             self._drain_waiters = [each for each in self._drain_waiters if each is not waiter]
+
+    async def finished(self, concerned: Callable[[K], bool]) -> None:
+        """Wait until none of the keys that are worked on is one of those concerned. Those that wait don't count."""
+        while any(concerned(key) for key in self._working):
+            waiter = asyncio.get_running_loop().create_future()
+            self._done_waiters.append(waiter)
+            await waiter
 
     def _take(self) -> K:
         self._taken += 1

@@ -66,6 +66,8 @@ class Membership:
     - `on_change` is called when the keys that this process owns may be others than before
     - `finish` is awaited before keys are given away: it gets a function that tells which, and returns once nothing is
       done with those any more
+    - `succeeds` says that whoever had this identity before has ended for certain, as a container has when the next one
+      of its Pod starts: what it held is free at once then, and not only when its Lease runs out
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Membership:
         group: str,
         identity: str,
         address: str = "",
+        succeeds: bool = False,
         on_change: Callable[[], None] = lambda: None,
         finish: Callable[[Callable[[str], bool]], Awaitable[None]] = _nothing_under_way,
         timing: LeaseTiming = DEFAULT_TIMING,
@@ -86,6 +89,7 @@ class Membership:
         self._namespace = namespace
         self._group = group
         self._address = address
+        self._succeeds = succeeds
         self._on_change = on_change
         self._finish = finish
         self._timing = timing
@@ -122,7 +126,7 @@ class Membership:
         """Tell whether this process, and nobody else, is to act on a key right now."""
         if not self.active or not self._claims(key):
             return False
-        return not any(self._claimed_by_other(key, seen.lease) for seen in self._others.values())
+        return not any(self._claimed_by_other(key, seen.lease) for seen in tuple(self._others.values()))
 
     def owner_of(self, key: str) -> Member | None:
         """Return who owns a key or is about to, for handing something over to it."""
@@ -181,11 +185,20 @@ class Membership:
 
     async def _join(self) -> None:
         """Become known to the others, claiming nothing yet."""
+        if self._succeeds:
+            await self._remove_predecessors()
         self.identity = f"{self._name}-{uuid.uuid4().hex[:8]}"
         began = self._clock()
         self._own = await self._client.create(LEASES, self._lease(()), self._namespace, field_manager=self.identity)
         self._act_until = began + self._timing.act_seconds
         self._news.set()
+
+    async def _remove_predecessors(self) -> None:
+        await self._read_all()
+        for identity, seen in list(self._others.items()):
+            if identity.rpartition("-")[0] == self._name:
+                del self._others[identity]
+                await self._remove_left_over(seen.lease)
 
     async def _write(self, view: tuple[str, ...]) -> bool:
         """Renew the own Lease with a view. Returns False if the membership has lapsed, and begins again then."""

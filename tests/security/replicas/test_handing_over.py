@@ -1,0 +1,172 @@
+"""What one replica hands over to another: taken from replicas alone, and only for Kymas that are the receiver's."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from certs import Authorities, LeafRequest, Usage, create_authority, issue
+from kube_runtime.leases import Member, NotHandedOver
+from lifecycle_manager.clock import utc_now
+from lifecycle_manager.events import VerifiedEvent
+from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app
+from lifecycle_manager.replicas.message import LARGEST_BODY, PATH, Handed, encode
+from lifecycle_manager.serving import serve
+from lifecycle_manager.serving_certificate import ServingCertificate
+from lifecycle_manager_api import WatchEvent
+from local.ports import free_port
+from tests.waiting import eventually
+
+AUTHORITIES = Authorities(create_authority("authority", lifetime=timedelta(days=1), now=utc_now()))
+MINE = "mine"
+
+
+@dataclass
+class Receiver:
+    """A replica that others hand events to, and that only `mine` belongs to."""
+
+    folder: Path
+    port: int = field(default_factory=free_port)
+    ready: bool = True
+    taken: list[tuple[str, VerifiedEvent]] = field(default_factory=list)
+
+    @property
+    def member(self) -> Member:
+        return Member("receiver", f"127.0.0.1:{self.port}")
+
+    @asynccontextmanager
+    async def served(self) -> AsyncGenerator[None, None]:
+        certificate = ServingCertificate(self.folder / "receiver", (REPLICA_HOST,), utc_now, frozenset(Usage))
+        await certificate.write(AUTHORITIES)
+        router: Any = self
+        shared: Any = self
+        app = create_app(router, shared, lambda: self.ready)
+        tls = certificate.server_context(require_client_certificate=True)
+        serving = asyncio.create_task(serve(app, "127.0.0.1", self.port, tls))
+        try:
+            await eventually(self._listens)
+            yield
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    # In the place of the router, and of what is shared.
+    identity = "receiver"
+
+    @property
+    def membership(self) -> "Receiver":
+        return self
+
+    def take(self, kyma_name: str, verified: VerifiedEvent) -> None:
+        self.taken.append((kyma_name, verified))
+
+    def owner_of(self, kyma_name: str) -> Member:
+        return self.member if kyma_name == MINE else Member("another")
+
+    async def _listens(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+
+def event(number: int) -> VerifiedEvent:
+    received_at = datetime(2026, 1, 1, tzinfo=UTC)
+    return VerifiedEvent("runtime", "lifecycle-manager", WatchEvent(id=str(number), operation="UPDATE"), received_at)
+
+
+def client_with(folder: Path, *, dns_names: tuple[str, ...], name: str = "runtime") -> httpx.AsyncClient:
+    """Return a client with a certificate of the control plane's authority, as a Watcher has one."""
+    pair = issue(AUTHORITIES.signing, LeafRequest(common_name=name, dns_names=dns_names), now=utc_now())
+    (folder / "client.pem").write_bytes(pair.certificate_pem + pair.key_pem)
+    context = ssl.create_default_context(cadata=AUTHORITIES.trusted.decode())
+    context.load_cert_chain(folder / "client.pem")
+    return httpx.AsyncClient(verify=context, trust_env=False)
+
+
+@pytest.fixture
+async def receiver(tmp_path: Path) -> AsyncIterator[Receiver]:
+    receiver = Receiver(tmp_path)
+    async with receiver.served():
+        yield receiver
+
+
+@pytest.fixture
+async def deliveries(tmp_path: Path) -> AsyncIterator[Deliveries]:
+    certificate = ServingCertificate(tmp_path / "sender", (REPLICA_HOST,), utc_now, frozenset(Usage))
+    await certificate.write(AUTHORITIES)
+    deliveries = Deliveries(certificate.client_context())
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(deliveries.run())
+        await asyncio.sleep(0)
+        yield deliveries
+        running.cancel()
+
+
+async def post(client: httpx.AsyncClient, receiver: Receiver, body: bytes) -> httpx.Response:
+    url = f"https://{receiver.member.address}{PATH}"
+    return await client.post(url, content=body, extensions={"sni_hostname": REPLICA_HOST})
+
+
+async def test_events_arrive_as_they_were_verified_and_in_order(receiver: Receiver, deliveries: Deliveries) -> None:
+    events = [event(number) for number in range(300)]
+    async with asyncio.TaskGroup() as tasks:
+        for each in events:
+            tasks.create_task(deliveries.deliver(receiver.member, MINE, each))
+    assert receiver.taken == [(MINE, each) for each in events]
+
+
+async def test_event_for_a_kyma_of_another_is_refused_and_those_beside_it_are_taken(
+    receiver: Receiver, deliveries: Deliveries
+) -> None:
+    given = [deliveries.deliver(receiver.member, kyma, event(1)) for kyma in (MINE, "theirs", MINE)]
+    first, second, third = await asyncio.gather(*given, return_exceptions=True)
+    assert (first, third) == (None, None)
+    assert isinstance(second, NotHandedOver)
+    assert [kyma for kyma, _ in receiver.taken] == [MINE, MINE]
+
+
+async def test_replica_that_is_stopping_or_gone_takes_nothing_and_a_later_event_gets_through(
+    receiver: Receiver, deliveries: Deliveries
+) -> None:
+    receiver.ready = False
+    with pytest.raises(NotHandedOver):
+        await deliveries.deliver(receiver.member, MINE, event(1))
+    with pytest.raises(NotHandedOver):
+        await deliveries.deliver(Member("gone", f"127.0.0.1:{free_port()}"), MINE, event(1))
+    receiver.ready = True
+    await deliveries.deliver(receiver.member, MINE, event(2))
+    assert receiver.taken == [(MINE, event(2))]
+
+
+async def test_certificate_of_a_watcher_is_refused(receiver: Receiver, tmp_path: Path) -> None:
+    body = encode([Handed.of(MINE, event(1))])
+    for dns_names in ((), ("skr-webhook.kyma-system.svc",), ("evil.example.com",)):
+        async with client_with(tmp_path, dns_names=dns_names, name=REPLICA_HOST) as client:
+            assert (await post(client, receiver, body)).status_code == 403
+    assert receiver.taken == []
+
+
+async def test_nobody_gets_in_without_a_certificate(receiver: Receiver) -> None:
+    context = ssl.create_default_context(cadata=AUTHORITIES.trusted.decode())
+    async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+        with pytest.raises(httpx.TransportError):
+            await post(client, receiver, encode([Handed.of(MINE, event(1))]))
+    assert receiver.taken == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[1]", b'[{"kyma": 1}]', b"\xff", b"[" * 100_000])
+async def test_what_is_no_message_is_refused_whole(receiver: Receiver, tmp_path: Path, body: bytes) -> None:
+    async with client_with(tmp_path, dns_names=(REPLICA_HOST,)) as client:
+        assert (await post(client, receiver, body)).status_code == 400
+        assert (await post(client, receiver, b"[" + b" " * LARGEST_BODY)).status_code == 413
+    assert receiver.taken == []
