@@ -157,11 +157,10 @@ def test_failure_names_document_object_and_the_servers_words() -> None:
 
 
 def test_thousands_of_failures_end_in_a_status_that_can_be_stored() -> None:
+    entries = [InventoryEntry("", "v1", "ConfigMap", "kyma-system", f"number-{number}") for number in range(1000)]
     failures = tuple(
-        ObjectOutcome(
-            entry=ENTRY._replace(name=f"n{number}"), index=number, action="failed", error="no" * 100, live=None
-        )
-        for number in range(1000)
+        ObjectOutcome(entry=entry, index=index, action="failed", error="no" * 100, live=None)
+        for index, entry in enumerate(entries)
     )
     status = planned.applied(builders.sync_resource(), ApplyResult(failures, ()), builders.NOW)
     assert status.state is State.ERROR
