@@ -18,7 +18,7 @@ from lifecycle_manager.catalog import CatalogReconciler
 from lifecycle_manager.crd_installation import apply_crds
 from lifecycle_manager.kyma import KymaReconciler, Patience, Schedule
 from lifecycle_manager.kyma.maintenance import MaintenancePolicy
-from lifecycle_manager.mandatory import MandatoryInstallation
+from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement, ReleaseKey, mandatory_index
 from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import (
     DATED_RELEASE_METAS,
@@ -32,11 +32,16 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager.skr import Connections, access_index
 from lifecycle_manager.telemetry import policy_readable
-from lifecycle_manager_api import Kyma, as_document, names
+from lifecycle_manager_api import Kyma, Manifest, as_document, names
 from tests import builders
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
+
+
+def kyma_of_manifest(manifest: Manifest) -> Iterable[str]:
+    """Index a Manifest by its Kyma."""
+    return [manifest.metadata.labels.get(names.KYMA_NAME, "")]
 
 
 class Listed:
@@ -75,7 +80,7 @@ class KymaWorld:
             "templates": Listed(self.kcp, MODULE_TEMPLATES),
             "releases": Listed(self.kcp, DATED_RELEASE_METAS),
             "secrets": Listed(self.kcp, SECRETS, access=access_index),
-            "manifests": Listed(self.kcp, MANIFESTS, kyma=lambda it: [it.metadata.labels.get(names.KYMA_NAME, "")]),
+            "manifests": Listed(self.kcp, MANIFESTS, kyma=kyma_of_manifest, mandatory=mandatory_index),
             "configs": Listed(self.kcp, MODULE_CONFIGS, kyma=lambda it: [it.spec.kyma]),
             "synced": Listed(self.kcp, SYNC_RESOURCES, kyma=lambda it: [it.spec.kyma]),
         }
@@ -103,6 +108,10 @@ class KymaWorld:
             self.kcp, self.connections, informers.kymas, offers, lambda: self.now, interval_seconds=0.0
         )
         self.mandatory = MandatoryInstallation(self.kcp, informers.kymas, offers, informers.manifests, recorder)
+
+        self.retirement = MandatoryRetirement(
+            self.kcp, informers.templates, informers.releases, offers, informers.manifests
+        )
 
     def record(self, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
         """Take an Event of the control plane."""
@@ -180,6 +189,11 @@ class KymaWorld:
         """Have a Kyma given its mandatory modules."""
         await self.look()
         await self.mandatory.reconcile(ObjectKey(KCP, name))
+
+    async def retire(self, kind: str, name: str) -> Result:
+        """Have looked at what says that a module is mandatory, and is held or let go."""
+        await self.look()
+        return await self.retirement.reconcile(ReleaseKey(kind, KCP, name))
 
     async def in_kcp(self, name: str = "demo") -> Kyma:
         """Return a Kyma as it is in the control plane."""

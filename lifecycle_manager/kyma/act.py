@@ -55,10 +55,11 @@ class SkrActions:
                 await self._patch({"status": whole}, subresource="status")
             case planned.TellUsers(happenings):
                 await self._tell(happenings)
-            case planned.DeleteSkrKyma():
+            case planned.DeleteSkrKyma(purge):
+                await self._release(everybodys=purge)
                 await self._delete_kyma()
             case planned.ReleaseSkrKyma():
-                await self._release()
+                await self._release(everybodys=False)
             case planned.RemoveKymaCrd():
                 await self._remove_crd()
             case planned.PurgeFinalizers(manifests):
@@ -102,17 +103,17 @@ class SkrActions:
             await self.events.write_to(self.skr, KYMAS, self.kyma, reason, note, type=kind)
 
     async def _delete_kyma(self) -> None:
-        await self._release()
         try:
             await self.skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
         except NotFound:
             return  # a user was faster
 
-    async def _release(self) -> None:
-        """Take our finalizer off the users' Kyma CR; other versions of the Lifecycle Manager put one there."""
-        if self.kyma is None or names.KYMA_FINALIZER not in self.kyma.metadata.finalizers:
+    async def _release(self, *, everybodys: bool) -> None:
+        """Take finalizers off the users' Kyma CR. Other versions of the Lifecycle Manager put one of ours there."""
+        held = self.kyma.metadata.finalizers if self.kyma is not None else ()
+        left = [] if everybodys else [name for name in held if name != names.KYMA_FINALIZER]
+        if self.kyma is None or len(left) == len(held):
             return
-        left = [name for name in self.kyma.metadata.finalizers if name != names.KYMA_FINALIZER]
         patch = {"metadata": {"finalizers": left, "resourceVersion": self.kyma.metadata.resource_version}}
         try:
             await self._patch(patch)

@@ -67,7 +67,9 @@ class WriteSkrStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSkrKyma:
-    """Remove the users' Kyma CR, and let it go if it is held in our name."""
+    """Remove the users' Kyma CR, and let it go if it is held in our name; `purge` for whoever else holds it, too."""
+
+    purge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,18 +307,27 @@ def _leave_the_cluster(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
         snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_gone=True
     )
     first = not skr_kyma.metadata.being_deleted or names.KYMA_FINALIZER in skr_kyma.metadata.finalizers
-    return replace(waiting, in_skr=(DeleteSkrKyma(),) if first else (), soon=first)
+    due = _purge_at(snapshot)
+    purge = due is not None and due <= snapshot.timing.now and bool(skr_kyma.metadata.finalizers)
+    acting = first or purge
+    again = min((each for each in (due, waiting.again) if each and each > snapshot.timing.now), default=None)
+    return replace(waiting, in_skr=(DeleteSkrKyma(purge),) if acting else (), again=again, soon=acting)
 
 
 def _wait_for_manifests(snapshot: Snapshot) -> Plan:
     waiting = _wait(snapshot, names_of(snapshot.manifests), tuple(_deletions(snapshot.manifests)))
-    since, purge = snapshot.kyma.metadata.deletion_timestamp, snapshot.patience.purge
-    if purge is None or since is None or isinstance(snapshot.skr, SkrFailure):
+    due = _purge_at(snapshot)
+    if due is None or isinstance(snapshot.skr, SkrFailure):
         return waiting
-    due = since + purge
     if snapshot.timing.now >= due:
         return replace(waiting, in_skr=(*waiting.in_skr, PurgeFinalizers(snapshot.manifests)))
     return replace(waiting, again=min(due, waiting.again or due))
+
+
+def _purge_at(snapshot: Snapshot) -> datetime | None:
+    """Return from when on finalizers are taken off; None where they never are."""
+    since, purge = snapshot.kyma.metadata.deletion_timestamp, snapshot.patience.purge
+    return since + purge if since is not None and purge is not None else None
 
 
 def _wait(

@@ -9,7 +9,7 @@ import pytest
 
 from kube_runtime import KubeError, NotFound, Resource
 from kube_runtime.simulation import Answer, ApiRequest, Drop, Refuse, Refused, Rule
-from lifecycle_manager.kyma import CRD_HASH
+from lifecycle_manager.kyma import CRD_HASH, Patience
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -253,6 +253,23 @@ async def test_mandatory_module_that_the_control_plane_refuses_holds_no_other_up
         assert list(await world.manifests()) == ["demo-nats"]
 
 
+async def test_release_whose_version_has_no_template_yet_is_told_and_the_module_stays() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.offer(builders.template("warden", "1.0.0", installs=True))
+        await world.offer(builders.release("warden", mandatory="1.0.0"))
+        await world.install_mandatory()
+        await world.offer(builders.release("warden", mandatory="2.0.0"))
+        await world.install_mandatory()
+        assert await world.manifests() == {"demo-warden": "1.0.0"}
+        assert ("CannotBeInstalled", "the version that is mandatory has no ModuleTemplate") in world.events
+        await world.offer(builders.template("warden", "2.0.0", installs=True))
+        await world.install_mandatory()
+        assert await world.manifests() == {"demo-warden": "2.0.0"}
+        await world.install_mandatory("unknown")
+
+
 async def test_kyma_whose_cluster_gives_no_answer_goes_once_its_secret_is_gone() -> None:
     async with kyma_world() as world:
         await world.register()
@@ -467,3 +484,57 @@ async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_th
         assert (kyma.status.state, reachable.reason) == ("Error", "SKRObjectUnreadable")
         assert "modules" in reachable.message
         assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+
+
+@pytest.mark.parametrize("purge", [None, timedelta(minutes=5)])
+async def test_kyma_cr_that_somebody_else_holds_keeps_its_kyma_until_it_is_purged(purge: timedelta | None) -> None:
+    async with kyma_world(patience=Patience(purge=purge)) as world:
+        await world.register()
+        await world.introduced()
+        held = {"metadata": {"finalizers": ["example.com/nobody-is-there", names.KYMA_FINALIZER]}}
+        await (await world.skr()).merge_patch(KYMAS, "default", held, SKR, field_manager="user")
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        await world.reconcile(times=3)
+        inner, outer = await world.in_skr(), await world.in_kcp()
+        assert inner.metadata.being_deleted
+        assert inner.metadata.finalizers == ("example.com/nobody-is-there",)
+        assert outer.status.last_operation is not None
+        assert "Kyma kyma-system/default" in outer.status.last_operation.operation
+        deleted_at = outer.metadata.deletion_timestamp
+        assert deleted_at is not None
+        world.now = deleted_at + timedelta(minutes=5)
+        await world.reconcile(times=2)
+        assert await is_gone(world.in_kcp()) is (purge is not None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "resource", "name"),
+    [("ModuleTemplate", MODULE_TEMPLATES, "warden-1.0.0"), ("ModuleReleaseMeta", MODULE_RELEASE_METAS, "warden")],
+)
+async def test_what_makes_a_module_mandatory_goes_after_the_last_manifest(
+    kind: str, resource: Resource[Any], name: str
+) -> None:
+    async def is_held() -> bool:
+        found = await world.kcp.get(resource, name, names.KCP_NAMESPACE)
+        return names.MANDATORY_FINALIZER in found.metadata.finalizers
+
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.offer(builders.template("warden", "1.0.0", installs=True))
+        assert await world.retire(kind, "unknown") == await world.retire("ModuleTemplate", "warden-1.0.0")
+        await world.offer(builders.release("warden", mandatory="1.0.0"))
+        await world.retire(kind, name)
+        await world.install_mandatory()
+        assert await is_held()
+        before = world.asked
+        await world.retire(kind, name)
+        assert world.writes_to("kcp", before) == []
+
+        await world.kcp.delete(resource, name, names.KCP_NAMESPACE)
+        assert (await world.retire(kind, name)).requeue_after is not None
+        assert await is_held()
+        await world.install_mandatory()
+        assert await world.manifests() == {}
+        await world.retire(kind, name)
+        assert await is_gone(world.kcp.get(resource, name, names.KCP_NAMESPACE))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lifecycle_manager.mandatory.installation import Apply, CannotInstall, Delete, plan
-from lifecycle_manager.mandatory.retirement import is_to_be_held
+from lifecycle_manager.mandatory.retirement import is_to_be_held, mandatory_index
 from lifecycle_manager.modules import Offer
 from lifecycle_manager_api import Kyma, names
 from tests import builders
@@ -112,8 +112,21 @@ def test_template_without_anything_to_install_is_told_and_disturbs_no_other() ->
     assert isinstance(cannot, CannotInstall)
 
 
+def test_manifest_that_goes_already_is_not_deleted_again_and_comes_again_only_once_it_is_gone() -> None:
+    going = builders.manifest("warden", "0.9.0", mandatory=True, deletionTimestamp=LEAVING)
+    assert plan(introduced(), Offer.of([], []), [going]) == ()
+    assert plan(introduced(), OFFER, [going]) == ()
+
+
+def test_manifests_of_mandatory_modules_are_found_by_their_module() -> None:
+    assert list(mandatory_index(builders.manifest("warden", mandatory=True))) == ["warden"]
+    assert list(mandatory_index(builders.manifest("warden"))) == []
+
+
 def test_what_says_that_a_module_is_mandatory_is_held_while_it_does() -> None:
     assert is_to_be_held(mandatory(), OFFER, ())
+    both = Offer.of([mandatory("1.0.0"), mandatory("0.9.0")], [])
+    assert is_to_be_held(mandatory("0.9.0"), both, ())
     chosen = builders.template("warden", "1.0.0", installs=True)
     release = builders.release("warden", mandatory="1.0.0")
     offer = Offer.of([chosen], [release])
