@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, ObjectKey, Resource, Result
 from kube_runtime.informer.cache import Cache
-from kube_runtime.simulation import SimulatedCluster, Simulation, serve_simulation
+from kube_runtime.simulation import ApiRequest, Refused, SimulatedCluster, Simulation, serve_simulation
 from lifecycle_manager.catalog import CatalogReconciler
 from lifecycle_manager.crd_installation import apply_crds
 from lifecycle_manager.kyma import KymaReconciler, Patience, Schedule
@@ -36,7 +36,13 @@ from lifecycle_manager_api import Kyma, Manifest, as_document, names
 from tests import builders
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+NO_API = Refused(403, "Forbidden", "no api today")
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
+
+
+def is_manifest(module: str) -> Callable[[ApiRequest], bool]:
+    """Match the writes of a module's Manifests."""
+    return lambda request: request.is_write and request.name.endswith(module) and "manifests" in request.path
 
 
 def kyma_of_manifest(manifest: Manifest) -> Iterable[str]:

@@ -1,30 +1,25 @@
-"""What reaches a user's cluster, whatever its users do there: the reconcilers on simulated clusters, turn by turn."""
+"""The Kyma CR in a user's cluster, whatever its users do there: the reconciler on simulated clusters, turn by turn."""
 
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
 from kube_runtime import KubeError, NotFound, Resource
-from kube_runtime.simulation import Answer, ApiRequest, Drop, Refuse, Refused, Rule
-from lifecycle_manager.kyma import CRD_HASH, Patience
+from kube_runtime.simulation import Refuse
+from lifecycle_manager.kyma import CRD_HASH
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
-    MANIFESTS,
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
-    SECRETS,
 )
 from lifecycle_manager_api import find, names
 from tests import builders
-from tests.kyma_world import kyma_world
-from tests.waiting import is_gone
+from tests.kyma_world import NO_API, is_manifest, kyma_world
 
 SKR = names.SKR_NAMESPACE
-NO_API = Refused(403, "Forbidden", "no api today")
 NAMESPACES: Resource[Any] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
@@ -110,22 +105,6 @@ async def test_definition_that_users_delete_comes_back_with_what_was_there(kind:
         assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
 
 
-async def test_definition_that_users_delete_comes_back_with_a_newer_catalog() -> None:
-    """The catalog changes before anybody has looked at whether its definitions are there still."""
-    async with kyma_world() as world:
-        await world.register()
-        await world.offer(builders.template(), builders.release(regular="0.1.0"))
-        await world.introduced()
-        await world.bring_catalog()
-        skr = await world.skr()
-        for plural in ("moduletemplates", "modulereleasemetas"):
-            await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
-        await world.offer(builders.template(version="0.2.0"), builders.release(regular="0.2.0"))
-        await world.bring_catalog()
-        assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.2.0", SKR)
-        assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
-
-
 async def test_namespace_that_users_delete_comes_back_with_what_was_there() -> None:
     async with kyma_world() as world:
         await world.register(names.DEFAULT_KYMA_NAME)
@@ -163,68 +142,6 @@ async def test_kyma_with_thousands_of_modules_and_huge_names_says_what_is_wrong_
         assert 0 < len(world.events) < 50
 
 
-async def test_cluster_that_another_kyma_has_is_left_to_it_until_that_is_gone() -> None:
-    async with kyma_world() as world:
-        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
-        await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
-        await world.register("first", "cloud-resources")
-        await world.introduced("first")
-        await world.bring_catalog("first")
-        await world.reconcile("first", times=2)
-
-        await world.register("second", cluster="first")
-        before = world.asked
-        await world.introduced("second")
-        await world.bring_catalog("second")
-        await world.install_mandatory("second")
-        await world.reconcile("first")
-
-        assert world.writes_to("first", before) == []
-        assert list(await world.manifests()) == ["first-cloud-resources"]
-        second = await world.in_kcp("second")
-        reachable = find(second.status.conditions, "SKRReachable")
-        assert reachable is not None
-        assert (second.status.state, reachable.reason) == ("Error", "SKRClaimed")
-        assert "Kyma first" in reachable.message
-        assert (await world.reconcile("second")).requeue_after is not None
-
-        await world.kcp.delete(KYMAS, "second", names.KCP_NAMESPACE)
-        await world.reconcile("second")
-        assert await is_gone(world.in_kcp("second"))
-        assert (await world.in_skr("first")).metadata.deletion_timestamp is None
-
-
-async def test_cluster_of_a_kyma_that_is_gone_is_taken_over() -> None:
-    async with kyma_world() as world:
-        await world.register("first")
-        await world.introduced("first")
-        await world.kcp.merge_patch(KYMAS, "first", {"metadata": {"finalizers": []}}, names.KCP_NAMESPACE)
-        await world.register("second", cluster="first")
-        await world.introduced("second")
-        assert (await world.in_kcp("second")).status.state == "Error"
-        await world.kcp.delete(KYMAS, "first", names.KCP_NAMESPACE)
-        await world.reconcile("second", times=2)
-        owner = (await world.in_skr("first")).metadata.annotations[names.OWNED_BY]
-        assert owner == "kcp-system/second"
-        assert (await world.in_kcp("second")).status.state != "Error"
-
-
-async def test_users_can_not_say_that_their_cluster_is_another_kymas() -> None:
-    async with kyma_world() as world:
-        await world.register("first")
-        await world.register("second")
-        await world.introduced("first")
-        await world.introduced("second")
-        forged = {"metadata": {"annotations": {names.OWNED_BY: "kcp-system/second"}}}
-        await (await world.skr("first")).merge_patch(KYMAS, "default", forged, SKR, field_manager="kubectl")
-        await world.reconcile("first")
-        assert (await world.in_skr("first")).metadata.annotations[names.OWNED_BY] == "kcp-system/first"
-
-
-def is_manifest(module: str) -> Callable[[ApiRequest], bool]:
-    return lambda request: request.is_write and request.name.endswith(module) and "manifests" in request.path
-
-
 async def test_module_that_the_control_plane_refuses_holds_no_other_up() -> None:
     async with kyma_world() as world:
         for module in ("api", "nats"):
@@ -240,89 +157,6 @@ async def test_module_that_the_control_plane_refuses_holds_no_other_up() -> None
         assert [each.name for each in (await world.in_kcp()).status.modules] == ["api", "nats"]
         await world.reconcile()
         assert list(await world.manifests()) == ["demo-api", "demo-nats"]
-
-
-async def test_mandatory_module_that_the_control_plane_refuses_holds_no_other_up() -> None:
-    async with kyma_world() as world:
-        for module in ("api", "nats"):
-            await world.offer(builders.template(module, "1.0.0", installs=True, mandatory=True))
-        await world.register()
-        await world.introduced()
-        with world.cluster("kcp").ruled_by(Refuse(is_manifest("api"), refused=NO_API)), pytest.raises(KubeError):
-            await world.install_mandatory()
-        assert list(await world.manifests()) == ["demo-nats"]
-
-
-async def test_release_whose_version_has_no_template_yet_is_told_and_the_module_stays() -> None:
-    async with kyma_world() as world:
-        await world.register()
-        await world.introduced()
-        await world.offer(builders.template("warden", "1.0.0", installs=True))
-        await world.offer(builders.release("warden", mandatory="1.0.0"))
-        await world.install_mandatory()
-        await world.offer(builders.release("warden", mandatory="2.0.0"))
-        await world.install_mandatory()
-        assert await world.manifests() == {"demo-warden": "1.0.0"}
-        assert ("CannotBeInstalled", "the version that is mandatory has no ModuleTemplate") in world.events
-        await world.offer(builders.template("warden", "2.0.0", installs=True))
-        await world.install_mandatory()
-        assert await world.manifests() == {"demo-warden": "2.0.0"}
-        await world.install_mandatory("unknown")
-
-
-async def test_kyma_whose_cluster_gives_no_answer_goes_once_its_secret_is_gone() -> None:
-    async with kyma_world() as world:
-        await world.register()
-        await world.introduced()
-        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
-        with world.cluster("demo").ruled_by(Drop()):
-            for _ in range(2):
-                with pytest.raises(KubeError):
-                    await world.reconcile()
-            kyma = await world.in_kcp()
-            assert (kyma.status.state, kyma.metadata.finalizers) == ("Deleting", (names.KYMA_FINALIZER,))
-            assert kyma.status.last_operation is not None
-            assert "can't be reached" in kyma.status.last_operation.operation
-            world.now += timedelta(days=10_000)
-            with pytest.raises(KubeError):
-                await world.reconcile()
-            assert (await world.in_kcp()).status.state == "Warning"
-            await world.kcp.delete(SECRETS, "kubeconfig-demo", names.KCP_NAMESPACE)
-            await world.reconcile()
-        assert await is_gone(world.in_kcp())
-
-
-async def test_catalog_comes_by_server_side_apply_after_its_definitions_and_only_what_differs_is_sent() -> None:
-    async with kyma_world() as world:
-        await world.register()
-        await world.offer(builders.template(), builders.release(regular="0.1.0"))
-        await world.introduced()
-        before = world.asked
-        await world.bring_catalog()
-        writes = world.writes_to("demo", before)
-        kinds = [record.resource.partition(".")[0] for record in writes]
-        assert kinds[:2] == ["customresourcedefinitions"] * 2
-        assert sorted(kinds[2:]) == ["modulereleasemetas", "moduletemplates"]
-        assert {record.verb for record in writes} == {"apply"}
-
-        await world.offer(builders.template(version="0.2.0"))
-        before = world.asked
-        await world.bring_catalog()
-        assert [record.name for record in world.writes_to("demo", before)] == ["cloud-resources-0.2.0"]
-
-
-async def test_quiet_round_of_the_catalog_asks_for_the_revisions_of_one_kind() -> None:
-    async with kyma_world() as world:
-        await world.register()
-        await world.offer(builders.template(), builders.release(regular="0.1.0"))
-        await world.introduced()
-        await world.bring_catalog()
-        for kind in ("moduletemplates", "modulereleasemetas"):
-            before = world.asked
-            await world.bring_catalog()
-            (record,) = world.cluster("demo").requests(since=before)
-            assert (record.verb, record.resource.partition(".")[0]) == ("list", kind)
-            assert world.writes_to("kcp", before) == []
 
 
 async def test_kyma_definition_that_changed_is_brought_once() -> None:
@@ -372,36 +206,6 @@ async def test_skipped_kyma_is_not_even_asked_after() -> None:
         assert world.writes_to("kcp", before) == []
 
 
-class Deletions(Rule):
-    """Writes down what is deleted, and how."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, str]] = []
-
-    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
-        if request.verb == "delete":
-            options = msgspec.json.decode(request.body)
-            self.seen.append((request.name, options["propagationPolicy"]))
-        return await proceed()
-
-
-async def test_modules_go_in_the_foreground_when_their_kyma_is_deleted() -> None:
-    async with kyma_world() as world:
-        await world.register("demo", "cloud-resources")
-        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
-        await world.introduced()
-        held = {"metadata": {"finalizers": [names.MANIFEST_FINALIZER]}}
-        await world.kcp.merge_patch(MANIFESTS, "demo-cloud-resources", held, names.KCP_NAMESPACE)
-        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
-        deletions = Deletions()
-        with world.cluster("kcp").ruled_by(deletions):
-            await world.reconcile()
-        assert deletions.seen == [("demo-cloud-resources", "Foreground")]
-        manifest = await world.kcp.get(MANIFESTS, "demo-cloud-resources", names.KCP_NAMESPACE)
-        assert manifest.metadata.deletion_timestamp is not None
-        assert (await world.in_skr()).status.state == "Deleting"
-
-
 async def test_upgrade_that_waits_for_its_window_shows_that_it_does() -> None:
     async with kyma_world() as world:
         await world.register("demo", "cloud-resources")
@@ -440,28 +244,6 @@ async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it() -> N
         assert await world.manifests() == {}
 
 
-async def test_catalog_of_which_the_cluster_refuses_hundreds_says_so_and_brings_the_rest() -> None:
-    def is_template(request: ApiRequest) -> bool:
-        return request.is_write and "/moduletemplates/" in request.path
-
-    async with kyma_world() as world:
-        await world.register()
-        for number in range(300):
-            await world.offer(builders.template(version=f"{number}.0.0"))
-        await world.offer(builders.release(regular="7.0.0"))
-        await world.introduced()
-        with world.cluster("demo").ruled_by(Refuse(is_template, refused=NO_API)), pytest.raises(KubeError):
-            await world.bring_catalog()
-        condition = find((await world.in_kcp()).status.conditions, "ModuleCatalog")
-        assert condition is not None
-        assert (condition.status, condition.reason) == ("False", "CatalogSyncFailed")
-        assert "no api today" in condition.message
-        skr = await world.skr()
-        assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
-        await world.bring_catalog()
-        assert len((await skr.list(MODULE_TEMPLATES, SKR)).items) == 300
-
-
 async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_they_are() -> None:
     """Users who change the definition can write what it would have refused."""
     async with kyma_world() as world:
@@ -484,57 +266,3 @@ async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_th
         assert (kyma.status.state, reachable.reason) == ("Error", "SKRObjectUnreadable")
         assert "modules" in reachable.message
         assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
-
-
-@pytest.mark.parametrize("purge", [None, timedelta(minutes=5)])
-async def test_kyma_cr_that_somebody_else_holds_keeps_its_kyma_until_it_is_purged(purge: timedelta | None) -> None:
-    async with kyma_world(patience=Patience(purge=purge)) as world:
-        await world.register()
-        await world.introduced()
-        held = {"metadata": {"finalizers": ["example.com/nobody-is-there", names.KYMA_FINALIZER]}}
-        await (await world.skr()).merge_patch(KYMAS, "default", held, SKR, field_manager="user")
-        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
-        await world.reconcile(times=3)
-        inner, outer = await world.in_skr(), await world.in_kcp()
-        assert inner.metadata.being_deleted
-        assert inner.metadata.finalizers == ("example.com/nobody-is-there",)
-        assert outer.status.last_operation is not None
-        assert "Kyma kyma-system/default" in outer.status.last_operation.operation
-        deleted_at = outer.metadata.deletion_timestamp
-        assert deleted_at is not None
-        world.now = deleted_at + timedelta(minutes=5)
-        await world.reconcile(times=2)
-        assert await is_gone(world.in_kcp()) is (purge is not None)
-
-
-@pytest.mark.parametrize(
-    ("kind", "resource", "name"),
-    [("ModuleTemplate", MODULE_TEMPLATES, "warden-1.0.0"), ("ModuleReleaseMeta", MODULE_RELEASE_METAS, "warden")],
-)
-async def test_what_makes_a_module_mandatory_goes_after_the_last_manifest(
-    kind: str, resource: Resource[Any], name: str
-) -> None:
-    async def is_held() -> bool:
-        found = await world.kcp.get(resource, name, names.KCP_NAMESPACE)
-        return names.MANDATORY_FINALIZER in found.metadata.finalizers
-
-    async with kyma_world() as world:
-        await world.register()
-        await world.introduced()
-        await world.offer(builders.template("warden", "1.0.0", installs=True))
-        assert await world.retire(kind, "unknown") == await world.retire("ModuleTemplate", "warden-1.0.0")
-        await world.offer(builders.release("warden", mandatory="1.0.0"))
-        await world.retire(kind, name)
-        await world.install_mandatory()
-        assert await is_held()
-        before = world.asked
-        await world.retire(kind, name)
-        assert world.writes_to("kcp", before) == []
-
-        await world.kcp.delete(resource, name, names.KCP_NAMESPACE)
-        assert (await world.retire(kind, name)).requeue_after is not None
-        assert await is_held()
-        await world.install_mandatory()
-        assert await world.manifests() == {}
-        await world.retire(kind, name)
-        assert await is_gone(world.kcp.get(resource, name, names.KCP_NAMESPACE))
