@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot
@@ -109,6 +110,29 @@ def test_label_that_a_user_removed_is_put_back() -> None:
     bare = msgspec.structs.replace(skr_kyma(kyma), metadata=builders.kyma("default").metadata)
     actions = planned.plan(snapshot(kyma, SkrView(bare))).in_skr
     assert any(isinstance(action, planned.SyncSkrMetadata) for action in actions)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"labels": {names.REGION: "us"}},
+        {"labels": {names.WATCHED_BY: ""}},
+        {"annotations": {names.OWNED_BY: "kcp-system/other"}},
+    ],
+)
+def test_label_or_annotation_that_a_user_changed_is_put_right(changed: dict[str, dict[str, str]]) -> None:
+    kyma = introduced(labels={names.REGION: "eu"})
+    labels, annotations = planned.visible_metadata(kyma)
+    given: dict[str, Any] = {
+        "labels": {**labels, "mine": "x", **changed.get("labels", {})},
+        "annotations": {**annotations, "mine": "x", **changed.get("annotations", {})},
+    }
+    (sync,) = [
+        action
+        for action in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, **given)))).in_skr
+        if isinstance(action, planned.SyncSkrMetadata)
+    ]
+    assert (sync.labels, sync.annotations) == (labels, annotations)
 
 
 def test_label_that_the_control_plane_removed_goes_from_the_cluster() -> None:
