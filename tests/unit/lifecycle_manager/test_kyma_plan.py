@@ -345,10 +345,17 @@ def test_deletion_goes_in_the_order_that_leaves_nothing_behind() -> None:
     assert [module.name for module in written_in(first).status.modules] == ["cloud-resources"]
     assert "Manifest demo-cloud-resources" in operation(first)
 
+    assert first.again == builders.NOW + timedelta(minutes=10)  # then it is stuck
+
     second = planned.plan(replace(there, manifests=()))
     assert written_in(second).status.modules == ()
     assert "ModuleConfig demo-cloud-resources, SyncResource left" in operation(second)
     assert not any(isinstance(action, planned.DeleteSyncResource) for action in second.in_kcp)
+
+    for decided in (first, second):  # or the Watcher would leave before what it serves
+        removing = find(written_in(decided).status.conditions, "Modules")
+        assert removing is not None
+        assert removing.reason == "Removing"
 
     third = planned.plan(replace(there, manifests=(), module_configs=()))
     assert planned.DeleteSyncResource("left") in third.in_kcp
@@ -385,6 +392,8 @@ def test_deletion_that_gets_nowhere_is_a_warning_that_names_what_it_waits_for() 
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in decided.in_skr)
     purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
     assert planned.PurgeFinalizers(stuck.manifests) in purging.in_skr
+    on_time = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=11))))
+    assert planned.PurgeFinalizers(stuck.manifests) in on_time.in_skr
     patient = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=12))))
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in patient.in_skr)
     assert patient.again == builders.NOW + timedelta(minutes=1)
