@@ -83,6 +83,7 @@ def test_new_cluster_gets_crd_and_kyma_with_the_default_modules() -> None:
     assert create.labels[names.REGION] == "eu"
     assert "internal.example/secret" not in create.labels
     assert planned.RecordCrdHash("hash") in decided.in_kcp
+    assert decided.soon
 
 
 def test_users_spec_is_only_read() -> None:
@@ -433,3 +434,13 @@ def test_kyma_cr_that_a_user_deletes_and_we_hold_is_let_go() -> None:
     decided = planned.plan(snapshot(kyma, SkrView(going)))
     assert decided.in_skr == (planned.ReleaseSkrKyma(),)
     assert decided.soon
+
+
+def test_kyma_cr_that_is_held_is_looked_at_again_no_sooner_than_another_one() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    held = skr_kyma(kyma, finalizers=[names.KYMA_FINALIZER])
+    by_another = skr_kyma(kyma, finalizers=["example.com/mine"], deletionTimestamp=DELETED)
+    for inner in (held, by_another):
+        decided = planned.plan(snapshot(kyma, SkrView(inner)))
+        assert not decided.soon
+        assert planned.ReleaseSkrKyma() not in decided.in_skr
