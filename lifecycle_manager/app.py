@@ -63,7 +63,6 @@ from lifecycle_manager.wiring import Wiring
 log = structlog.get_logger("lifecycle_manager")
 
 GRACE_SECONDS = 20.0
-FIRST_PROBE_SECONDS = 0.5
 SKR_REQUESTS_AT_ONCE = 16
 # Longer than the interval of the canary, which keeps one connection to each cluster warm, and not for ever: whatever a
 # busy moment opened besides is closed again.
@@ -335,7 +334,7 @@ class LifecycleManager:
         controllers = Controllers(
             reconcilers, self.connections, informers, settings, metrics, requeues, self.sharing.owns
         )
-        self.connections.on_silence = lambda name: controllers.skr_probe.queue.add_after(name, FIRST_PROBE_SECONDS)
+        self.connections.on_silence = controllers.cluster_is_silent
         return controllers
 
     def _schedule(self) -> Schedule:
