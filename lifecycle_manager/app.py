@@ -32,6 +32,7 @@ from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, Object
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.modules import Offers
+from lifecycle_manager.open_files import allow_open_files
 from lifecycle_manager.replicas import REPLICA_HOST, Alone, Shared, Sharing
 from lifecycle_manager.routing import EventRouter
 from lifecycle_manager.settings import Settings, split_address
@@ -62,7 +63,10 @@ from lifecycle_manager.wiring import Wiring
 log = structlog.get_logger("lifecycle_manager")
 
 GRACE_SECONDS = 20.0
-FIRST_PROBE_SECONDS = 0.5
+SKR_REQUESTS_AT_ONCE = 16
+# Longer than the interval of the canary, which keeps one connection to each cluster warm, and not for ever: whatever a
+# busy moment opened besides is closed again.
+SKR_IDLE_SECONDS = 40.0
 
 
 async def run(settings: Settings) -> None:
@@ -72,6 +76,7 @@ async def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     log.info("starting", **settings.model_dump(mode="json"))
+    allow_open_files(settings)
     options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst)
     async with (
         await Client.from_environment(settings.kubeconfig, options=options) as kcp,
@@ -124,6 +129,8 @@ class LifecycleManager:
                 qps=settings.k8s_skr_client_qps,
                 burst=settings.k8s_skr_client_burst,
                 timeout_seconds=settings.skr_request_timeout.total_seconds(),
+                max_in_flight=SKR_REQUESTS_AT_ONCE,
+                keep_alive_seconds=SKR_IDLE_SECONDS,
                 circuit=True,
             ),
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
@@ -327,7 +334,7 @@ class LifecycleManager:
         controllers = Controllers(
             reconcilers, self.connections, informers, settings, metrics, requeues, self.sharing.owns
         )
-        self.connections.on_silence = lambda name: controllers.skr_probe.queue.add_after(name, FIRST_PROBE_SECONDS)
+        self.connections.on_silence = controllers.cluster_is_silent
         return controllers
 
     def _schedule(self) -> Schedule:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import structlog
 from prometheus_client import Counter
 
-from kube_runtime import Controller, ObjectKey, Pace, Result, RetryPolicy, RuntimeMetrics
+from kube_runtime import Controller, ObjectKey, Pace, Priority, Result, RetryPolicy, RuntimeMetrics
 from kube_runtime.leases import LeaseLost
 from lifecycle_manager.catalog import CatalogReconciler
 from lifecycle_manager.informers import Informers
@@ -29,6 +29,7 @@ Owns = Callable[[str], bool]
 """Tells whether something, by its name, is this replica's to look after."""
 
 PROBE_POLICY = RetryPolicy(base_seconds=0.5, most_seconds=60.0, rate=100.0, burst=1000)
+FIRST_PROBE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +104,17 @@ class Controllers:
             settings.max_concurrent_mandatory_modules_deletion_reconciles,
             owners.of_release,
         )
+        # Probes wait and do nothing else, so they need no pace; those that have stayed silent for long come last.
         probe = ClusterProbe(connections, self._cluster_answers)
-        self.skr_probe = controller("skr-probe", probe.reconcile, settings.max_concurrent_skr_probes, str, PROBE_POLICY)
+        self.skr_probe = Controller(
+            "skr-probe",
+            _counted("skr-probe", _while_owned(owns, str, probe.reconcile), requeues),
+            concurrency=settings.max_concurrent_skr_probes,
+            retry=PROBE_POLICY,
+            retry_priority=Priority.RESYNC,
+            metrics=metrics,
+        )
+        self._all.append((self.skr_probe, str))
         self.on_recovery: Callable[[str], None] = lambda _: None
         self.skr_webhook = controller(
             "watcher", reconcilers.skr_webhook.reconcile, settings.max_concurrent_watcher_reconciles, _itself
@@ -145,6 +155,11 @@ class Controllers:
         async with asyncio.TaskGroup() as tasks:
             for each, owner in self._all:
                 tasks.create_task(each.queue.finished(_owned_by(owner, given_away)))
+
+    def cluster_is_silent(self, kyma_name: str) -> None:
+        """Have a cluster asked for a sign of life that gave no answer just now."""
+        if not self.skr_probe.queue.failures(kyma_name):
+            self.skr_probe.queue.add_after(kyma_name, FIRST_PROBE_SECONDS, Priority.EVENT)
 
     def _cluster_answers(self, kyma_name: str) -> None:
         self.on_recovery(kyma_name)

@@ -101,13 +101,13 @@ class Settings(BaseSettings):
     max_concurrent_mandatory_modules_deletion_reconciles: int = Field(
         2, ge=1, description="releases of mandatory modules held or let go at once"
     )
-    max_concurrent_skr_probes: int = Field(50, ge=1, description="silent clusters asked for a sign of life at once")
+    max_concurrent_skr_probes: int = Field(200, ge=1, description="silent clusters asked for a sign of life at once")
     max_concurrent_module_config_reconciles: int = Field(50, ge=1, description="module configurations at once")
     max_concurrent_sync_resource_reconciles: int = Field(50, ge=1, description="SyncResources at once")
     max_concurrent_manifest_reconciles: int = Field(50, ge=1, description="modules installed or removed at once")
     max_concurrent_watcher_reconciles: int = Field(20, ge=1, description="clusters' Watchers set up at once")
     kyma_requeue_success_interval: Duration = Field(
-        timedelta(minutes=2), description="how often a Kyma is looked at without an event"
+        timedelta(minutes=4), description="how often a Kyma is looked at without an event"
     )
     kyma_requeue_busy_interval: Duration = Field(
         timedelta(seconds=5), description="how often a Kyma is looked at that is being deleted"
@@ -119,13 +119,13 @@ class Settings(BaseSettings):
         timedelta(minutes=5), description="how often a Kyma's mandatory modules are looked at without a change"
     )
     manifest_requeue_success_interval: Duration = Field(
-        timedelta(minutes=5), description="how often a module's objects are looked at without an event"
+        timedelta(minutes=10), description="how often a module's objects are looked at without an event"
     )
     manifest_requeue_busy_interval: Duration = Field(
         timedelta(seconds=2), description="how often a module is looked at that is being installed or removed"
     )
     module_config_requeue_success_interval: Duration = Field(
-        timedelta(minutes=2), description="how often Module CRs are read without an event"
+        timedelta(minutes=4), description="how often Module CRs are read without an event"
     )
     sync_resource_requeue_success_interval: Duration = Field(
         timedelta(minutes=2), description="how often a SyncResource's objects are looked at without an event"

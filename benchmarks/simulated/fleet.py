@@ -57,12 +57,18 @@ class Counting(Rule):
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.detail: Counter[str] = Counter()
+        self.looked_at: set[str] = set()
+        self.writes_to: Counter[str] = Counter()
 
     async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
         side = "kcp" if request.cluster == "kcp" else "skr"
         if request.verb != "watch":
             self.counts[f"{side}_{'writes' if request.is_write else 'reads'}"] += 1
             kind = request.kind.plural if request.kind is not None else "discovery"
+            if side == "skr" and (request.verb, kind) == ("get", "kymas"):
+                self.looked_at.add(request.cluster)
+            if side == "skr" and request.is_write:
+                self.writes_to[request.cluster] += 1
             self.detail[f"{side} {request.verb} {kind}/{request.subresource} by {request.manager}"] += 1
         return await proceed()
 
@@ -117,7 +123,18 @@ class Fleet:
             self.kcp.restore(_with_uid(each, uids) for each in _registration(number, modules, skr.kubeconfig))
 
     def _counts(self) -> Document:
-        return dict(self.counting.counts)
+        return {"looked_at": len(self.counting.looked_at), **self.counting.counts}
+
+    def _begin_round(self) -> Document:
+        """Count from here on which clusters' Kymas are looked at, and which clusters are written to."""
+        self.counting.looked_at.clear()
+        self.counting.writes_to.clear()
+        return self._counts()
+
+    def _writes(self, beyond: int) -> Document:
+        """Say how much was written in this round to the clusters from a number on."""
+        users = {kyma_name(number) for number in range(beyond)}
+        return {"writes": sum(count for cluster, count in self.counting.writes_to.items() if cluster not in users)}
 
     def _detail(self) -> Document:
         """Say what was asked since this was asked last, by verb, kind and field manager."""
@@ -132,9 +149,9 @@ class Fleet:
 
     def _at_version(self, module: str, version: str) -> Document:
         body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body
-        modules = (
-            each for kyma in msgspec.json.decode(body, type=ObjectList[Kyma]).items for each in kyma.status.modules
-        )
+        kymas = msgspec.json.decode(body, type=ObjectList[Kyma]).items
+        answering = (kyma for kyma in kymas if kyma.metadata.name not in self.silent)
+        modules = (each for kyma in answering for each in kyma.status.modules)
         found = [each.version for each in modules if each.name == module]
         return {"there": found.count(version), "of": len(found)}
 

@@ -127,6 +127,7 @@ class Transport:
                 self._pause_or_raise(error, attempt)
             except ClusterUnreachable as error:
                 if not _was_closed_while_idle(error, method, attempt):
+                    self.circuit.failed(error)
                     raise
         raise AssertionError("the last attempt returns or raises")
 
@@ -226,9 +227,7 @@ class Transport:
                 if fence is not None:
                     fence()  # where it was what stopped the request, say so
                 self._count("<error>", method)
-                unreachable = _unreachable(self._host, error)
-                self.circuit.failed(unreachable)
-                raise unreachable from error
+                raise _unreachable(self._host, error) from error
         self.circuit.answered()
         self._count(str(response.status), method)
         if response.status >= 300:

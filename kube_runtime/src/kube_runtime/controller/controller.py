@@ -51,7 +51,7 @@ class Controller(Generic[K]):
 
     - `concurrency`: how many keys at once
     - `timeout_seconds`: how long one reconcile may take
-    - `retry`: the pauses after failures
+    - `retry`: the pauses after failures, and `retry_priority` how urgent a key is then
     - `pace`: shared with other controllers, limits what is under way of all that is not urgent; then a quarter as many
       workers again, and never less than two, wait for events alone
     - `requeue_jitter`: the share of `requeue_after` that is added at random, so that keys spread over time
@@ -65,6 +65,7 @@ class Controller(Generic[K]):
         concurrency: int = 10,
         timeout_seconds: float = 60.0,
         retry: RetryPolicy = DEFAULT_POLICY,
+        retry_priority: Priority = Priority.CHANGE,
         requeue_jitter: float = 0.05,
         pace: Pace | None = None,
         metrics: RuntimeMetrics | None = None,
@@ -74,6 +75,7 @@ class Controller(Generic[K]):
         self._reconcile = reconcile
         self._concurrency = concurrency
         self._timeout_seconds = timeout_seconds
+        self._retry_priority = retry_priority
         self._requeue_jitter = requeue_jitter
         self._pace = pace
         self._metrics = metrics.controller(name, concurrency) if metrics else ControllerMetrics(concurrency)
@@ -176,7 +178,7 @@ class Controller(Generic[K]):
 
     def _retry(self, key: K, error: BaseException) -> None:
         self._note(key, error)
-        self.queue.add_rate_limited(key)
+        self.queue.add_rate_limited(key, self._retry_priority)
         if isinstance(error, KubeError | TimeoutError):
             log.warning("%s: %s failed: %s: %s", self.name, key, type(error).__name__, error)
         else:

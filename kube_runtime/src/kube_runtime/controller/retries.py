@@ -14,7 +14,10 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """The pause doubles from `base_seconds` to `most_seconds`; all keys together get `rate` retries a second."""
+    """The pause doubles from `base_seconds` to `most_seconds`; all keys together get `rate` retries a second.
+
+    The first retry of a key is not among those: it does not wait for thousands of others that have failed for long.
+    """
 
     base_seconds: float = 0.1
     most_seconds: float = 60.0
@@ -41,7 +44,7 @@ class Retries(Generic[K]):
         self._failures[key] = failed + 1
         policy = self._policy
         own = min(policy.most_seconds, policy.base_seconds * 2.0 ** min(failed, 60))
-        return max(own * (1.0 + policy.jitter * self._draw()), self._bucket.reserve())
+        return max(own * (1.0 + policy.jitter * self._draw()), self._bucket.reserve() if failed else 0.0)
 
     def forget(self, key: K) -> None:
         """Count from the beginning."""

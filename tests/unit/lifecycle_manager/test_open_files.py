@@ -1,0 +1,39 @@
+"""The limit of open files is the one that the process is given, and too low a one is told."""
+
+import resource
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from lifecycle_manager.open_files import allow_open_files
+from lifecycle_manager.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def lowered() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def settings(**options: Any) -> Settings:
+    return Settings(**options)
+
+
+def test_soft_limit_is_raised_to_the_hard_one() -> None:
+    with structlog.testing.capture_logs() as logs:
+        allow_open_files(settings(max_event_connections=10, max_warm_skrs=10))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft == hard
+    assert logs == []
+
+
+def test_limit_that_the_options_can_reach_is_told() -> None:
+    with structlog.testing.capture_logs() as logs:
+        allow_open_files(settings(max_event_connections=2**40))
+    (line,) = logs
+    assert line["limit"] < line["needed"]
+    assert line["log_level"] == "warning"
