@@ -123,19 +123,22 @@ async def _until_it_ends(child: ChildProcess) -> None:
 async def _register(kcp: Client, skrs: Sequence[LocalCluster]) -> None:
     """Make a Kyma for each cluster, and wait until each was reached."""
     for number, skr in enumerate(skrs):
-        name = f"kyma-{number}"
-        labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-        config = base64.b64encode(skr.admin_kubeconfig.read_bytes()).decode()
-        secret = {"metadata": {"name": f"kubeconfig-{name}", "labels": labels}, "data": {"config": config}}
-        kyma = {"metadata": {"name": name, "labels": {names.RUNTIME_ID: name}}, "spec": {"channel": "regular"}}
-        await kcp.create(SECRETS, secret, names.KCP_NAMESPACE, field_manager="benchmark")
-        await kcp.create(KYMAS, kyma, names.KCP_NAMESPACE, field_manager="benchmark")
+        await _create_kyma(kcp, f"kyma-{number}", skr)
 
     def reached(kyma: Any) -> bool:
         condition = find(kyma.status.conditions, "SKRReachable")
         return condition is not None and condition.status == "True"
 
     await _until(kcp, KYMAS, reached, len(skrs))
+
+
+async def _create_kyma(kcp: Client, name: str, skr: LocalCluster) -> None:
+    labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+    config = base64.b64encode(skr.admin_kubeconfig.read_bytes()).decode()
+    secret = {"metadata": {"name": f"kubeconfig-{name}", "labels": labels}, "data": {"config": config}}
+    kyma = {"metadata": {"name": name, "labels": {names.RUNTIME_ID: name}}, "spec": {"channel": "regular"}}
+    await kcp.create(SECRETS, secret, names.KCP_NAMESPACE, field_manager="benchmark")
+    await kcp.create(KYMAS, kyma, names.KCP_NAMESPACE, field_manager="benchmark")
 
 
 async def _apply_bare(skrs: Sequence[Client], resources: int, objects: int) -> None:

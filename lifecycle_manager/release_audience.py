@@ -1,10 +1,11 @@
 """Whom a change of the catalog concerns: found by the indexes of the Kymas, so that nobody else is woken."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kube_runtime import Change
 from lifecycle_manager.informers import Informers
-from lifecycle_manager.modules import module_of
+from lifecycle_manager.modules import is_mandatory, module_of
 from lifecycle_manager.modules.offer import version_of
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, ModuleTemplate
@@ -34,6 +35,30 @@ def who_has_release(informers: Informers, change: Change[DatedReleaseMeta]) -> I
     moved = [channel for channel in before.keys() | after.keys() if before.get(channel) != after.get(channel)]
     found = [cache.by_index("channel", f"{new.spec.module_name}/{channel}") for channel in moved]
     return {kyma.metadata.name: kyma for kymas in found for kyma in kymas}.values()
+
+
+class Concerned(NamedTuple):
+    """Which part of the catalog a change is about: what users choose from, or what every cluster gets."""
+
+    catalogs: bool
+    mandatory: bool
+
+
+def concerned_by_template(informers: Informers, change: Change[ModuleTemplate]) -> Concerned:
+    """Tell what a ModuleTemplate is part of, and what it was part of before."""
+    versions = [each for each in (change.old, change.new) if each is not None]
+    named = any(
+        release.spec.mandatory is not None and release.spec.module_name in map(module_of, versions)
+        for release in informers.releases.cache.list()
+    )
+    said = [is_mandatory(each) for each in versions]
+    return Concerned(catalogs=not (named or all(said)), mandatory=named or any(said))
+
+
+def concerned_by_release(change: Change[DatedReleaseMeta]) -> Concerned:
+    """Tell what a ModuleReleaseMeta is part of, and what it was part of before."""
+    said = [each.spec.mandatory is not None for each in (change.old, change.new) if each is not None]
+    return Concerned(catalogs=not all(said), mandatory=any(said))
 
 
 def _differs_beyond_channels(old: DatedReleaseMeta, new: DatedReleaseMeta) -> bool:

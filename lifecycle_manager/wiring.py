@@ -13,8 +13,14 @@ from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import CRD_HASH
 from lifecycle_manager.mandatory import ReleaseKey
 from lifecycle_manager.module_config import ModuleKey, keys_of
-from lifecycle_manager.modules import is_mandatory, is_mandatory_manifest, module_of, module_of_manifest
-from lifecycle_manager.release_audience import who_has_release, who_has_template
+from lifecycle_manager.modules import is_mandatory_manifest, module_of, module_of_manifest
+from lifecycle_manager.release_audience import (
+    Concerned,
+    concerned_by_release,
+    concerned_by_template,
+    who_has_release,
+    who_has_template,
+)
 from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.skr import access_index
 from lifecycle_manager.skr.event_path import is_faulty
@@ -138,7 +144,7 @@ class Wiring:
         for kyma in who_has_template(self.informers, template):
             self._wake_for_catalog(kyma, module_of(template))
             self._wake_manifests(kyma.metadata.name, module_of(template))
-        self._catalog_changed(template, is_mandatory(template))
+        self._catalog_changed(template, concerned_by_template(self.informers, change))
 
     def _release_changed(self, change: Change[DatedReleaseMeta]) -> None:
         """Wake the Kymas that use a channel which has another version now; all of the module for other changes."""
@@ -147,18 +153,19 @@ class Wiring:
             return
         for kyma in who_has_release(self.informers, change):
             self._wake_for_catalog(kyma, release.spec.module_name)
-        mandatory = any(each is not None and each.spec.mandatory is not None for each in (change.old, change.new))
-        self._catalog_changed(release, mandatory)
+        self._catalog_changed(release, concerned_by_release(change))
 
     def _wake_for_catalog(self, kyma: Kyma, module: str) -> None:
         self.controllers.kyma.queue.add(_key(kyma), Priority.CHANGE)
         self._wake_module(ModuleKey(kyma.metadata.namespace, kyma.metadata.name, module))
 
-    def _catalog_changed(self, release: ModuleTemplate | ModuleReleaseMeta, mandatory: bool) -> None:
+    def _catalog_changed(self, release: ModuleTemplate | ModuleReleaseMeta, concerned: Concerned) -> None:
         """Every cluster shows the catalog, and has the mandatory modules: this concerns them all, after the others."""
-        queue = self.controllers.mandatory if mandatory else self.controllers.catalog
         for kyma in self.informers.kymas.cache.list():
-            queue.queue.add(_key(kyma), Priority.RESYNC)
+            if concerned.catalogs:
+                self.controllers.catalog.queue.add(_key(kyma), Priority.RESYNC)
+            if concerned.mandatory:
+                self.controllers.mandatory.queue.add(_key(kyma), Priority.RESYNC)
         self.controllers.mandatory_retirement.queue.add(_key_of_release(release))
 
     def _manifest_changed(self, change: Change[Manifest]) -> None:

@@ -27,7 +27,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.catalog.differences import Key, differences, is_as_wanted
 from lifecycle_manager.catalog.record import ANNOTATION, Record, fingerprint
-from lifecycle_manager.catalog.wanted import Catalogs, Item, WantedCatalog, WantedItem
+from lifecycle_manager.catalog.wanted import Catalogs, Item, WantedCatalog, WantedItem, is_synchronized
 from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -109,7 +109,7 @@ class CatalogReconciler:
         if kyma is None:
             self.forget(key)
             return Result()
-        if kyma.metadata.deletion_timestamp is not None:
+        if kyma.metadata.being_deleted:
             return await self._leave(kyma)
         if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" or not is_introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
@@ -129,7 +129,7 @@ class CatalogReconciler:
             await self._say(kyma, "False", reason, str(error) if isinstance(error, ItemRefused) else failure.message)
             raise
         await self._keep(kyma, record)
-        await self._say(kyma, "True", SYNCED, f"{len(wanted.items)} objects of the catalog are in the cluster")
+        await self._say(kyma, "True", SYNCED, _what_is_there(kyma, wanted))
         self._due[key] = time.monotonic() + self._interval(kyma)
         return Result(requeue_after=self._interval(kyma))
 
@@ -159,7 +159,11 @@ class CatalogReconciler:
         else:
             changed = list(RESOURCES)
         if changed:
-            prints = await self._sync(skr, wanted, changed)
+            try:
+                prints = await self._sync(skr, wanted, changed)
+            except NotFound:  # somebody deleted a definition
+                await self._define(skr)
+                prints = await self._sync(skr, wanted, RESOURCES)
             record = replace(record, catalog=wanted.digest).with_prints(prints)
         return record
 
@@ -232,6 +236,12 @@ class CatalogReconciler:
     async def _say(self, kyma: Kyma, status: ConditionStatus, reason: str, message: str) -> None:
         said = (status, reason, message)
         await write_condition(self.kcp, kyma, CONDITION, said, now=self.clock(), field_manager=FIELD_MANAGER)
+
+
+def _what_is_there(kyma: Kyma, wanted: WantedCatalog) -> str:
+    if is_synchronized(kyma.metadata.labels):
+        return f"{len(wanted.items)} objects of the catalog are in the cluster"
+    return f"the catalog in the cluster is left as it is, since the Kyma has the label {names.SYNC}=false"
 
 
 async def _read(skr: Client, kind: str) -> tuple[Item, ...]:

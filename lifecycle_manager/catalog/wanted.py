@@ -68,26 +68,41 @@ class Catalogs:
 def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
     """Decide what a Kyma with these labels is to have in its cluster.
 
-    A release of which it can have no version is not shown to it. One that is there already stays: that a template can't
-    be seen is no proof that it is gone.
+    Nothing is brought there any more where the label `sync` of the Kyma, or of the object itself, is `false`. A release
+    of which it can have no version is not shown to it. One that is there already stays: that a template can't be seen
+    is no proof that it is gone.
     """
-    choosable = [template for template in offer.templates.values() if not offer.is_mandatory(template)]
+    choosable = [template for template in offer.templates.values() if offer.can_be_chosen(template)]
     released = [release for release in offer.releases.values() if release.spec.mandatory is None]
     items: list[Item] = [
         *(
             _shown_template(template)
             for template in choosable
-            if excluded(labels, template, offer.releases.get(module_of(template))) is None
+            if is_synchronized(template.metadata.labels)
+            and excluded(labels, template, offer.releases.get(module_of(template))) is None
         ),
-        *(shown for release in released if (shown := _shown_release(release, offer, labels)).spec.channels),
+        *(
+            shown
+            for release in released
+            if is_synchronized(release.metadata.labels)
+            and (shown := _shown_release(release, offer, labels)).spec.channels
+        ),
     ]
+    if not is_synchronized(labels):
+        items = []
     wanted = {(item.KIND, item.metadata.name): WantedItem(item, as_document(item)) for item in items}
     known = frozenset((item.KIND, item.metadata.name) for item in (*choosable, *released))
     return WantedCatalog(wanted, known, _digest(wanted.values(), known))
 
 
+def is_synchronized(labels: Mapping[str, str]) -> bool:
+    """Tell whether these labels of a Kyma, ModuleTemplate or ModuleReleaseMeta leave the catalog to be synchronized."""
+    return labels.get(names.SYNC) != "false"
+
+
 def _audience(offer: Offer, labels: Mapping[str, str]) -> Iterable[bool]:
     """Give all that matters of a Kyma's labels."""
+    yield is_synchronized(labels)
     yield labels.get(names.INTERNAL) == "true"
     yield labels.get(names.BETA) == "true"
     for release in offer.releases.values():
@@ -104,7 +119,9 @@ def _shown_release(release: ModuleReleaseMeta, offer: Offer, labels: Mapping[str
 
     def may_be_had(version: str) -> bool:
         template = offer.templates.get(template_name(release.spec.module_name, version))
-        return template is not None and excluded(labels, template, release) is None  # as the release says, too
+        if template is None or not offer.can_be_chosen(template):
+            return False
+        return excluded(labels, template, release) is None  # as the release says, too
 
     spec = ModuleReleaseMetaSpec(
         module_name=release.spec.module_name,

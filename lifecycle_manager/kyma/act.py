@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from kube_runtime import AlreadyExists, Applier, Client, EventRecorder, KubernetesObject, NotFound
+from kube_runtime import AlreadyExists, ApiError, Applier, Client, EventRecorder, KubernetesObject, NotFound
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.purge import purge_finalizers
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
@@ -20,6 +20,8 @@ from lifecycle_manager.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager_api import Kyma, KymaStatus, names
+
+NO_STATUS: dict[str, None] = dict.fromkeys(KymaStatus.__struct_encode_fields__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +49,17 @@ class SkrActions:
             case planned.CreateSkrKyma():
                 await self._create_kyma(action)
             case planned.SyncSkrMetadata(labels, annotations):
-                await self._apply({"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
+                await self._patch({"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
             case planned.WriteSkrStatus(status):
-                await self._apply({"status": msgspec.to_builtins(status)}, subresource="status")
+                whole = {**NO_STATUS, **msgspec.to_builtins(status)}
+                await self._patch({"status": whole}, subresource="status")
             case planned.TellUsers(happenings):
                 await self._tell(happenings)
-            case planned.DeleteSkrKyma():
+            case planned.DeleteSkrKyma(purge):
+                await self._release(everybodys=purge)
                 await self._delete_kyma()
             case planned.ReleaseSkrKyma():
-                await self._release()
+                await self._release(everybodys=False)
             case planned.RemoveKymaCrd():
                 await self._remove_crd()
             case planned.PurgeFinalizers(manifests):
@@ -64,22 +68,28 @@ class SkrActions:
                 assert_never(action)
 
     async def _create_kyma(self, action: planned.CreateSkrKyma) -> None:
-        document = _skr_kyma(
-            {
-                "metadata": {"labels": dict(action.labels), "annotations": dict(action.annotations)},
-                "spec": msgspec.to_builtins(action.spec),
-            }
-        )
+        document = {
+            "apiVersion": KYMAS.api_version,
+            "kind": KYMAS.kind,
+            "metadata": {
+                "name": names.DEFAULT_KYMA_NAME,
+                "namespace": names.SKR_NAMESPACE,
+                "labels": dict(action.labels),
+                "annotations": dict(action.annotations),
+            },
+            "spec": msgspec.to_builtins(action.spec),
+        }
         try:
             await self.skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
         except AlreadyExists:
             return  # a user was faster, and the spec is theirs
 
-    async def _apply(self, content: dict[str, Any], *, subresource: str | None = None) -> None:
-        await self.skr.apply(
+    async def _patch(self, content: dict[str, Any], *, subresource: str | None = None) -> None:
+        """Change the users' CR by a merge patch: an apply would leave what users have added to a list or a map."""
+        await self.skr.merge_patch(
             KYMAS,
             names.DEFAULT_KYMA_NAME,
-            _skr_kyma(content),
+            content,
             names.SKR_NAMESPACE,
             field_manager=FIELD_MANAGER,
             subresource=subresource,
@@ -93,22 +103,20 @@ class SkrActions:
             await self.events.write_to(self.skr, KYMAS, self.kyma, reason, note, type=kind)
 
     async def _delete_kyma(self) -> None:
-        await self._release()
         try:
             await self.skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
         except NotFound:
             return  # a user was faster
 
-    async def _release(self) -> None:
-        """Take our finalizer off the users' Kyma CR; other versions of the Lifecycle Manager put one there."""
-        if self.kyma is None or names.KYMA_FINALIZER not in self.kyma.metadata.finalizers:
+    async def _release(self, *, everybodys: bool) -> None:
+        """Take finalizers off the users' Kyma CR. Other versions of the Lifecycle Manager put one of ours there."""
+        held = self.kyma.metadata.finalizers if self.kyma is not None else ()
+        left = [] if everybodys else [name for name in held if name != names.KYMA_FINALIZER]
+        if self.kyma is None or len(left) == len(held):
             return
-        left = [name for name in self.kyma.metadata.finalizers if name != names.KYMA_FINALIZER]
         patch = {"metadata": {"finalizers": left, "resourceVersion": self.kyma.metadata.resource_version}}
         try:
-            await self.skr.merge_patch(
-                KYMAS, names.DEFAULT_KYMA_NAME, patch, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER
-            )
+            await self._patch(patch)
         except NotFound:
             return  # it went by itself
 
@@ -130,9 +138,22 @@ class KcpActions:
     events: EventRecorder
 
     async def carry_out(self, actions: Iterable[planned.KcpAction]) -> None:
-        """Carry out the actions in their order. Raises KubeError at the first that fails."""
+        """Carry out the actions in their order.
+
+        What the control plane refuses of one module holds the others and the status up no longer than until they are
+        written. Raises KubeError in the end.
+        """
+        refusals = []
         for action in actions:
-            await self._carry_out(action)
+            try:
+                await self._carry_out(action)
+            except ApiError as error:
+                if not isinstance(action, planned.ModuleAction):
+                    raise
+                refusals.append(error)
+                self.events.record(KYMAS, self.kyma, "ModuleNotWritten", str(error), type="Warning")
+        if refusals:
+            raise refusals[0]
 
     async def _carry_out(self, action: planned.KcpAction) -> None:
         finalizers = self.kyma.metadata.finalizers
@@ -201,13 +222,3 @@ class KcpActions:
             field_manager=FIELD_MANAGER,
             subresource="status",
         )
-
-
-def _skr_kyma(content: dict[str, Any]) -> dict[str, Any]:
-    identity = {"name": names.DEFAULT_KYMA_NAME, "namespace": names.SKR_NAMESPACE}
-    return {
-        "apiVersion": KYMAS.api_version,
-        "kind": KYMAS.kind,
-        **content,
-        "metadata": {**content.get("metadata", {}), **identity},
-    }

@@ -43,7 +43,10 @@ class Window(msgspec.Struct, frozen=True):
     end: str
 
     def next(self, now: datetime, least: timedelta) -> Span | None:
-        """Return the occurrence under way, or else the next, that leaves at least so much time; None for no days."""
+        """Return the occurrence under way, or else the next, that leaves at least so much time.
+
+        It is None for a window without days, and for one that is never open for so long.
+        """
         begin, end = _time_of(self.begin), _time_of(self.end)
         first_day = now.astimezone(begin.tzinfo).date() - timedelta(days=1)
         for ahead in range(_DAYS_AHEAD):
@@ -53,7 +56,7 @@ class Window(msgspec.Struct, frozen=True):
             opens, closes = datetime.combine(day, begin), datetime.combine(day, end)
             while closes <= opens:  # more than once where the two zones differ
                 closes += timedelta(days=1)
-            if closes - max(now, opens) >= least or (now < opens and closes - now >= least):
+            if closes - max(now, opens) >= least:
                 return Span(opens, closes)
         return None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from lifecycle_manager.kyma.bounds import LONGEST_NAME, LONGEST_TEXT
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.modules import module_of_manifest
@@ -15,6 +16,7 @@ from lifecycle_manager_api import (
     aggregate,
     names,
 )
+from lifecycle_manager_api.conditions import shortened
 
 
 def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
@@ -22,11 +24,11 @@ def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
     resolution = module.resolution
     state, message = _state_of(snapshot, module)
     return KymaModuleStatus(
-        name=module.name,
+        name=module.name[:LONGEST_NAME],
         channel=resolution.channel,
         version=resolution.version,
         state=state,
-        message=message,
+        message=shortened(message, LONGEST_TEXT),
         fqdn=module.component,
         ocm_component_name=module.component,
         maintenance=resolution.maintenance,
@@ -46,7 +48,7 @@ def leaving_module(snapshot: Snapshot, manifest: Manifest) -> KymaModuleStatus:
         channel=manifest.metadata.labels.get(names.CHANNEL, ""),
         version=manifest.spec.version,
         state=State.WARNING if manifest.status.state is State.WARNING else State.DELETING,
-        message=f"is being removed{': ' if why else ''}{why}",
+        message=shortened(f"is being removed{': ' if why else ''}{why}", LONGEST_TEXT),
         fqdn=known.fqdn if known is not None else "",
         ocm_component_name=known.ocm_component_name if known is not None else "",
         template=known.template if known is not None else None,
@@ -91,7 +93,7 @@ def _parts_of(snapshot: Snapshot, module: WantedModule) -> Iterator[tuple[str, S
 
 def _state_of_manifest(manifest: Manifest, module: WantedModule) -> tuple[State, str]:
     """Return what a Manifest says of itself, unless that is about an older one than is wanted now."""
-    if manifest.metadata.deletion_timestamp is not None:
+    if manifest.metadata.being_deleted:
         return State.DELETING, ""
     observed = manifest.status.observed_generation
     outdated = observed is not None and observed < manifest.metadata.generation

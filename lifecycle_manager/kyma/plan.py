@@ -6,7 +6,7 @@ have left in the SKR is gone, then removes what it brought there, then lets go o
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from lifecycle_manager.kyma.observe import SkrView, Snapshot
 from lifecycle_manager.kyma.status import deleting_status, failed_status, for_skr, grace_left, status_of
 from lifecycle_manager.kyma.story import Happening, happenings
 from lifecycle_manager.kyma.wanted import Wanted, names_of, wanted_of
-from lifecycle_manager.skr import AccessSecretMissing, SkrFailure
+from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
 from lifecycle_manager.skr.leaving import parts_still_there
 from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, names
 
@@ -52,9 +52,9 @@ class CreateSkrKyma:
 
 @dataclass(frozen=True, slots=True)
 class SyncSkrMetadata:
-    """Apply the labels and annotations that the control plane keeps on the users' Kyma CR."""
+    """Set the labels and annotations that the control plane keeps on the users' Kyma CR, and take off what is None."""
 
-    labels: Mapping[str, str]
+    labels: Mapping[str, str | None]
     annotations: Mapping[str, str]
 
 
@@ -67,7 +67,9 @@ class WriteSkrStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSkrKyma:
-    """Remove the users' Kyma CR, and let it go if it is held in our name."""
+    """Remove the users' Kyma CR, and let it go if it is held in our name; `purge` for whoever else holds it, too."""
+
+    purge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ class Plan:
 def plan(snapshot: Snapshot) -> Plan:
     """Decide what a Kyma needs next."""
     kyma = snapshot.kyma
-    if _deleting(kyma):
+    if kyma.metadata.being_deleted:
         return _plan_deletion(snapshot)
     if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true":
         return Plan()
@@ -203,10 +205,6 @@ def visible_metadata(kyma: Kyma) -> tuple[dict[str, str], dict[str, str]]:
     labels = {key: value for key, value in kyma.metadata.labels.items() if key in VISIBLE_LABELS}
     labels |= {names.WATCHED_BY: "kyma", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
     return labels, {names.OWNED_BY: f"{kyma.metadata.namespace}/{kyma.metadata.name}"}
-
-
-def _deleting(kyma: Kyma) -> bool:
-    return kyma.metadata.deletion_timestamp is not None
 
 
 def _plan_failure(snapshot: Snapshot, failure: SkrFailure) -> Plan:
@@ -234,7 +232,7 @@ def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
         in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, status)),
         in_kcp=(*_record_crd_hash(snapshot), *_manifest_actions(wanted), *_report(kyma, status)),
         again=min((each.resolution.again for each in wanted.modules if each.resolution.again), default=None),
-        soon=_deleting(skr_kyma) and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
+        soon=skr_kyma.metadata.being_deleted and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
     )
 
 
@@ -242,14 +240,19 @@ def _upkeep_in_skr(snapshot: Snapshot, skr_kyma: Kyma, status: KymaStatus) -> It
     kyma = snapshot.kyma
     if kyma.metadata.annotations.get(CRD_HASH) != snapshot.crd_hash:
         yield InstallKymaCrd()
-    if _deleting(skr_kyma):
+    if skr_kyma.metadata.being_deleted:
         if names.KYMA_FINALIZER in skr_kyma.metadata.finalizers:
             yield ReleaseSkrKyma()
         return
     labels, annotations = visible_metadata(kyma)
-    gone = VISIBLE_LABELS & skr_kyma.metadata.labels.keys() - labels.keys()
+    gone = dict.fromkeys(sorted(VISIBLE_LABELS & skr_kyma.metadata.labels.keys() - labels.keys()))
     if gone or not _holds(skr_kyma.metadata.labels, labels) or not _holds(skr_kyma.metadata.annotations, annotations):
-        yield SyncSkrMetadata(labels, annotations)
+        yield SyncSkrMetadata({**labels, **gone}, annotations)
+    yield from _show(skr_kyma, status)
+
+
+def _show(skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
+    """Show a status to the users that is not the one there, and tell of what changed with it."""
     shown = for_skr(status, skr_kyma)
     if skr_kyma.status != shown:
         yield WriteSkrStatus(shown)
@@ -270,7 +273,7 @@ def _manifest_actions(wanted: Wanted) -> Iterator[KcpAction]:
 
 def _deletions(manifests: tuple[Manifest, ...]) -> Iterator[KcpAction]:
     for manifest in manifests:
-        if manifest.metadata.deletion_timestamp is None:
+        if not manifest.metadata.being_deleted:
             yield DeleteManifest(manifest.metadata.name)
 
 
@@ -287,7 +290,7 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
     if waits := _names_of_configuration(snapshot):
         return _wait(snapshot, waits, tuple(_stray_sync_resources(snapshot)))
     match snapshot.skr:
-        case SkrFailure(AccessSecretMissing.reason):
+        case SkrFailure(AccessSecretMissing.reason | ClusterClaimed.reason):
             return Plan(in_kcp=(RemoveFinalizer(),))
         case SkrFailure() as failure:
             return _wait(snapshot, (failure.message,), modules_gone=True)
@@ -303,28 +306,39 @@ def _leave_the_cluster(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
     waiting = _wait(
         snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_gone=True
     )
-    first = not _deleting(skr_kyma) or names.KYMA_FINALIZER in skr_kyma.metadata.finalizers
-    return Plan(in_skr=(DeleteSkrKyma(),) if first else (), in_kcp=waiting.in_kcp, again=waiting.again, soon=first)
+    first = not skr_kyma.metadata.being_deleted or names.KYMA_FINALIZER in skr_kyma.metadata.finalizers
+    due = _purge_at(snapshot)
+    purge = due is not None and due <= snapshot.timing.now and bool(skr_kyma.metadata.finalizers)
+    acting = first or purge
+    again = min((each for each in (due, waiting.again) if each and each > snapshot.timing.now), default=None)
+    return replace(waiting, in_skr=(DeleteSkrKyma(purge),) if acting else (), again=again, soon=acting)
 
 
 def _wait_for_manifests(snapshot: Snapshot) -> Plan:
     waiting = _wait(snapshot, names_of(snapshot.manifests), tuple(_deletions(snapshot.manifests)))
-    since, purge = snapshot.kyma.metadata.deletion_timestamp, snapshot.patience.purge
-    if purge is None or since is None or isinstance(snapshot.skr, SkrFailure):
+    due = _purge_at(snapshot)
+    if due is None or isinstance(snapshot.skr, SkrFailure):
         return waiting
-    due = since + purge
     if snapshot.timing.now >= due:
-        return Plan(in_skr=(PurgeFinalizers(snapshot.manifests),), in_kcp=waiting.in_kcp, again=waiting.again)
-    return Plan(in_kcp=waiting.in_kcp, again=min(due, waiting.again or due))
+        return replace(waiting, in_skr=(*waiting.in_skr, PurgeFinalizers(snapshot.manifests)))
+    return replace(waiting, again=min(due, waiting.again or due))
+
+
+def _purge_at(snapshot: Snapshot) -> datetime | None:
+    """Return from when on finalizers are taken off; None where they never are."""
+    since, purge = snapshot.kyma.metadata.deletion_timestamp, snapshot.patience.purge
+    return since + purge if since is not None and purge is not None else None
 
 
 def _wait(
     snapshot: Snapshot, waits: tuple[str, ...], actions: tuple[KcpAction, ...] = (), *, modules_gone: bool = False
 ) -> Plan:
     status = deleting_status(snapshot, waits, modules_gone=modules_gone)
+    skr_kyma = None if isinstance(snapshot.skr, SkrFailure) else snapshot.skr.kyma
     since = snapshot.kyma.metadata.deletion_timestamp
     stuck_at = since + snapshot.patience.deletion if since is not None else None
     return Plan(
+        in_skr=tuple(_show(skr_kyma, status)) if skr_kyma is not None else (),
         in_kcp=(*actions, *_report(snapshot.kyma, status)),
         again=stuck_at if stuck_at is not None and stuck_at > snapshot.timing.now else None,
     )
@@ -340,7 +354,7 @@ def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
     """Delete the SyncResources that no ModuleConfig takes with it."""
     if not snapshot.module_configs:
         for resource in snapshot.sync_resources:
-            if resource.metadata.deletion_timestamp is None:
+            if not resource.metadata.being_deleted:
                 yield DeleteSyncResource(resource.metadata.name)
 
 

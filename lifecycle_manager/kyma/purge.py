@@ -35,7 +35,9 @@ async def _kinds_of(skr: Client, manifest: Manifest) -> AsyncIterator[Resource[J
             except NotFound:
                 continue
             spec = definition["spec"]
-            version = next(each["name"] for each in spec["versions"] if each["storage"])
+            version = next((each["name"] for each in spec["versions"] if each["served"]), None)
+            if version is None:
+                continue
             group, kind = spec["group"], spec["names"]["kind"]
             yield Resource.dynamic(group, version, kind, spec["names"]["plural"], spec["scope"] == "Namespaced")
     document = msgspec.json.decode(manifest.spec.resource)

@@ -15,6 +15,7 @@ from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import (
     Announcements,
+    ClusterClaimed,
     Connections,
     ObjectReference,
     SkrAccessError,
@@ -73,7 +74,7 @@ class KymaReconciler:
         if kyma is None:
             self.announcements.forget(key)
             return Result()
-        if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" and kyma.metadata.deletion_timestamp is None:
+        if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" and not kyma.metadata.being_deleted:
             return Result()  # hands off, its cluster too
         try:
             decided, unseen = await self._reconcile_in_skr(key, kyma)
@@ -83,6 +84,8 @@ class KymaReconciler:
             await KcpActions(self.kcp, kyma, self.events).carry_out(decided.in_kcp)
             if isinstance(error, KubeError):
                 raise
+            if isinstance(error, ClusterClaimed):
+                return Result(self.intervals.quiet)  # nothing tells when the other Kyma lets go
             return Result(_seconds_until(decided.again, snapshot.timing.now))
         await KcpActions(self.kcp, kyma, self.events).carry_out(decided.in_kcp)
         return self._again(kyma, decided, unseen)
@@ -92,15 +95,26 @@ class KymaReconciler:
         async with self.connections.to(kyma.metadata.name) as skr:
             pending = self.announcements.of(key)
             view = await observe_skr(skr)
+            self._raise_if_claimed(kyma, view)
             unseen = self.announcements.settle(key, dict.fromkeys(pending, _seen(view)))
             decided = plan(self._snapshot(kyma, view))
             await SkrActions(skr, view.kyma, self.definitions, self.events).carry_out(decided.in_skr)
             return decided, unseen
 
+    def _raise_if_claimed(self, kyma: Kyma, view: SkrView) -> None:
+        """Keep away from a cluster whose CR bears the name of another Kyma that leads there; users can't forge both."""
+        annotations = view.kyma.metadata.annotations if view.kyma is not None else {}
+        owner = annotations.get(names.OWNED_BY) or annotations.get(names.DEPRECATED_OWNED_BY, "")
+        namespace, _, name = owner.partition("/")
+        if name == kyma.metadata.name or ObjectKey(namespace, name) not in self.kymas.cache:
+            return
+        if self.connections.lead_to_the_same_cluster(kyma.metadata.name, name):
+            raise ClusterClaimed(kyma.metadata.name, name)
+
     def _again(self, kyma: Kyma, decided: Plan, unseen: float | None) -> Result:
         if decided.soon:
             return Result(requeue_after=0.0)
-        leaving = kyma.metadata.deletion_timestamp is not None
+        leaving = kyma.metadata.being_deleted
         seconds = self.intervals.leaving if leaving else interval_for(kyma, self.intervals.quiet)
         by_clock = _seconds_until(decided.again, self.schedule.clock())
         return Result(requeue_after=min(each for each in (seconds, by_clock, unseen) if each is not None))
@@ -128,4 +142,4 @@ def _seen(view: SkrView) -> Seen:
     if view.kyma is None:
         return Seen()
     metadata = view.kyma.metadata
-    return Seen(metadata.uid, metadata.resource_version or "", metadata.deletion_timestamp is not None)
+    return Seen(metadata.uid, metadata.resource_version or "", metadata.being_deleted)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from lifecycle_manager.kyma.maintenance import MaintenancePolicy
-from lifecycle_manager.modules import Exclusion, Offer, excluded, is_mandatory
+from lifecycle_manager.modules import Exclusion, Offer, excluded
 from lifecycle_manager.modules.offer import version_of
 from lifecycle_manager_api import (
     InvalidVersion,
@@ -95,8 +95,11 @@ class _Candidate:
 def resolve(
     spec: KymaSpec, subject: Subject, offer: Offer, installed: Mapping[str, Installed], timing: Timing
 ) -> tuple[Resolution, ...]:
-    """Resolve every module that a Kyma asks for, in the order in which it asks."""
-    return tuple(_resolve(module, spec, subject, offer, installed.get(module.name), timing) for module in spec.modules)
+    """Resolve every module that a Kyma asks for, in its order. Of two entries for one module the first counts."""
+    asked: dict[str, KymaModule] = {}
+    for module in spec.modules:
+        asked.setdefault(module.name, module)
+    return tuple(_resolve(each, spec, subject, offer, installed.get(name), timing) for name, each in asked.items())
 
 
 def _resolve(
@@ -130,7 +133,7 @@ def _candidate(module: KymaModule, channel: str, labels: Mapping[str, str], offe
         return Exclusion("ModuleNotFound", f"is not in the catalog for channel {channel!r}; check its name")
     if isinstance(template, Exclusion):
         return excluded(labels, None, release) or template
-    if offer.is_mandatory(template) or is_mandatory(template):
+    if not offer.can_be_chosen(template):
         return _MANDATORY
     return excluded(labels, template, release) or _Candidate(module, channel, version_of(template), template)
 

@@ -11,6 +11,7 @@ from prometheus_client import Gauge
 from kube_runtime import Informer
 from lifecycle_manager.kyma.maintenance import MaintenancePolicy, PolicyUnreadable, read_policy
 from lifecycle_manager.kyma.resolution import Timing
+from lifecycle_manager.modules.offer import claim_of
 from lifecycle_manager.resources import DatedReleaseMeta
 
 log = structlog.get_logger("kyma")
@@ -71,7 +72,7 @@ class Schedule:
 
 
 def _times(releases: Iterable[DatedReleaseMeta]) -> Iterable[tuple[str, datetime]]:
-    for release in releases:
+    for release in sorted(releases, key=claim_of, reverse=True):  # the one that counts comes last, and stays
         written_at = release.metadata.written_at
         if written_at is not None:
             yield release.spec.module_name, written_at

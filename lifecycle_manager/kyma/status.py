@@ -1,10 +1,11 @@
 """The status of a Kyma, from one snapshot: its conditions, and what the states of all parts add up to."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 
+from lifecycle_manager.kyma.bounds import shown
 from lifecycle_manager.kyma.module_status import leaving_module, module_status
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
@@ -17,15 +18,13 @@ from lifecycle_manager.skr.event_path import FAULTS
 from lifecycle_manager.skr.leaving import MODULES, MODULES_REMOVED
 from lifecycle_manager_api import (
     Condition,
-    ConditionStatus,
     Kyma,
     KymaModuleStatus,
     KymaStatus,
-    LastOperation,
     State,
     aggregate,
 )
-from lifecycle_manager_api.conditions import find, set_condition
+from lifecycle_manager_api.conditions import Said, find, last_operation, set_conditions
 
 READY = "Ready"
 REACHABLE = "SKRReachable"
@@ -42,25 +41,25 @@ def status_of(snapshot: Snapshot, wanted: Wanted) -> KymaStatus:
     )
     others = tuple(_states_of_others(kyma.status.conditions))
     state = aggregate([*(module.state for module in modules), *others])
-    modules_ready, message = _summary(modules)
+    modules_ready, summary = _summary(modules)
+    message = summary
     if modules_ready and (waiting := _what_others_say(kyma.status.conditions)):
         message = waiting
     reason = READY if state is State.READY else f"State{state.value}"
     return _finish(
         snapshot,
         state=state,
-        modules=modules,
+        modules=shown(modules),
         active_channel=_active_channel(snapshot),
-        conditions=(
-            _condition(snapshot, REACHABLE, "True", "Reachable", "the cluster answers"),
-            _condition(
-                snapshot,
+        said=(
+            (REACHABLE, "True", "Reachable", "the cluster answers"),
+            (
                 MODULES,
                 "True" if modules_ready else "False",
                 "ModulesReady" if modules_ready else "ModulesNotReady",
-                _summary(modules)[1],
+                summary,
             ),
-            _condition(snapshot, READY, "True" if state is State.READY else "False", reason, message),
+            (READY, "True" if state is State.READY else "False", reason, message),
         ),
         operation=f"kyma is {state.value.lower()}: {message}",
     )
@@ -78,9 +77,9 @@ def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
         state=state or State.PROCESSING,
         modules=kyma.status.modules,
         active_channel=kyma.status.active_channel,
-        conditions=(
-            _condition(snapshot, REACHABLE, "False", failure.reason, failure.message),
-            _condition(snapshot, READY, "False", failure.reason, failure.message),
+        said=(
+            (REACHABLE, "False", failure.reason, failure.message),
+            (READY, "False", failure.reason, failure.message),
         ),
         operation=failure.message,
     )
@@ -95,17 +94,17 @@ def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_gone: b
     message = "waits for " + ", ".join(waits)
     since = kyma.metadata.deletion_timestamp
     stuck = since is not None and snapshot.timing.now - since >= snapshot.patience.deletion
-    gone = _condition(snapshot, MODULES, "False", MODULES_REMOVED, "nothing of the modules is left")
-    going = _condition(snapshot, MODULES, "False", "Removing", message)
+    gone: Said = (MODULES, "False", MODULES_REMOVED, "nothing of the modules is left")
+    going: Said = (MODULES, "False", "Removing", message)
     known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     return _finish(
         snapshot,
         state=State.WARNING if stuck else State.DELETING,
         modules=tuple(leaving_module(snapshot, manifest) for _, manifest in sorted(known.items())),
         active_channel=kyma.status.active_channel,
-        conditions=(
+        said=(
             gone if modules_gone else going,
-            _condition(snapshot, READY, "False", "DeletionStuck" if stuck else "Deleting", message),
+            (READY, "False", "DeletionStuck" if stuck else "Deleting", message),
         ),
         operation=message,
     )
@@ -177,40 +176,21 @@ def _summary(modules: Sequence[KymaModuleStatus]) -> tuple[bool, str]:
     return False, f"{len(modules) - len(waiting)} of {len(modules)} modules are ready; {details}"
 
 
-def _condition(snapshot: Snapshot, kind: str, status: ConditionStatus, reason: str, message: str) -> Condition:
-    return Condition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message,
-        observed_generation=snapshot.kyma.metadata.generation,
-    )
-
-
 def _finish(
     snapshot: Snapshot,
     *,
     state: State,
     modules: tuple[KymaModuleStatus, ...],
     active_channel: str,
-    conditions: Sequence[Condition],
+    said: Iterable[Said],
     operation: str,
 ) -> KymaStatus:
-    before = snapshot.kyma.status
-    merged = before.conditions
-    for condition in conditions:
-        merged = set_condition(merged, condition, snapshot.timing.now)
+    before, now, generation = snapshot.kyma.status, snapshot.timing.now, snapshot.kyma.metadata.generation
     return KymaStatus(
         state=state,
         modules=modules,
         active_channel=active_channel,
-        conditions=merged,
-        observed_generation=snapshot.kyma.metadata.generation,
-        last_operation=_last_operation(before.last_operation, operation, snapshot.timing.now),
+        conditions=set_conditions(before.conditions, said, generation, now),
+        observed_generation=generation,
+        last_operation=last_operation(before.last_operation, operation, now),
     )
-
-
-def _last_operation(before: LastOperation | None, operation: str, now: datetime) -> LastOperation:
-    if before is not None and before.operation == operation:
-        return before
-    return LastOperation(operation=operation, last_update_time=now)

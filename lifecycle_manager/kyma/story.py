@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from lifecycle_manager_api import KymaModuleStatus, KymaStatus, State
 
+MOST_TOLD = 20
 _TROUBLE = frozenset({State.ERROR, State.WARNING})
 
 
@@ -21,8 +22,11 @@ class Happening(NamedTuple):
 
 
 def happenings(before: KymaStatus, after: KymaStatus) -> tuple[Happening, ...]:
-    """Return what is to be told."""
-    return (*_of_modules(before, after), *_of_the_whole(before, after))
+    """Return what is to be told: of many modules at once the first, and of the rest that there is more."""
+    of_modules = tuple(_of_modules(before, after))
+    more = len(of_modules) - MOST_TOLD
+    rest = (Happening("Warning", "MoreModules", f"{more} more modules have news, see status.modules"),)
+    return (*of_modules[:MOST_TOLD], *(rest if more > 0 else ()), *_of_the_whole(before, after))
 
 
 def _of_modules(before: KymaStatus, after: KymaStatus) -> Iterator[Happening]:

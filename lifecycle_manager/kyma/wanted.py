@@ -46,7 +46,7 @@ class WantedModule:
             return False
         if self.manifest is None:
             return True
-        return self.manifest.metadata.deletion_timestamp is None and differs(self.manifest, self.wanted)
+        return not self.manifest.metadata.being_deleted and differs(self.manifest, self.wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _installed(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Insta
     return known | {
         name: Installed(manifest.spec.version, manifest.metadata.labels.get(names.CHANNEL, ""))
         for name, manifest in manifests.items()
-        if manifest.metadata.deletion_timestamp is None
+        if not manifest.metadata.being_deleted
     }
 
 

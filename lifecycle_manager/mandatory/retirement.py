@@ -40,7 +40,7 @@ def mandatory_index(manifest: Manifest) -> Iterable[str]:
 
 def is_to_be_held(release: Release, offer: Offer, manifests: Iterable[Manifest]) -> bool:
     """Tell whether a ModuleTemplate or ModuleReleaseMeta must not go yet; `manifests` are those of its module."""
-    if release.metadata.deletion_timestamp is None:
+    if not release.metadata.being_deleted:
         return _is_mandatory(release, offer)
     if isinstance(release, ModuleReleaseMeta):
         return release.spec.module_name not in offer.mandatory and any(True for _ in manifests)
@@ -80,7 +80,7 @@ class MandatoryRetirement:
         module = module_of(release) if isinstance(release, ModuleTemplate) else release.spec.module_name
         left = self.manifests.cache.by_index("mandatory", module)
         held = names.MANDATORY_FINALIZER in release.metadata.finalizers
-        leaving = release.metadata.deletion_timestamp is not None
+        leaving = release.metadata.being_deleted
         hold = is_to_be_held(release, self.offers.current(), left)
         if hold and leaving:
             log.info("waits for the clusters to let go of a mandatory module", module=module, manifests=len(left))

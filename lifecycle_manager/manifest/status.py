@@ -16,24 +16,17 @@ from lifecycle_manager.manifest.module_cr import DefaultCr
 from lifecycle_manager.manifest.plan import MODULE_CR, inventory_of, references_to
 from lifecycle_manager.manifest.state_checks import PRECEDENCE, state_of
 from lifecycle_manager_api import (
-    Condition,
-    ConditionStatus,
     CustomStateCheck,
-    LastOperation,
     Manifest,
     ManifestStatus,
     State,
     find,
-    set_condition,
 )
+from lifecycle_manager_api.conditions import Said, last_operation, set_conditions
 
 RESOURCES = "Resources"
 INSTALLATION = "Installation"
 READY = "Ready"
-LONGEST_MESSAGE = 4_000
-
-Said = tuple[str, ConditionStatus, str, str]
-"""What a condition says: its type, status, reason and message."""
 
 
 class ManagerView(NamedTuple):
@@ -183,27 +176,13 @@ def _status(
     inventory: Iterable[InventoryEntry],
     said: Iterable[Said],
 ) -> ManifestStatus:
-    before = manifest.status
-    merged, operation = before.conditions, ""
-    for kind, status, reason, message in said:
-        operation = message[:LONGEST_MESSAGE]
-        condition = Condition(
-            type=kind,
-            status=status,
-            reason=reason,
-            message=operation,
-            observed_generation=manifest.metadata.generation,
-        )
-        merged = set_condition(merged, condition, now)
-    last = before.last_operation
-    if last is None or last.operation != operation:
-        last = LastOperation(operation=operation, last_update_time=now)
+    before, generation, all_said = manifest.status, manifest.metadata.generation, tuple(said)
     entries = tuple(inventory)
     return msgspec.structs.replace(
         before,
         state=state,
         synced=before.synced if set(inventory_of(manifest)) == set(entries) else references_to(entries),
-        conditions=merged,
-        last_operation=last,
-        observed_generation=manifest.metadata.generation,
+        conditions=set_conditions(before.conditions, all_said, generation, now),
+        last_operation=last_operation(before.last_operation, all_said[-1][3], now),
+        observed_generation=generation,
     )

@@ -4,7 +4,7 @@ A ModuleReleaseMeta says which version each channel of a module has; the ModuleT
 `<module>-<version>`. A module without a ModuleReleaseMeta is offered by the deprecated channel on its templates.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kube_runtime import Informer
@@ -18,6 +18,9 @@ from lifecycle_manager_api import (
     split_template_name,
     template_name,
 )
+
+NO_CHANNEL = "none"
+"""What older templates say that are in no channel at all."""
 
 _NO_VERSION = Version(0, 0, 0)
 
@@ -40,36 +43,50 @@ def is_mandatory(template: ModuleTemplate) -> bool:
     return template.spec.mandatory or template.metadata.labels.get(names.MANDATORY_MODULE) == "true"
 
 
+def claim_of(release: ModuleReleaseMeta) -> tuple[bool, str]:
+    """Return what ModuleReleaseMetas of a module are ordered by: the one that is named after it comes first."""
+    return release.metadata.name != release.spec.module_name, release.metadata.name
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One state of the catalog. What is being deleted is no longer offered."""
+    """One state of the catalog. What is being deleted is no longer offered.
+
+    `awaited` names the modules that are mandatory in a version of which there is no template (yet): what is installed
+    of them stays.
+    """
 
     templates: Mapping[str, ModuleTemplate]
     by_channel: Mapping[tuple[str, str], ModuleTemplate]
     releases: Mapping[str, ModuleReleaseMeta]
     mandatory: Mapping[str, ModuleTemplate]
+    awaited: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, templates: Iterable[ModuleTemplate], releases: Iterable[ModuleReleaseMeta]) -> "Offer":
-        """Index a catalog. Where several templates claim a module's channel, the first by name counts."""
-        offered = sorted(
-            (each for each in templates if each.metadata.deletion_timestamp is None),
-            key=lambda template: template.metadata.name,
-            reverse=True,
-        )
+        """Index a catalog.
+
+        Where several templates claim a module's channel, the first by name counts; where several ModuleReleaseMetas
+        claim a module, the one that is named after it, or else the first by name.
+        """
+        everything = sorted(templates, key=lambda template: template.metadata.name, reverse=True)
+        offered = [each for each in everything if not each.metadata.being_deleted]
         by_name = {template.metadata.name: template for template in offered}
         released = {
-            release.spec.module_name: release for release in releases if release.metadata.deletion_timestamp is None
+            release.spec.module_name: release
+            for release in sorted(releases, key=claim_of, reverse=True)
+            if not release.metadata.being_deleted
         }
         return cls(
             templates=by_name,
             by_channel={
                 (module_of(template), template.spec.channel): template
                 for template in offered
-                if module_of(template) and template.spec.channel
+                if module_of(template) and template.spec.channel not in {"", NO_CHANNEL}
             },
             releases=released,
             mandatory=_mandatory(by_name, released),
+            awaited=frozenset(_awaited({template.metadata.name for template in everything}, released)),
         )
 
     def template(self, module: str, version: str) -> ModuleTemplate | None:
@@ -80,10 +97,10 @@ class Offer:
         by_channel = (template for (name, _), template in self.by_channel.items() if name == module)
         return next((template for template in by_channel if version_of(template) == version), None)
 
-    def is_mandatory(self, template: ModuleTemplate) -> bool:
-        """Tell whether a template belongs to a module that every cluster gets, and none can choose."""
+    def can_be_chosen(self, template: ModuleTemplate) -> bool:
+        """Tell whether neither a template nor its release says that it is mandatory, and so nobody's to choose."""
         release = self.releases.get(module_of(template))
-        return is_mandatory(template) if release is None else release.spec.mandatory is not None
+        return not is_mandatory(template) and (release is None or release.spec.mandatory is None)
 
 
 @dataclass(eq=False)
@@ -119,6 +136,14 @@ def _mandatory(
             if named is not None:
                 chosen[module] = named
     return chosen
+
+
+def _awaited(template_names: Container[str], releases: Mapping[str, ModuleReleaseMeta]) -> Iterable[str]:
+    """Give the mandatory modules whose version has no template, not even one that is just being deleted."""
+    for module, release in releases.items():
+        mandatory = release.spec.mandatory
+        if mandatory is not None and template_name(module, mandatory.version) not in template_names:
+            yield module
 
 
 def _precedence(template: ModuleTemplate) -> tuple[Version, str]:

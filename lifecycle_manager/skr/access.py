@@ -4,6 +4,7 @@ SkrAccessError
 ├── AccessSecretMissing      no Secret carries the Kyma's name
 ├── AccessSecretIncomplete   it has no kubeconfig under the key `config`
 ├── AccessSecretUnusable     its kubeconfig is no kubeconfig, or one that may not be used
+├── ClusterClaimed           it leads to a cluster that another Kyma has
 └── SkrUnreachable           it gave no answer lately, and is not asked until it answers a probe
 """
 
@@ -11,7 +12,7 @@ import base64
 import binascii
 from collections.abc import Iterable, Sequence
 
-from kube_runtime import ClusterUnreachable
+from kube_runtime import ClusterUnreachable, ManifestInvalid, load_yaml
 from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import names
 
@@ -58,6 +59,18 @@ class AccessSecretUnusable(SkrAccessError):
         super().__init__(f"Secret {secret.metadata.namespace}/{secret.metadata.name}: {why}")
 
 
+class ClusterClaimed(SkrAccessError):
+    """The access Secret leads to a cluster that another Kyma has; two of them would undo each other's work for ever."""
+
+    reason = "SKRClaimed"
+
+    def __init__(self, kyma_name: str, claimant: str) -> None:
+        super().__init__(
+            f"the access Secret leads to the cluster of Kyma {claimant}, which has it already; correct the Secret or "
+            f"delete one of the Kymas {kyma_name} and {claimant}"
+        )
+
+
 class SkrUnreachable(SkrAccessError):
     """The cluster gave no answer lately. It is not asked before it answers a probe, and then all goes on."""
 
@@ -95,3 +108,14 @@ def kubeconfig_in(secret: Secret) -> str:
         return base64.b64decode(secret.data[KUBECONFIG_KEY], validate=True).decode()
     except (KeyError, binascii.Error, UnicodeDecodeError):
         raise AccessSecretIncomplete(secret) from None
+
+
+def server_in(kubeconfig: str) -> str | None:
+    """Return the address of the API server that a kubeconfig leads to; None where it names none."""
+    try:
+        config = load_yaml(kubeconfig)
+        contexts, clusters = ({each["name"]: each for each in config[key]} for key in ("contexts", "clusters"))
+        context = contexts[config["current-context"]]["context"]
+        return str(clusters[context["cluster"]]["cluster"]["server"]).rstrip("/").lower()
+    except (ManifestInvalid, LookupError, TypeError):
+        return None

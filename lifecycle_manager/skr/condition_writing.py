@@ -9,8 +9,8 @@ import msgspec
 
 from kube_runtime import Client
 from lifecycle_manager.resources import KYMAS
-from lifecycle_manager_api import Condition, ConditionStatus, Kyma
-from lifecycle_manager_api.conditions import find, set_condition
+from lifecycle_manager_api import ConditionStatus, Kyma
+from lifecycle_manager_api.conditions import find, set_conditions
 
 
 async def write_condition(
@@ -23,11 +23,7 @@ async def write_condition(
     field_manager: str,
 ) -> bool:
     """Have a Kyma's condition say a status, a reason and a message. Returns whether that is news. Raises KubeError."""
-    status, reason, message = said
-    wanted = Condition(
-        type=kind, status=status, reason=reason, message=message, observed_generation=kyma.metadata.generation
-    )
-    merged = set_condition(kyma.status.conditions, wanted, now)
+    merged = set_conditions(kyma.status.conditions, [(kind, *said)], kyma.metadata.generation, now)
     if merged == kyma.status.conditions:
         return False
     document = {

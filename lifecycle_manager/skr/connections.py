@@ -26,9 +26,11 @@ from kube_runtime import (
 from lifecycle_manager.resources import Secret
 from lifecycle_manager.skr.access import (
     AccessSecretUnusable,
+    SkrAccessError,
     SkrUnreachable,
     choose_access_secret,
     kubeconfig_in,
+    server_in,
 )
 
 
@@ -75,6 +77,14 @@ class Connections:
                 if client.failure is not None:
                     self.on_silence(kyma_name)
 
+    def lead_to_the_same_cluster(self, *kyma_names: str) -> bool:
+        """Tell whether the access Secrets of these Kymas name one and the same API server."""
+        try:
+            servers = {server_in(kubeconfig_in(self._secret_of(name))) for name in kyma_names}
+        except SkrAccessError:
+            return False
+        return len(servers) == 1 and None not in servers
+
     async def probe(self, kyma_name: str) -> None:
         """Ask a cluster for a sign of life. Raises SkrAccessError where it can't be asked, ClusterUnreachable."""
         async with self._borrowed(kyma_name) as client:
@@ -97,7 +107,7 @@ class Connections:
             await connection.client.close()
 
     async def _acquire(self, kyma_name: str) -> _Connection:
-        secret = choose_access_secret(kyma_name, self.secrets.cache.by_index("access", kyma_name))
+        secret = self._secret_of(kyma_name)
         version = (secret.metadata.uid, secret.metadata.resource_version)
         async with self._opening.setdefault(kyma_name, asyncio.Lock()):
             connection = self._connections.get(kyma_name)
@@ -110,6 +120,9 @@ class Connections:
             self._connections.move_to_end(kyma_name)
         await self._cool_down()
         return connection
+
+    def _secret_of(self, kyma_name: str) -> Secret:
+        return choose_access_secret(kyma_name, self.secrets.cache.by_index("access", kyma_name))
 
     async def _open(self, secret: Secret) -> Client:
         try:

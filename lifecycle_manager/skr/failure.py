@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kube_runtime import ClusterUnreachable, Forbidden, KubeError, Unauthorized
+from kube_runtime import ClusterUnreachable, Forbidden, KubeError, ObjectUnreadable, Unauthorized
 from lifecycle_manager.skr.access import SkrAccessError, SkrUnreachable
 
 REACH_ERRORS = (SkrAccessError, ClusterUnreachable, Forbidden, Unauthorized)
@@ -32,6 +32,9 @@ def failure_of(error: Exception) -> SkrFailure:
         case ClusterUnreachable():
             return SkrFailure(SkrUnreachable.reason, SkrUnreachable.message_of(error), may_pass=True)
         case KubeError():
-            return SkrFailure("SKRRequestFailed", f"the cluster refused a request: {error}", may_pass=True)
+            refused = ("SKRRequestFailed", "the cluster refused a request")
+            unreadable = ("SKRObjectUnreadable", "an object in the cluster can't be read")
+            reason, what = unreadable if isinstance(error, ObjectUnreadable) else refused
+            return SkrFailure(reason, f"{what}: {error}", may_pass=True)
         case _:
             return SkrFailure("SKRFailure", f"{type(error).__name__}: {error}")

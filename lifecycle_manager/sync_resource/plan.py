@@ -21,10 +21,7 @@ from lifecycle_manager.sync_resource.intent import inventory_of, known_objects
 from lifecycle_manager.sync_resource.inventory import identity_of, synced_object
 from lifecycle_manager.sync_resource.policy import Allowance, Allowances, forbidden
 from lifecycle_manager_api import (
-    Condition,
-    ConditionStatus,
     Kyma,
-    LastOperation,
     State,
     SyncedObject,
     SyncResource,
@@ -32,15 +29,12 @@ from lifecycle_manager_api import (
     aggregate,
     find,
     names,
-    set_condition,
 )
+from lifecycle_manager_api.conditions import Said, last_operation, set_conditions
 
 VALID = "Valid"
 APPLIED = "Applied"
 READY = "Ready"
-
-Said = tuple[str, ConditionStatus, str, str]
-"""What a condition says: its type, status, reason and message."""
 
 CONFLICT = "Conflict"
 REMEMBERED_TEXT = 64 * 1024
@@ -304,26 +298,13 @@ def _status(
     conditions: Iterable[Said],
     operation: str,
 ) -> SyncResourceStatus:
-    before = resource.status
-    merged = before.conditions
-    for kind, status, reason, message in conditions:
-        condition = Condition(
-            type=kind,
-            status=status,
-            reason=reason,
-            message=message,
-            observed_generation=resource.metadata.generation,
-        )
-        merged = set_condition(merged, condition, now)
-    last = before.last_operation
-    if last is None or last.operation != operation:
-        last = LastOperation(operation=operation, last_update_time=now)
+    before, generation = resource.status, resource.metadata.generation
     return msgspec.structs.replace(
         before,
         state=state,
         objects=f"{sum(each.state is State.READY for each in synced)}/{len(synced)}",
         synced=tuple(synced),
-        conditions=merged,
-        last_operation=last,
-        observed_generation=resource.metadata.generation,
+        conditions=set_conditions(before.conditions, conditions, generation, now),
+        last_operation=last_operation(before.last_operation, operation, now),
+        observed_generation=generation,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kube_runtime import Client, Resource
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from local.demo.cast import Cast
 from local.demo.report import Silence
@@ -44,6 +44,7 @@ async def test_deleted_kyma_leaves_nothing_behind(tmp_path: Path) -> None:
             assert not (await stage.kcp.list(MODULE_CONFIGS, KCP)).items
             assert not (await stage.kcp.list(SYNC_RESOURCES, KCP)).items
             assert await _ours_in(stage.skr) == []
+            await eventually(lambda: _no_certificates(stage.kcp))  # the garbage collector takes its time, too
             await eventually(_no_definitions(stage.skr))  # the API server takes its time with them
             users = await stage.skr.get(INFRASTRUCTURES, "default", SKR)
             assert users["spec"]["nfsVolumes"][0]["capacity"] == "100Gi"  # what the user wrote is the user's
@@ -63,6 +64,12 @@ def _no_definitions(client: Client) -> Callable[[], Awaitable[bool]]:
         return not [each for each in definitions.items if each["spec"]["group"] == names.GROUP]
 
     return gone
+
+
+async def _no_certificates(kcp: Client) -> bool:
+    """Tell whether of the Kyma's Secrets only that is left which others made: the access to its cluster."""
+    left = (await kcp.list(SECRETS, KCP, label_selector=f"{names.KYMA_NAME}=demo")).items
+    return [each.metadata.name for each in left] == ["kubeconfig-demo"]
 
 
 async def _ours_in(skr: Client) -> list[str]:

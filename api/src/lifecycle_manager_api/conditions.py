@@ -11,6 +11,12 @@ from lifecycle_manager_api.meta import Struct
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
+Said = tuple[str, ConditionStatus, str, str]
+"""What a condition says: its type, status, reason and message."""
+
+LONGEST_MESSAGE = 4_000
+"""Characters of a message. An API server takes eight times as many, and people read fewer."""
+
 _NAME = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])"
 _PREFIX = r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
 
@@ -58,3 +64,26 @@ def set_condition(conditions: tuple[Condition, ...], new: Condition, now: dateti
     if known is None:
         return (*conditions, settled)
     return tuple(settled if condition.type == new.type else condition for condition in conditions)
+
+
+def set_conditions(
+    conditions: tuple[Condition, ...], said: Iterable[Said], generation: int, now: datetime
+) -> tuple[Condition, ...]:
+    """Return the conditions with all set that were said of a generation; messages are cut at their longest."""
+    for kind, status, reason, message in said:
+        new = Condition(
+            type=kind, status=status, reason=reason, message=shortened(message), observed_generation=generation
+        )
+        conditions = set_condition(conditions, new, now)
+    return conditions
+
+
+def last_operation(before: LastOperation | None, operation: str, now: datetime) -> LastOperation:
+    """Return what was done last; its time stays while it is the same."""
+    done = LastOperation(operation=shortened(operation), last_update_time=now)
+    return before if before is not None and before.operation == done.operation else done
+
+
+def shortened(text: str, most: int = LONGEST_MESSAGE) -> str:
+    """Return a text that is cut where it is too long to be stored or read."""
+    return text if len(text) <= most else f"{text[: most - 2]} …"

@@ -60,6 +60,11 @@ class ObjectMeta(Struct, frozen=True, kw_only=True):
     owner_references: Annotated[tuple[OwnerReference, ...], keyed_by("uid")] = ()
     """The objects that this one goes with."""
 
+    @property
+    def being_deleted(self) -> bool:
+        """Whether somebody has deleted the object, and it is there for its finalizers alone."""
+        return self.deletion_timestamp is not None
+
 
 class ListMeta(Struct, frozen=True, kw_only=True):
     """Where a list stands: as of which version, and from where to go on with the next page."""

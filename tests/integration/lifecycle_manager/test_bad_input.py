@@ -15,7 +15,7 @@ from lifecycle_manager_api import Kyma, SyncResource, names
 from lifecycle_manager_api.conditions import find
 from local.demo.stage import Stage, infrastructure
 from local.demo.story import INFRASTRUCTURES, Story
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 NAMESPACE = names.KCP_NAMESPACE
 UNREACHABLE = {
@@ -134,21 +134,24 @@ async def test_unreachable_cluster_disturbs_no_other(story: Story) -> None:
     await remove_kyma(stage, "gone")
 
 
-async def test_rotated_credentials_are_followed_without_a_restart(story: Story) -> None:
+async def test_rotated_credentials_are_followed_without_a_restart_and_a_taken_cluster_is_left_alone(
+    story: Story,
+) -> None:
+    """The new credentials lead to the cluster of another Kyma: that shows only to whoever reads with them."""
     stage = story.stage
     await create_kyma(stage, "rotated")
     await create_access_secret(stage, "rotated", {"config": dump_yaml(UNREACHABLE)})
     await reachable_condition(stage, "rotated", "SKRUnreachable")
     data = {"config": base64.b64encode(story.cast.skr_access.encode()).decode()}
     await stage.kcp.merge_patch(SECRETS, "kubeconfig-rotated", {"data": data}, NAMESPACE, field_manager="test")
-
-    async def reachable() -> bool:
-        kyma = await stage.kcp.get(KYMAS, "rotated", NAMESPACE)
-        condition = find(kyma.status.conditions, "SKRReachable")
-        return condition is not None and condition.status == "True"
-
-    await eventually(reachable)
-    await remove_kyma(stage, "rotated")
+    assert "Kyma demo" in await reachable_condition(stage, "rotated", "SKRClaimed")
+    await story.change_volume("334Gi")
+    await stage.kcp.delete(KYMAS, "rotated", NAMESPACE)
+    await eventually(lambda: is_gone(stage.kcp.get(KYMAS, "rotated", NAMESPACE)))
+    await stage.kcp.delete(SECRETS, "kubeconfig-rotated", NAMESPACE)
+    owner = (await stage.skr.get(KYMAS, "default", "kyma-system")).metadata.annotations[names.OWNED_BY]
+    assert owner == f"{NAMESPACE}/demo"
+    await story.change_volume("335Gi")
 
 
 async def test_module_cr_that_vanishes_after_its_event_leaves_nothing(story: Story) -> None:

@@ -92,10 +92,15 @@ async def _has_config(stage: Stage, kyma: str) -> bool:
 
 @asynccontextmanager
 async def second_kyma(stage: Stage, name: str) -> AsyncIterator[None]:
-    """Have another Kyma for the same cluster, which therefore has the same modules."""
+    """Have another Kyma for the same cluster, which therefore has the same modules.
+
+    Its address is another one: who leads to the same address is refused.
+    """
     access = await stage.kcp.get(SECRETS, "kubeconfig-demo", KCP)
     labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-    secret = {"metadata": {"name": f"kubeconfig-{name}", "labels": labels}, "data": dict(access.data)}
+    kubeconfig = base64.b64decode(access.data["config"]).replace(b"https://127.0.0.1:", b"https://localhost:")
+    data = {"config": base64.b64encode(kubeconfig).decode()}
+    secret = {"metadata": {"name": f"kubeconfig-{name}", "labels": labels}, "data": data}
     kyma = {"metadata": {"name": name, "labels": {names.RUNTIME_ID: name}}, "spec": {"channel": "regular"}}
     await stage.kcp.create(SECRETS, secret, KCP, field_manager="test")
     await stage.kcp.create(KYMAS, kyma, KCP, field_manager="test")

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lifecycle_manager_api import Condition, State, aggregate, find, set_condition
+from lifecycle_manager_api.conditions import LONGEST_MESSAGE, last_operation, set_conditions, shortened
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -49,3 +50,29 @@ def test_other_conditions_keep_their_places() -> None:
     assert [each.type for each in conditions] == ["Synced", "Ready"]
     assert [each.type for each in set_condition(conditions, other, LATER)] == ["Synced", "Ready"]
     assert find(conditions, "Missing") is None
+
+
+def test_conditions_are_set_together_for_one_generation() -> None:
+    before = set_condition((), READY, NOW)
+    after = set_conditions(before, [("Ready", "False", "Broken", "why"), ("Valid", "True", "Valid", "")], 7, LATER)
+    assert [(each.type, each.status, each.observed_generation) for each in after] == [
+        ("Ready", "False", 7),
+        ("Valid", "True", 7),
+    ]
+    assert all(each.last_transition_time == LATER for each in after)
+
+
+def test_messages_that_no_server_would_store_are_cut() -> None:
+    (condition,) = set_conditions((), [("Ready", "False", "Broken", "é" * 100_000)], 1, NOW)
+    assert len(condition.message) == LONGEST_MESSAGE
+    assert condition.message.endswith("é …")
+    done = last_operation(None, "x" * 100_000, NOW)
+    assert len(done.operation) == LONGEST_MESSAGE
+    assert last_operation(done, "x" * 100_000, LATER) is done
+    assert shortened("x" * LONGEST_MESSAGE) == "x" * LONGEST_MESSAGE
+
+
+def test_time_of_the_last_operation_stays_while_it_is_the_same() -> None:
+    first = last_operation(None, "installed", NOW)
+    assert last_operation(first, "installed", LATER) is first
+    assert last_operation(first, "removed", LATER).last_update_time == LATER

@@ -41,6 +41,38 @@ def test_default_modules_are_shown_and_mandatory_ones_never() -> None:
     assert named(wanted_catalog(offer, NO_LABELS)) == {"api-1.0.0", "api-0.9.0", "old-regular", "api"}
 
 
+def test_template_that_says_it_is_mandatory_is_not_shown_although_its_release_has_channels() -> None:
+    offer = Offer.of(
+        [builders.template("api", "1.0.0", mandatory=True), builders.template("api", "2.0.0")],
+        [builders.release("api", regular="1.0.0", fast="2.0.0")],
+    )
+    catalog = wanted_catalog(offer, NO_LABELS)
+    assert named(catalog) == {"api", "api-2.0.0"}
+    release = catalog.items[ModuleReleaseMeta.KIND, "api"].item
+    assert isinstance(release, ModuleReleaseMeta)
+    assert [each.channel for each in release.spec.channels] == ["fast"]
+
+
+def test_synchronization_that_is_switched_off_leaves_what_is_there() -> None:
+    off = {names.SYNC: "false"}
+
+    def offer(labels: dict[str, str]) -> Offer:
+        return Offer.of(
+            [builders.template("api", "1.0.0", labels=labels), builders.template("nats", "1.0.0")],
+            [builders.release("api", regular="1.0.0", metadata={"labels": labels})],
+        )
+
+    everything = wanted_catalog(offer({}), NO_LABELS)
+    live = live_of(everything)
+    for catalog in (wanted_catalog(offer({}), off), wanted_catalog(offer(off), NO_LABELS)):
+        found = differences(catalog, live, KINDS)
+        assert (found.apply, found.delete) == ((), ())
+    assert named(wanted_catalog(offer({}), off)) == set()
+    assert named(wanted_catalog(offer(off), NO_LABELS)) == {"nats-1.0.0"}
+    assert named(everything) == {"api", "api-1.0.0", "nats-1.0.0"}
+    assert Catalogs().for_labels(offer({}), off).digest != everything.digest
+
+
 def test_group_needs_the_label_on_both_sides() -> None:
     offer = Offer.of(
         [

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot
@@ -82,6 +83,7 @@ def test_new_cluster_gets_crd_and_kyma_with_the_default_modules() -> None:
     assert create.labels[names.REGION] == "eu"
     assert "internal.example/secret" not in create.labels
     assert planned.RecordCrdHash("hash") in decided.in_kcp
+    assert decided.soon
 
 
 def test_users_spec_is_only_read() -> None:
@@ -111,11 +113,34 @@ def test_label_that_a_user_removed_is_put_back() -> None:
     assert any(isinstance(action, planned.SyncSkrMetadata) for action in actions)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"labels": {names.REGION: "us"}},
+        {"labels": {names.WATCHED_BY: ""}},
+        {"annotations": {names.OWNED_BY: "kcp-system/other"}},
+    ],
+)
+def test_label_or_annotation_that_a_user_changed_is_put_right(changed: dict[str, dict[str, str]]) -> None:
+    kyma = introduced(labels={names.REGION: "eu"})
+    labels, annotations = planned.visible_metadata(kyma)
+    given: dict[str, Any] = {
+        "labels": {**labels, "mine": "x", **changed.get("labels", {})},
+        "annotations": {**annotations, "mine": "x", **changed.get("annotations", {})},
+    }
+    (sync,) = [
+        action
+        for action in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, **given)))).in_skr
+        if isinstance(action, planned.SyncSkrMetadata)
+    ]
+    assert (sync.labels, sync.annotations) == (labels, annotations)
+
+
 def test_label_that_the_control_plane_removed_goes_from_the_cluster() -> None:
     before = introduced(labels={names.BETA: "true"})
     actions = planned.plan(snapshot(introduced(), SkrView(skr_kyma(before)))).in_skr
     (sync,) = [action for action in actions if isinstance(action, planned.SyncSkrMetadata)]
-    assert names.BETA not in sync.labels
+    assert sync.labels[names.BETA] is None
 
 
 def test_ready_needs_every_module_the_webhook_and_the_catalog() -> None:
@@ -321,10 +346,17 @@ def test_deletion_goes_in_the_order_that_leaves_nothing_behind() -> None:
     assert [module.name for module in written_in(first).status.modules] == ["cloud-resources"]
     assert "Manifest demo-cloud-resources" in operation(first)
 
+    assert first.again == builders.NOW + timedelta(minutes=10)  # then it is stuck
+
     second = planned.plan(replace(there, manifests=()))
     assert written_in(second).status.modules == ()
     assert "ModuleConfig demo-cloud-resources, SyncResource left" in operation(second)
     assert not any(isinstance(action, planned.DeleteSyncResource) for action in second.in_kcp)
+
+    for decided in (first, second):  # or the Watcher would leave before what it serves
+        removing = find(written_in(decided).status.conditions, "Modules")
+        assert removing is not None
+        assert removing.reason == "Removing"
 
     third = planned.plan(replace(there, manifests=(), module_configs=()))
     assert planned.DeleteSyncResource("left") in third.in_kcp
@@ -334,7 +366,7 @@ def test_deletion_goes_in_the_order_that_leaves_nothing_behind() -> None:
     modules = find(written_in(fourth).status.conditions, "Modules")
     assert modules is not None
     assert modules.reason == "ModulesRemoved"
-    assert fourth.in_skr == ()
+    assert not any(isinstance(action, planned.DeleteSkrKyma) for action in fourth.in_skr)
 
     gone = {"conditions": [condition(kind, "False", "Removed") for kind in ("SKRWebhook", "ModuleCatalog")]}
     left = introduced(status=gone, deletionTimestamp=DELETED)
@@ -360,7 +392,32 @@ def test_deletion_that_gets_nowhere_is_a_warning_that_names_what_it_waits_for() 
     assert "Manifest demo-cloud-resources" in operation(decided)
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in decided.in_skr)
     purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
-    assert purging.in_skr == (planned.PurgeFinalizers(stuck.manifests),)
+    assert planned.PurgeFinalizers(stuck.manifests) in purging.in_skr
+    on_time = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=11))))
+    assert planned.PurgeFinalizers(stuck.manifests) in on_time.in_skr
+    patient = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=12))))
+    assert not any(isinstance(action, planned.PurgeFinalizers) for action in patient.in_skr)
+    assert patient.again == builders.NOW + timedelta(minutes=1)
+    away = replace(stuck, skr=SkrFailure("SKRUnreachable", ""), patience=Patience(purge=timedelta(0)))
+    assert planned.plan(away).in_skr == ()
+
+
+def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> None:
+    kyma = introduced(deletionTimestamp=DELETED)
+    inner = skr_kyma(kyma)
+    decided = planned.plan(snapshot(kyma, SkrView(inner), manifests=(builders.manifest(),)))
+    (shown,) = [action.status for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
+    assert shown.state is State.DELETING
+    assert shown.last_operation is not None
+    assert "Manifest demo-cloud-resources" in shown.last_operation.operation
+    again = planned.plan(
+        snapshot(
+            msgspec.structs.replace(kyma, status=written_in(decided).status),
+            SkrView(msgspec.structs.replace(inner, status=shown)),
+            manifests=(builders.manifest(deletionTimestamp=DELETED),),
+        )
+    )
+    assert again.in_skr == ()
 
 
 def test_deletion_goes_on_when_the_cluster_is_gone_for_good_only() -> None:
@@ -377,3 +434,13 @@ def test_kyma_cr_that_a_user_deletes_and_we_hold_is_let_go() -> None:
     decided = planned.plan(snapshot(kyma, SkrView(going)))
     assert decided.in_skr == (planned.ReleaseSkrKyma(),)
     assert decided.soon
+
+
+def test_kyma_cr_that_is_held_is_looked_at_again_no_sooner_than_another_one() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    held = skr_kyma(kyma, finalizers=[names.KYMA_FINALIZER])
+    by_another = skr_kyma(kyma, finalizers=["example.com/mine"], deletionTimestamp=DELETED)
+    for inner in (held, by_another):
+        decided = planned.plan(snapshot(kyma, SkrView(inner)))
+        assert not decided.soon
+        assert planned.ReleaseSkrKyma() not in decided.in_skr

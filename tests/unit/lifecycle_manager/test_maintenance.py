@@ -16,6 +16,10 @@ LEAST = timedelta(minutes=20)
 WITH_BROKEN_EXPRESSION = """
     {"default": {"days": [], "begin": "00:00Z", "end": "00:00Z"}, "rules": [{"match": {"plan": "("}, "windows": []}]}
 """
+WITH_BROKEN_WINDOW = """
+    {"default": {"days": [], "begin": "00:00Z", "end": "00:00Z"},
+     "rules": [{"match": {"plan": "aws"}, "windows": [{"days": ["Mon"], "begin": "00:00Z", "end": "24:30Z"}]}]}
+"""
 ANY_TIME = Window(("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), "00:00:00+00:00", "00:00:00+00:00")
 
 
@@ -53,6 +57,50 @@ def test_window_that_is_nearly_over_is_not_used() -> None:
     span = window.next(SUNDAY_NOON, LEAST)
     assert span is not None
     assert span.begin == at("2026-11-08T10:00:00+00:00")
+
+
+def test_window_that_is_never_open_for_long_enough_is_none() -> None:
+    brief = Window(ANY_TIME.days, "12:15:00+00:00", "12:30:00+00:00")
+    assert brief.next(SUNDAY_NOON, LEAST) is None
+    assert brief.next(SUNDAY_NOON, timedelta(minutes=15)) is not None
+    rules = [{"match": {"region": "eu"}, "windows": [msgspec.to_builtins(brief)]}]
+    of_europe = policy(rules=rules).next_window({names.REGION: "eu-1"}, SUNDAY_NOON, LEAST)
+    assert of_europe is not None
+    assert of_europe.begin == at("2026-11-07T00:00:00+00:00")  # the default
+
+
+def test_window_over_midnight_is_open_on_both_of_its_days() -> None:
+    window = Window(("Sat",), "22:00:00+02:00", "04:00:00+02:00")
+    for moment, is_open in (
+        ("2026-11-07T19:59:59+00:00", False),
+        ("2026-11-07T20:00:00+00:00", True),
+        ("2026-11-08T01:40:00+00:00", True),
+        ("2026-11-08T01:40:01+00:00", False),  # less than the least time is left
+    ):
+        span = window.next(at(moment), LEAST)
+        assert span is not None
+        assert span.holds(at(moment)) is is_open
+
+
+def test_window_that_ends_in_another_zone_ends_at_that_moment() -> None:
+    span = Window(("Sun",), "20:00:00-05:00", "03:00:00+01:00").next(SUNDAY_NOON, LEAST)
+    assert span is not None
+    assert (span.begin, span.end) == (at("2026-11-02T01:00:00+00:00"), at("2026-11-02T02:00:00+00:00"))
+
+
+def test_earliest_window_of_a_rule_counts() -> None:
+    windows = [{"days": [day], "begin": "01:00:00+00:00", "end": "03:00:00+00:00"} for day in ("Thu", "Tue", "Wed")]
+    found = policy(rules=[{"match": {"plan": "aws"}, "windows": windows}]).next_window(
+        {names.BROKER_PLAN_NAME: "aws"}, SUNDAY_NOON, LEAST
+    )
+    assert found is not None
+    assert found.begin == at("2026-11-03T01:00:00+00:00")
+
+
+def test_rule_without_expressions_matches_nobody() -> None:
+    found = policy(rules=[rule({}, "Tue")]).next_window({names.REGION: "eu"}, SUNDAY_NOON, LEAST)
+    assert found is not None
+    assert found.begin == at("2026-11-07T00:00:00+00:00")
 
 
 def test_days_are_those_of_the_windows_own_zone() -> None:
@@ -108,6 +156,7 @@ def test_first_matching_rule_with_a_window_wins_and_the_default_serves_the_rest(
         '{"default": {"days": ["Mon"], "begin": "00:00:00", "end": "00:00:00+00:00"}}',
         '{"default": {"days": [], "begin": "00:00:00Z", "end": "00:00:00Z"}, "rules": [{"match": {"plan": "("}}]}',
         WITH_BROKEN_EXPRESSION,
+        WITH_BROKEN_WINDOW,
     ],
 )
 def test_policy_that_is_none_says_what_is_wrong(tmp_path: Path, text: str) -> None:
@@ -140,8 +189,13 @@ TIMES = st.builds(
 )
 def test_next_window_is_near_and_leaves_enough_time(days: Any, begin: str, end: str, now: datetime) -> None:
     moment = now.replace(tzinfo=UTC)
-    span = Window(days, begin, end).next(moment, LEAST)
-    assert span is not None
+    window = Window(days, begin, end)
+    whole = window.next(moment, timedelta(0))
+    assert whole is not None
+    span = window.next(moment, LEAST)
+    if span is None:
+        assert whole.end - whole.begin < LEAST
+        return
     assert span.begin < span.end <= span.begin + timedelta(days=2)
     assert span.end - moment >= LEAST
     assert span.begin - moment <= timedelta(days=9)

@@ -64,6 +64,19 @@ async def test_what_waits_to_be_deleted_goes_and_the_rest_is_not_touched() -> No
                 assert left["metadata"]["finalizers"] == HELD
 
 
+async def test_kind_is_read_in_a_version_that_is_served() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("skr")
+        document = definition(THINGS)
+        served = {**document["spec"]["versions"][0], "storage": False}
+        document["spec"]["versions"] = [{**served, "name": "v2", "storage": True, "served": False}, served]
+        cluster.create(document)
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
+            await create(skr, THINGS, "going", deleted=True)
+            await purge_finalizers(skr, [manifest_of_things()])
+            assert await is_gone(skr.get(THINGS, "going", "default"))
+
+
 async def test_module_whose_kinds_are_gone_already_is_no_obstacle() -> None:
     async with serve_simulation() as simulation:
         cluster = simulation.cluster("skr")

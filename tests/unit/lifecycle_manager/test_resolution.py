@@ -17,12 +17,11 @@ from lifecycle_manager.mandatory.installation import plan as plan_mandatory
 from lifecycle_manager.modules import Offer, module_of_manifest
 from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, State, Version, names
 from tests import builders
+from tests.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, SUNDAY_NIGHT, TIMINGS, offers
 
 NAME = "cloud-resources"
 NOTHING: Mapping[str, Installed] = {}
 NOW = Timing(builders.NOW)
-SUNDAY_NIGHT = {"days": ["Sun"], "begin": "22:00:00+00:00", "end": "02:00:00+00:00"}
-POLICY = msgspec.convert({"default": SUNDAY_NIGHT}, MaintenancePolicy)
 
 
 def spec(*modules: str, channel: str = "regular", **more: Any) -> KymaSpec:
@@ -98,6 +97,7 @@ def test_mandatory_module_cannot_be_chosen(offer: Offer) -> None:
         ({}, {"spec": {"beta": True}}, {names.BETA: "true"}, "ModuleBeta"),
         ({}, {"spec": {"internal": True}}, {names.INTERNAL: "true"}, "ModuleInternal"),
         ({}, {"metadata": {"labels": {names.BETA: "true"}}}, {names.BETA: "true"}, "ModuleBeta"),
+        ({}, {"metadata": {"labels": {names.INTERNAL: "true"}}}, {names.INTERNAL: "true"}, "ModuleInternal"),
         ({}, {"spec": {"kymaSelector": {"matchLabels": {"team": "a"}}}}, {"team": "a"}, "ModuleNotForThisCluster"),
     ],
 )
@@ -108,6 +108,43 @@ def test_restricted_module_is_for_those_with_the_labels_alone(
     refused = only(spec(), offer)
     assert (refused.template, refused.reason, refused.state) == (None, reason, State.ERROR)
     assert only(spec(), offer, labels=labels).version == "0.1.0"
+
+
+def test_module_that_a_cluster_may_not_have_does_not_tell_its_channels() -> None:
+    refused = only(spec(), Offer.of([], [builders.release(fast="1.0.0", spec={"beta": True})]))
+    assert (refused.reason, "fast" in refused.message) == ("ModuleBeta", False)
+
+
+def test_module_that_is_asked_for_twice_is_taken_from_its_first_entry() -> None:
+    entries = [{"name": NAME, "channel": channel, "managed": True} for channel in ("fast", "regular")]
+    asked = msgspec.convert({"channel": "regular", "modules": entries}, KymaSpec)
+    assert only(asked, offer_of("1.0.0", "2.0.0", regular="1.0.0", fast="2.0.0")).version == "2.0.0"
+
+
+def test_channel_that_a_release_has_twice_has_the_version_that_comes_first() -> None:
+    """An API server refuses such a list; one that came past it means the same every time."""
+    channels = [{"channel": "regular", "version": version} for version in ("1.0.0", "2.0.0")]
+    templates = [builders.template(version=version) for version in ("1.0.0", "2.0.0")]
+    offer = Offer.of(templates, [builders.release(spec={"channels": channels})])
+    assert only(spec(), offer).version == "1.0.0"
+
+
+def test_template_in_the_channel_none_is_in_no_channel() -> None:
+    asked = spec(channel="none")
+    assert only(asked, Offer.of([builders.template(channel="none")], [])).reason == "ModuleNotFound"
+
+
+def test_of_two_releases_the_one_that_is_named_after_its_module_counts() -> None:
+    templates = [builders.template(version=version) for version in ("1.0.0", "2.0.0", "3.0.0")]
+    named = builders.release(regular="1.0.0")
+    others = [
+        builders.release(regular=version, metadata={"name": name})
+        for name, version in (("a-copy", "2.0.0"), ("the-copy", "3.0.0"))
+    ]
+    for releases in ([named, *others], [*others, named], [*others[::-1], named]):
+        assert only(spec(), Offer.of(templates, releases)).version == "1.0.0"
+    for releases in (others, others[::-1]):
+        assert only(spec(), Offer.of(templates, releases)).version == "2.0.0"
 
 
 def test_module_that_was_withdrawn_stays_in_the_version_that_is_there() -> None:
@@ -126,11 +163,16 @@ def test_module_that_was_withdrawn_stays_in_the_version_that_is_there() -> None:
         ("1.0.0", "1.0.0-rc-one", False, True),
         ("10.0.0", "9.9.9", True, False),
         ("not a version", "1.0.0", True, True),
+        ("", "1.0.0", True, True),
+        ("1.0.0+build.one", "1.0.0+build.two", True, True),
+        ("1.0.0-rc-two", "1.0.0-rc-one", True, False),
+        ("1.0.0-rc-two", "1.0.0-rc-one", False, True),
     ],
 )
 def test_module_never_goes_back(there: str, offered: str, same_channel: bool, goes: bool) -> None:
     installed = {NAME: Installed(there, "regular" if same_channel else "fast")}
-    resolution = only(spec(), offer_of(offered, there, regular=offered), installed)
+    resolution = only(spec(), offer_of(offered, *filter(None, [there]), regular=offered), installed)
+    assert not resolution.maintenance
     if goes:
         assert (resolution.version, resolution.reason) == (offered, "")
     else:
@@ -141,6 +183,11 @@ def test_module_never_goes_back(there: str, offered: str, same_channel: bool, go
         )
         assert there in resolution.message
         assert offered in resolution.message
+
+
+def test_module_of_which_nobody_knows_the_channel_has_not_switched_channels() -> None:
+    there = {NAME: Installed("1.0.0", "")}
+    assert only(spec(), offer_of("1.0.0-rc-one", regular="1.0.0-rc-one"), there).reason == "DowngradeNotAllowed"
 
 
 def test_unmanaged_module_stays_as_it_is() -> None:
@@ -167,6 +214,26 @@ class TestRollout:
         waiting = [turn for turn in turns if turn is not None]
         assert 280 <= len(waiting) <= 350  # a fifth of the time has gone
         assert all(self.timing.now < turn <= self.released + timedelta(minutes=5) for turn in waiting)
+
+    def test_turn_is_that_of_the_cluster_and_not_of_its_name(self) -> None:
+        def turn(name: str, uid: str) -> datetime | None:
+            slow = replace(self.timing, now=self.released)
+            (resolution,) = resolve(spec(), Subject(name, uid, {}), self.offer, self.there, slow)
+            return resolution.again
+
+        assert turn("demo", "one") == turn("other", "one") != turn("demo", "two")
+        assert turn("demo", "") != turn("other", "")
+
+    def test_version_that_is_there_is_in_force_however_new_its_release_is(self) -> None:
+        there = {NAME: Installed("1.1.0", "regular")}
+        fresh = replace(self.timing, released_at={NAME: builders.NOW})
+        assert only(spec(), self.offer, there, fresh).reason == ""
+
+    def test_release_of_a_time_to_come_and_a_rollout_of_no_length_hold_nothing_back(self) -> None:
+        ahead = replace(self.timing, released_at={NAME: builders.NOW + timedelta(hours=1)})
+        assert only(spec(), self.offer, self.there, ahead).version == "1.1.0"
+        at_once = Timing(builders.NOW, {NAME: builders.NOW}, rollout=timedelta(0))
+        assert only(spec(), self.offer, self.there, at_once).version == "1.1.0"
 
     def test_everybody_has_it_at_the_end(self) -> None:
         later = replace(self.timing, now=self.released + timedelta(minutes=5))
@@ -200,6 +267,19 @@ class TestMaintenance:
         assert only(spec(skipMaintenanceWindows=True), self.offer, self.there, self.timing).version == "1.1.0"
         assert only(spec(), self.offer, self.there, NOW).version == "1.1.0"
 
+    def test_cluster_for_which_no_window_is_planned_is_told_so(self) -> None:
+        never = msgspec.convert({"default": {**SUNDAY_NIGHT, "days": []}}, MaintenancePolicy)
+        held = only(spec(), self.offer, self.there, Timing(builders.NOW, policy=never))
+        assert (held.version, held.state, held.again) == ("1.0.0", State.WARNING, None)
+        assert "none is planned" in held.message
+
+    def test_windows_are_those_of_the_labels_in_the_control_plane(self) -> None:
+        rules = [{"match": {"region": "^eu"}, "windows": [{**SUNDAY_NIGHT, "begin": "11:00:00Z", "end": "13:00:00Z"}]}]
+        policy = msgspec.convert({"default": SUNDAY_NIGHT, "rules": rules}, MaintenancePolicy)
+        timing = Timing(builders.NOW, policy=policy)
+        assert only(spec(), self.offer, self.there, timing).maintenance
+        assert only(spec(), self.offer, self.there, timing, {names.REGION: "eu-1"}).version == "1.1.0"
+
     def test_unreadable_policy_holds_upgrades_and_says_so_but_no_first_installation(self) -> None:
         unreadable = Timing(builders.NOW, policy_unreadable="the file is no JSON")
         held = only(spec(), self.offer, self.there, unreadable)
@@ -208,62 +288,7 @@ class TestMaintenance:
         assert only(spec(), self.offer, NOTHING, unreadable).version == "1.1.0"
 
 
-# The laws, for generated fleets. Few names and versions, so that they meet.
-MODULES = ("api", "btp", "nats", "warden")
-VERSIONS = ("1.0.0", "1.0.1", "1.1.0-rc", "2.0.0")
-CHANNELS = ("fast", "regular", "rapid")
-LABELS = st.dictionaries(st.sampled_from([names.BETA, names.INTERNAL, "team"]), st.sampled_from(["true", "a"]))
-
-
-RELEASED = st.dictionaries(st.sampled_from(CHANNELS), st.sampled_from(VERSIONS), min_size=1)
-
-
-@st.composite
-def offers(draw: st.DrawFn) -> tuple[list[ModuleTemplate], list[ModuleReleaseMeta]]:
-    pairs = draw(st.lists(st.tuples(st.sampled_from(MODULES), st.sampled_from(VERSIONS)), unique=True, max_size=10))
-    templates = [
-        builders.template(
-            module,
-            version,
-            installs=True,
-            labels=draw(LABELS),
-            mandatory=draw(st.integers(0, 5)) == 0,
-            requires_downtime=draw(st.booleans()),
-        )
-        for module, version in pairs
-    ]
-    releases = []
-    for module in draw(st.lists(st.sampled_from(MODULES), unique=True)):
-        restriction: dict[str, Any] = draw(
-            st.sampled_from([{}, {"beta": True}, {"internal": True}, {"kymaSelector": {"matchLabels": {"team": "a"}}}])
-        )
-        if draw(st.integers(0, 5)) == 0:
-            releases.append(builders.release(module, mandatory=draw(st.sampled_from(VERSIONS))))
-        else:
-            channels: dict[str, Any] = draw(
-                st.dictionaries(st.sampled_from(CHANNELS), st.sampled_from(VERSIONS), min_size=1)
-            )
-            releases.append(builders.release(module, spec=restriction, **channels))
-    return templates, releases
-
-
-SPECS = st.builds(
-    lambda channel, modules: msgspec.convert({"channel": channel, "modules": list(modules.values())}, KymaSpec),
-    st.sampled_from(CHANNELS),
-    st.dictionaries(st.sampled_from((*MODULES, "unknown")), st.booleans()).map(
-        lambda chosen: {name: {"name": name, "managed": managed} for name, managed in chosen.items()}
-    ),
-)
-INSTALLED = st.dictionaries(
-    st.sampled_from(MODULES), st.builds(Installed, st.sampled_from(VERSIONS), st.sampled_from(CHANNELS))
-)
-TIMINGS = st.builds(
-    Timing,
-    st.just(builders.NOW),
-    st.dictionaries(st.sampled_from(MODULES), st.just(builders.NOW - timedelta(minutes=2))),
-    st.sampled_from([timedelta(0), timedelta(minutes=5)]),
-    st.sampled_from([None, POLICY]),
-)
+# The laws, for generated fleets.
 LAWS = settings(max_examples=60)
 
 
@@ -359,7 +384,9 @@ def test_mandatory_module_is_in_every_kyma(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], labels: dict[str, str]
 ) -> None:
     offer = Offer.of(*catalog)
-    planned = plan_mandatory(builders.kyma(labels=labels), offer, ())
+    reachable = {"type": "SKRReachable", "status": "True", "reason": "Reachable", "message": ""}
+    kyma = builders.kyma(labels=labels, status={"conditions": [reachable]})
+    planned = plan_mandatory(kyma, offer, ())
     installed = {module_of_manifest(each.manifest): each.manifest for each in planned if isinstance(each, Apply)}
     assert installed.keys() == offer.mandatory.keys()
     for module, manifest in installed.items():

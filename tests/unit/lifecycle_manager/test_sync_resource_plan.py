@@ -156,6 +156,17 @@ def test_failure_names_document_object_and_the_servers_words() -> None:
     assert status.synced[0].state is State.ERROR
 
 
+def test_thousands_of_failures_end_in_a_status_that_can_be_stored() -> None:
+    entries = [InventoryEntry("", "v1", "ConfigMap", "kyma-system", f"number-{number}") for number in range(1000)]
+    failures = tuple(
+        ObjectOutcome(entry=entry, index=index, action="failed", error="no" * 100, live=None)
+        for index, entry in enumerate(entries)
+    )
+    status = planned.applied(builders.sync_resource(), ApplyResult(failures, ()), builders.NOW)
+    assert status.state is State.ERROR
+    assert all(len(condition.message) <= 32_768 for condition in status.conditions)
+
+
 def test_applied_objects_make_it_ready_and_a_second_round_changes_nothing() -> None:
     live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
     result = ApplyResult(outcomes=(outcome(live=live),), inventory=(ENTRY,))

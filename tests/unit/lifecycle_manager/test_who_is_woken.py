@@ -8,7 +8,13 @@ import msgspec
 from kube_runtime import Change, ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.informers import channels_in_use, modules_in_use, templates_in_use
-from lifecycle_manager.release_audience import who_has_release, who_has_template
+from lifecycle_manager.release_audience import (
+    Concerned,
+    concerned_by_release,
+    concerned_by_template,
+    who_has_release,
+    who_has_template,
+)
 from lifecycle_manager.resources import DatedReleaseMeta
 from tests import builders
 
@@ -59,3 +65,32 @@ def test_template_wakes_those_who_have_it_and_those_whose_channel_it_is() -> Non
     assert named(who_has_template(informers(releases), builders.template("api", "2.0.0"))) == ["b"]
     assert named(who_has_template(informers(), builders.template("nats", channel="regular"))) == ["c"]
     assert named(who_has_template(informers(), builders.template("other", "1.0.0"))) == []
+
+
+CATALOG_ALONE, MANDATORY_ALONE, BOTH = Concerned(True, False), Concerned(False, True), Concerned(True, True)
+
+
+def test_release_that_becomes_mandatory_or_ceases_to_be_concerns_catalogs_and_installations() -> None:
+    chosen, mandatory = dated(regular="1.0.0"), dated(mandatory="1.0.0")
+    assert concerned_by_release(Change(chosen, dated(regular="1.1.0"))) == CATALOG_ALONE
+    assert concerned_by_release(Change(mandatory, dated(mandatory="1.1.0"))) == MANDATORY_ALONE
+    assert concerned_by_release(Change(chosen, mandatory)) == concerned_by_release(Change(mandatory, chosen)) == BOTH
+    assert (
+        concerned_by_release(Change(None, mandatory))
+        == concerned_by_release(Change(mandatory, None))
+        == MANDATORY_ALONE
+    )
+
+
+def test_template_that_becomes_mandatory_or_ceases_to_be_concerns_catalogs_and_installations() -> None:
+    chosen, mandatory = builders.template("api", "1.0.0"), builders.template("api", "1.0.0", mandatory=True)
+    assert concerned_by_template(informers(), Change(None, chosen)) == CATALOG_ALONE
+    assert concerned_by_template(informers(), Change(mandatory, mandatory)) == MANDATORY_ALONE
+    assert concerned_by_template(informers(), Change(chosen, mandatory)) == BOTH
+    assert concerned_by_template(informers(), Change(mandatory, chosen)) == BOTH
+
+
+def test_template_of_a_version_that_a_release_makes_mandatory_concerns_the_installations() -> None:
+    released = informers(dated(mandatory="1.0.0"))
+    assert concerned_by_template(released, Change(None, builders.template("api", "1.0.0"))) == MANDATORY_ALONE
+    assert concerned_by_template(released, Change(None, builders.template("nats", "1.0.0"))) == CATALOG_ALONE

@@ -1,0 +1,87 @@
+"""The catalog in a user's cluster, as requests to a simulated one: what is sent, and what comes back."""
+
+import pytest
+
+from kube_runtime import KubeError
+from kube_runtime.simulation import ApiRequest, Refuse
+from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+)
+from lifecycle_manager_api import find, names
+from tests import builders
+from tests.kyma_world import NO_API, kyma_world
+
+SKR = names.SKR_NAMESPACE
+
+
+async def test_definition_that_users_delete_comes_back_with_a_newer_catalog() -> None:
+    """The catalog changes before anybody has looked at whether its definitions are there still."""
+    async with kyma_world() as world:
+        await world.register()
+        await world.offer(builders.template(), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await world.bring_catalog()
+        skr = await world.skr()
+        for plural in ("moduletemplates", "modulereleasemetas"):
+            await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
+        await world.offer(builders.template(version="0.2.0"), builders.release(regular="0.2.0"))
+        await world.bring_catalog()
+        assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.2.0", SKR)
+        assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
+
+
+async def test_catalog_comes_by_server_side_apply_after_its_definitions_and_only_what_differs_is_sent() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.offer(builders.template(), builders.release(regular="0.1.0"))
+        await world.introduced()
+        before = world.asked
+        await world.bring_catalog()
+        writes = world.writes_to("demo", before)
+        kinds = [record.resource.partition(".")[0] for record in writes]
+        assert kinds[:2] == ["customresourcedefinitions"] * 2
+        assert sorted(kinds[2:]) == ["modulereleasemetas", "moduletemplates"]
+        assert {record.verb for record in writes} == {"apply"}
+
+        await world.offer(builders.template(version="0.2.0"))
+        before = world.asked
+        await world.bring_catalog()
+        assert [record.name for record in world.writes_to("demo", before)] == ["cloud-resources-0.2.0"]
+
+
+async def test_quiet_round_of_the_catalog_asks_for_the_revisions_of_one_kind() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.offer(builders.template(), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await world.bring_catalog()
+        for kind in ("moduletemplates", "modulereleasemetas"):
+            before = world.asked
+            await world.bring_catalog()
+            (record,) = world.cluster("demo").requests(since=before)
+            assert (record.verb, record.resource.partition(".")[0]) == ("list", kind)
+            assert world.writes_to("kcp", before) == []
+
+
+async def test_catalog_of_which_the_cluster_refuses_hundreds_says_so_and_brings_the_rest() -> None:
+    def is_template(request: ApiRequest) -> bool:
+        return request.is_write and "/moduletemplates/" in request.path
+
+    async with kyma_world() as world:
+        await world.register()
+        for number in range(300):
+            await world.offer(builders.template(version=f"{number}.0.0"))
+        await world.offer(builders.release(regular="7.0.0"))
+        await world.introduced()
+        with world.cluster("demo").ruled_by(Refuse(is_template, refused=NO_API)), pytest.raises(KubeError):
+            await world.bring_catalog()
+        condition = find((await world.in_kcp()).status.conditions, "ModuleCatalog")
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", "CatalogSyncFailed")
+        assert "no api today" in condition.message
+        skr = await world.skr()
+        assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
+        await world.bring_catalog()
+        assert len((await skr.list(MODULE_TEMPLATES, SKR)).items) == 300
