@@ -25,6 +25,7 @@ from lifecycle_manager.catalog import CatalogReconciler
 from lifecycle_manager.clock import utc_now
 from lifecycle_manager.controllers import Controllers, Reconcilers
 from lifecycle_manager.endpoints import Endpoints, names_of_admission
+from lifecycle_manager.garbage import collect_less
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
@@ -77,6 +78,7 @@ async def run(settings: Settings) -> None:
         loop.add_signal_handler(number, stopping.set)
     log.info("starting", **settings.model_dump(mode="json"))
     allow_open_files(settings)
+    collect_less()
     options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst)
     async with (
         await Client.from_environment(settings.kubeconfig, options=options) as kcp,
@@ -198,10 +200,12 @@ class LifecycleManager:
             taking_part.cancel()  # only now are the other replicas to take over
 
     async def _take_part(self, wiring: Wiring) -> None:
-        """Share the Kymas with other replicas, if there may be any."""
-        if self.shared is not None:
-            self.shared.work = wiring
-            await self.shared.run()
+        """Begin with every Kyma, or with those that are this replica's by the Leases of all."""
+        if self.shared is None:
+            wiring.begin(wiring.kyma_names())
+            return
+        self.shared.work = wiring
+        await self.shared.run()
 
     async def _rotation(self) -> AuthorityRotation:
         settings = self.settings

@@ -176,7 +176,7 @@ class _Owners:
 
     def of_manifest(self, key: ObjectKey) -> str:
         manifest = self.informers.manifests.cache.get(key)
-        return manifest.metadata.labels.get(names.KYMA_NAME, "") if manifest is not None else ""
+        return (manifest.metadata.labels.get(names.KYMA_NAME) or key.name) if manifest is not None else ""
 
     def of_sync_resource(self, key: ObjectKey) -> str:
         resource = self.informers.sync_resources.cache.get(key)

@@ -49,27 +49,33 @@ class Wiring:
     controllers: Controllers
 
     def connect(self) -> None:
-        """Have every informer's changes wake what they concern, and every cluster that is back."""
+        """Have every informer's changes wake what they concern from now on, and every cluster that is back."""
         self.controllers.on_recovery = self._wake_all_of
-        self.informers.manifests.on_change(self._manifest_changed)
-        self.informers.kymas.on_change(self._kyma_changed)
-        self.informers.secrets.on_change(self._secret_changed)
-        self.informers.templates.on_change(self._template_changed)
-        self.informers.releases.on_change(self._release_changed)
-        self.informers.watchers.on_change(self._watcher_changed)
-        self.informers.module_configs.on_change(self._module_config_changed)
-        self.informers.sync_resources.on_change(self._sync_resource_changed)
+        self.informers.manifests.on_change(self._manifest_changed, replay=False)
+        self.informers.kymas.on_change(self._kyma_changed, replay=False)
+        self.informers.secrets.on_change(self._secret_changed, replay=False)
+        self.informers.templates.on_change(self._template_changed, replay=False)
+        self.informers.releases.on_change(self._release_changed, replay=False)
+        self.informers.watchers.on_change(self._watcher_changed, replay=False)
+        self.informers.module_configs.on_change(self._module_config_changed, replay=False)
+        self.informers.sync_resources.on_change(self._sync_resource_changed, replay=False)
 
     def kyma_names(self) -> Iterable[str]:
-        """Name the Kymas that there are."""
-        return (kyma.metadata.name for kyma in self.informers.kymas.cache.list())
+        """Name the Kymas that there are, and those that something is left of."""
+        return {
+            *(kyma.metadata.name for kyma in self.informers.kymas.cache.list()),
+            *(owner for each in self.informers.manifests.cache.list() if (owner := _owner(each))),
+            *(each.spec.kyma for each in self.informers.module_configs.cache.list()),
+            *(each.spec.kyma for each in self.informers.sync_resources.cache.list()),
+        }
 
     def begin(self, kyma_names: Iterable[str]) -> None:
-        """Have Kymas looked at from scratch that another replica may have looked after, and what belongs to none."""
+        """Have Kymas looked at from scratch that this replica looks after from now on, and what belongs to none."""
         for name in kyma_names:
-            kyma = self.informers.kymas.cache.get(ObjectKey(names.KCP_NAMESPACE, name))
-            if kyma is not None:
-                self._begin_with(kyma)
+            self._begin_with(name)
+        for manifest in self.informers.manifests.cache.list():
+            if not _owner(manifest):
+                self.controllers.manifest.queue.add(_key(manifest), Priority.RESYNC)
         for watcher in self.informers.watchers.cache.list():
             self.controllers.watcher_status.queue.add(_key(watcher), Priority.RESYNC)
         releases: list[ModuleTemplate | ModuleReleaseMeta] = [
@@ -78,29 +84,33 @@ class Wiring:
         ]
         for release in releases:
             self.controllers.mandatory_retirement.queue.add(_key_of_release(release), Priority.RESYNC)
+        self.controllers.authority.queue.add(self.controllers.reconcilers.authority.key, Priority.RESYNC)
 
     async def finish(self, given_away: Callable[[str], bool]) -> None:
         """Return once nothing is under way any more for Kymas that a function names."""
         await self.controllers.finish(given_away)
 
-    def _begin_with(self, kyma: Kyma) -> None:
-        key, reconcilers = _key(kyma), self.controllers.reconcilers
-        reconcilers.catalog.forget(key)
-        reconcilers.skr_webhook.forget(key)
-        for queue in (
-            self.controllers.kyma.queue,
-            self.controllers.catalog.queue,
-            self.controllers.mandatory.queue,
-            self.controllers.skr_webhook.queue,
-        ):
-            queue.add(key, Priority.RESYNC)
-        for module in {*keys_of(kyma), *self._configured(kyma)}:
+    def _begin_with(self, name: str) -> None:
+        reconcilers = self.controllers.reconcilers
+        kyma = self.informers.kymas.cache.get(ObjectKey(names.KCP_NAMESPACE, name))
+        if kyma is not None:
+            key = _key(kyma)
+            reconcilers.catalog.forget(key)
+            reconcilers.skr_webhook.forget(key)
+            for controller in (
+                self.controllers.kyma,
+                self.controllers.catalog,
+                self.controllers.mandatory,
+                self.controllers.skr_webhook,
+            ):
+                controller.queue.add(key, Priority.RESYNC)
+        for module in {*(keys_of(kyma) if kyma is not None else ()), *self._configured(name)}:
             reconcilers.module_config.wake(module)
             self.controllers.module_config.queue.add(module, Priority.RESYNC)
-        for manifest in self.informers.manifests.cache.by_index("kyma", key.name):
+        for manifest in self.informers.manifests.cache.by_index("kyma", name):
             reconcilers.manifest.forget(_key(manifest))
             self.controllers.manifest.queue.add(_key(manifest), Priority.RESYNC)
-        for resource in self.informers.sync_resources.cache.by_index("kyma", key.name):
+        for resource in self.informers.sync_resources.cache.by_index("kyma", name):
             reconcilers.sync_resource.forget(_key(resource))
             self.controllers.sync_resource.queue.add(_key(resource), Priority.RESYNC)
 
@@ -112,7 +122,7 @@ class Wiring:
         before = keys_of(change.old) if change.old is not None else ()
         after = keys_of(change.new) if change.new is not None else ()
         if change.new is None or change.old is None or _modules_differ(change.old, change.new):
-            for key in {*before, *after, *self._configured(kyma)}:
+            for key in {*before, *after, *self._configured(kyma.metadata.name)}:
                 self._wake_module(key)
         if change.new is None or _deleting(change.new):
             self._wake_sync_resources(kyma.metadata.name)
@@ -255,8 +265,8 @@ class Wiring:
         for resource in self.informers.sync_resources.cache.by_index("kyma", kyma_name):
             self.controllers.sync_resource.queue.add(_key(resource), Priority.CHANGE)
 
-    def _configured(self, kyma: Kyma) -> Iterable[ModuleKey]:
-        for config in self.informers.module_configs.cache.by_index("kyma", kyma.metadata.name):
+    def _configured(self, kyma_name: str) -> Iterable[ModuleKey]:
+        for config in self.informers.module_configs.cache.by_index("kyma", kyma_name):
             yield ModuleKey(config.metadata.namespace, config.spec.kyma, config.spec.module)
 
 
@@ -369,6 +379,10 @@ def _deleting(kyma: Kyma) -> bool:
 def _key_of_secret(change: Change[Secret]) -> ObjectKey | None:
     secret = change.new or change.old
     return ObjectKey(secret.metadata.namespace, secret.metadata.name) if secret is not None else None
+
+
+def _owner(manifest: Manifest) -> str:
+    return manifest.metadata.labels.get(names.KYMA_NAME, "")
 
 
 def _key_of_release(release: ModuleTemplate | ModuleReleaseMeta) -> ReleaseKey:

@@ -72,7 +72,9 @@ async def process(life: Process) -> None:
         async with asyncio.TaskGroup() as tasks:
             manager.informers.start_in(tasks)
             await manager.informers.wait_synced(30)
-            Wiring(manager.informers, controllers).connect()
+            wiring = Wiring(manager.informers, controllers)
+            wiring.connect()
+            wiring.begin(wiring.kyma_names())
             for name in OURS:
                 controller = getattr(controllers, name)
                 controller._reconcile = life.observed(controller._reconcile)

@@ -42,6 +42,8 @@ ROOMS = (
 class Room:
     """Notes what it is to reconcile and to forget; goes on when it is let."""
 
+    key = ObjectKey(KCP, "authority")
+
     def __init__(self) -> None:
         self.reconciled: list[Any] = []
         self.forgotten: list[Any] = []
@@ -103,7 +105,8 @@ class Replica:
             await self.controllers.shutdown(5)
 
     def reconciled(self) -> dict[str, list[Any]]:
-        return {name: room.reconciled for name, room in self.rooms.items() if room.reconciled}
+        shared = {name: room.reconciled for name, room in self.rooms.items() if name != "authority"}
+        return {name: keys for name, keys in shared.items() if keys}
 
 
 def all_keys_of(kyma: str) -> dict[str, list[Any]]:
@@ -126,6 +129,22 @@ async def test_replica_that_gets_a_kyma_looks_at_all_of_it_and_at_nothing_else()
     async with replica.at_work():
         replica.wiring.begin(["mine"])
     assert replica.reconciled() == all_keys_of("mine")
+
+
+async def test_what_is_left_of_a_kyma_that_has_gone_is_looked_at_too() -> None:
+    replica = Replica("gone")
+    replica.has("gone")
+    kymas: Any = replica.informers.kymas.cache
+    kymas.remove(ObjectKey(KCP, "gone"))
+    manifests: Any = replica.informers.manifests.cache
+    nobodys = builders.manifest(kyma="nobody", labels={names.KYMA_NAME: ""})
+    manifests.put(ObjectKey(KCP, nobodys.metadata.name), nobodys)
+    assert set(replica.wiring.kyma_names()) == {"gone"}
+    async with replica.at_work():
+        replica.wiring.begin(replica.wiring.kyma_names())
+        await eventually(lambda: not len(replica.controllers.manifest.queue))
+    left = {name: all_keys_of("gone")[name] for name in ("module_config", "manifest", "sync_resource")}
+    assert replica.reconciled() == left
 
 
 async def test_what_was_remembered_of_a_kyma_is_forgotten_before_it_is_looked_at_again() -> None:

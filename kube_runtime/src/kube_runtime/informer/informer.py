@@ -129,13 +129,14 @@ class Informer(Generic[T]):
             message = f"{self.resource.plural_name} could not be listed within {timeout_seconds:g} s"
             raise TimeoutError(message) from self.last_error
 
-    def on_change(self, handler: Handler[T]) -> None:
+    def on_change(self, handler: Handler[T], *, replay: bool = True) -> None:
         """Have a function called with each change, on the event loop; at once for each object already there.
 
-        It must not block. What it raises is logged and does not stop the informer.
+        It must not block. What it raises is logged and does not stop the informer. Without `replay` it hears of what
+        changes from now on.
         """
         self._handlers.append(handler)
-        for each in self.cache.list():
+        for each in self.cache.list() if replay else ():
             self._tell_one(handler, Change(None, each))
 
     async def run(self) -> None:

@@ -1,0 +1,56 @@
+"""What survives a collection that took long is not looked at again, and is freed all the same."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from lifecycle_manager.garbage import collect_less
+
+
+class Thing:
+    def __init__(self) -> None:
+        self.self = self
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    before = gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()
+    yield
+    assert (gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()) == before
+
+
+def test_what_survives_a_long_collection_is_not_looked_at_again() -> None:
+    things = [Thing() for _ in range(100_000)]
+    undo = collect_less(long_seconds=0.0001)
+    try:
+        gc.collect()
+        assert gc.get_freeze_count() > len(things)
+        assert len(gc.get_objects()) < len(things)
+    finally:
+        undo()
+
+
+def test_what_was_set_aside_is_freed_when_nobody_refers_to_it() -> None:
+    thing = Thing()
+    del thing.self
+    freed = weakref.ref(thing)
+    undo = collect_less(long_seconds=-1)
+    try:
+        gc.collect()
+        del thing
+        assert freed() is None
+    finally:
+        undo()
+
+
+def test_short_collections_set_nothing_aside_and_find_cycles() -> None:
+    undo = collect_less(long_seconds=3600)
+    try:
+        freed = weakref.ref(Thing())
+        gc.collect()
+        assert freed() is None
+        assert gc.get_freeze_count() == 0
+    finally:
+        undo()
