@@ -2,8 +2,8 @@
 
 A process that looks after thousands of clusters has millions of objects that stay: connections, queues, caches. A full
 collection looks at all of them, and nothing else goes on meanwhile. So what survived one that took long is set aside
-and not looked at again. It is still freed when nobody refers to it any more; only a cycle among what was set aside would
-stay, and each object is set aside once.
+and not looked at again. It is still freed when nobody refers to it any more; only a cycle among what was set aside
+would stay, and each object is set aside once.
 """
 
 import gc
