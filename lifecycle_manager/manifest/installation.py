@@ -57,11 +57,17 @@ class Applied:
 
 
 async def apply(
-    skr: Client, applier: Applier, rendering: Rendering, inventory: Collection[InventoryEntry], *, recheck: bool
+    skr: Client,
+    applier: Applier,
+    rendering: Rendering,
+    inventory: Collection[InventoryEntry],
+    *,
+    new: Collection[InventoryEntry],
+    recheck: bool,
 ) -> Applied:
     """Apply the objects of a module, and take out what left it; but no definition of which there are objects.
 
-    Raises KubeError.
+    `new` is what was not in the inventory before this apply. Raises KubeError.
     """
     wanted = {(each.api_version.rpartition("/")[0], each.kind, each.name) for each in rendering.objects}
     held = [
@@ -72,7 +78,7 @@ async def apply(
     ]
     staying = {entry for entry, _ in held}
     leaving = [entry for entry in inventory if entry not in staying]
-    return Applied(await applier.apply(rendering.objects, leaving, recheck=recheck), tuple(held))
+    return Applied(await applier.apply(rendering.objects, leaving, new=new, recheck=recheck), tuple(held))
 
 
 async def look(skr: Client, manifest: Manifest, inventory: Collection[InventoryEntry], *, closely: bool) -> Seen:

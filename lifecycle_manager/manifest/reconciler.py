@@ -190,7 +190,10 @@ class ManifestReconciler:
         known.inventory = tuple(sorted(intended))
         if due:
             self._woken.discard(key)  # whoever wakes it from here on may have seen something newer
-        applied = await installation.apply(known.client, known.applier, rendering, known.inventory, recheck=due)
+        new = intended - set(inventory)
+        applied = await installation.apply(
+            known.client, known.applier, rendering, known.inventory, new=new, recheck=due
+        )
         known.inventory = applied.inventory
         known.settled = rendering.fingerprint if applied.is_settled else ""
         if due:

@@ -65,11 +65,14 @@ class Applier:
         objects: Iterable[KubernetesObject],
         inventory: Collection[InventoryEntry] = (),
         *,
+        new: Collection[InventoryEntry] = (),
         prune: bool = True,
         recheck: bool = True,
     ) -> ApplyResult:
         """Apply the objects, then delete what only the inventory names.
 
+        `new` is what of the inventory was written down for this very apply: nobody can have applied it before, so
+        that it is not read first.
         Without `recheck`, an object whose document was applied last is taken to be as it was then, and not asked
         for: its outcome is `unchanged` with no `live`. That is for changes that follow close upon each other.
         Raises nothing for a single object: its outcome says what went wrong, as does every outcome if the cluster
@@ -77,10 +80,13 @@ class Applier:
         """
         wanted = list(objects)
         known = {entry.identity for entry in inventory}
+        to_read = known - {entry.identity for entry in new}
         outcomes: dict[int, ObjectOutcome] = {}
         for rank in sorted({_rank(each) for each in wanted}):
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
-            done = await self._concurrently(lambda number: self._bring(wanted[number], known, recheck=recheck), members)
+            done = await self._concurrently(
+                lambda number: self._bring(wanted[number], to_read, recheck=recheck), members
+            )
             outcomes.update(zip(members, done, strict=True))
         applied = [outcomes[number] for number in range(len(wanted))]
         left_over = _left_over(applied, inventory)
@@ -142,7 +148,7 @@ class Applier:
         return difference_between(entry, wanted.index, before, after)
 
     async def _bring(
-        self, wanted: KubernetesObject, known: set[tuple[str, str, str, str]], *, recheck: bool
+        self, wanted: KubernetesObject, to_read: set[tuple[str, str, str, str]], *, recheck: bool
     ) -> ObjectOutcome:
         """Have one object as it is wanted, and say what came of it."""
         entry = _unresolved_entry(wanted)
@@ -155,7 +161,7 @@ class Applier:
             if not recheck and self._memory.has_same_document(entry, digest):
                 return ObjectOutcome(entry, wanted.index, "unchanged")
             if self._memory.has_same_document(entry, digest) or (
-                entry.identity in known and not self._memory.knows(entry)
+                entry.identity in to_read and not self._memory.knows(entry)
             ):
                 before = await self._read(resource, entry)
                 if before is not None and self._needs_nothing(entry, digest, document, before):

@@ -114,6 +114,24 @@ async def test_module_that_is_in_order_costs_one_request_and_no_write(world: Wor
     assert not [each for each in asked if each.is_write]
 
 
+async def test_first_installation_asks_for_no_object_before_it_applies_it(world: World, simulation: Simulation) -> None:
+    await world.want([DEFINITION, *map(config_map, "abc")])
+    await world.reconcile()
+    asked = simulation.requests(lambda it: it.cluster == "skr" and bool(it.name))
+    assert [each.verb for each in asked if not each.subresource and each.verb != "watch"] == ["apply"] * 4
+
+
+async def test_process_that_follows_one_that_died_reads_before_it_writes(world: World, simulation: Simulation) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    world.restart()
+    world.reconciler.wake(KEY)
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    asked = simulation.requests(lambda it: it.cluster == "skr" and it.name == "rose", since=before)
+    assert [each.verb for each in asked] == ["get"]
+
+
 async def test_next_version_is_sent_only_where_it_differs(world: World, simulation: Simulation) -> None:
     await world.want(map(config_map, "abc"))
     await world.reconcile()
