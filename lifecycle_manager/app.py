@@ -27,11 +27,15 @@ from lifecycle_manager.controllers import Controllers, Reconcilers, Wiring
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
-from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, ObjectStore, Pace, Registries
+from lifecycle_manager.manifest import Blobs, Components, Logins, ManifestReconciler, ObjectStore, Pace, Registries
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
-from lifecycle_manager.modules import Offers
-from lifecycle_manager.modules.objections import objection_to_template, warnings_about_release
+from lifecycle_manager.modules import Lookups, Offers
+from lifecycle_manager.modules.objections import (
+    objection_to_template,
+    warnings_about_release,
+    warnings_about_template,
+)
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.routing import EventRouter, ManagerPaths
 from lifecycle_manager.serving import serve
@@ -90,7 +94,9 @@ class LifecycleManager:
         self.registry = CollectorRegistry()
         self.latency = ChangeLatency(self.registry)
         self.informers = Informers.on(kcp)
-        self.offers = Offers(self.informers.templates, self.informers.releases)
+        self.registries = Registries()
+        self.lookups = Lookups(self.informers.templates, self.informers.releases, self._components().descriptor)
+        self.offers = Offers(self.informers.templates, self.informers.releases, self.lookups)
         self.registry.register(FleetCollector(self.informers.kymas, self.informers.manifests, self.offers))
         self.connections = Connections(
             self.informers.secrets,
@@ -104,7 +110,6 @@ class LifecycleManager:
             warm=settings.max_warm_skrs,
         )
         self.downloads = Downloads()
-        self.registries = Registries()
         self.kinds = ModuleKinds(self.downloads.text)
         self.recorder = EventRecorder(kcp, controller="lifecycle-manager", instance=socket.gethostname())
         self._taking_events = False
@@ -120,9 +125,10 @@ class LifecycleManager:
                 watching_ourselves = tasks.create_task(monitor.run())
                 watching = self.informers.start_in(tasks)
                 recording = tasks.create_task(self.recorder.run())
+                looking_up = tasks.create_task(self.lookups.run())
                 await self.informers.wait_synced(self.settings.cache_sync_timeout.total_seconds())
                 await self._control(Path(directory), stopping)
-                for task in (*watching, recording, watching_ourselves):
+                for task in (*watching, recording, looking_up, watching_ourselves):
                     task.cancel()
         await self.registries.close()
         await self.connections.close()
@@ -140,7 +146,9 @@ class LifecycleManager:
         for certificate in (for_events, for_admission):
             await certificate.write(rotation.current)
         rotation.adopt = partial(self._adopt, (for_events, for_admission), controllers)
-        Wiring(self.informers, controllers).connect()
+        wiring = Wiring(self.informers, controllers)
+        wiring.connect()
+        self.lookups.on_news = wiring.descriptor_looked_up
         async with asyncio.TaskGroup() as tasks:
             controllers.start_in(tasks)
             serving = [
@@ -296,6 +304,12 @@ class LifecycleManager:
         self.connections.on_silence = lambda name: controllers.skr_probe.queue.add_after(name, FIRST_PROBE_SECONDS)
         return controllers
 
+    def _components(self) -> Components:
+        settings = self.settings
+        host, path = settings.oci_registry_host.rstrip("/"), settings.modules_repository_subpath.strip("/")
+        logins = Logins(self.kcp, settings.oci_registry_cred_secret)
+        return Components(self.registries, logins.default_login, "/".join(filter(None, (host, path))) if host else "")
+
     def _schedule(self) -> Schedule:
         return Schedule(
             self.informers.releases,
@@ -352,7 +366,9 @@ class LifecycleManager:
                     SyncResource, partial(objection_to, allowances=allowances)
                 ),
                 ModuleTemplate.PLURAL: admission.validator_for(
-                    ModuleTemplate, lambda it: objection_to_template(it, self.offers.current())
+                    ModuleTemplate,
+                    lambda it: objection_to_template(it, self.offers.current()),
+                    lambda it: warnings_about_template(it, self.offers.current()),
                 ),
                 ModuleReleaseMeta.PLURAL: admission.validator_for(
                     ModuleReleaseMeta, warnings=lambda it: warnings_about_release(it, self.offers.current())

@@ -203,6 +203,10 @@ class Wiring:
         self.informers.module_configs.on_change(self._module_config_changed)
         self.informers.sync_resources.on_change(self._sync_resource_changed)
 
+    def descriptor_looked_up(self, template: ModuleTemplate) -> None:
+        """Wake whom a template concerns of which the descriptor was found, or could not be."""
+        self._template_changed(Change(None, template))
+
     def _kyma_changed(self, change: Change[Kyma]) -> None:
         kyma = change.new or change.old
         if kyma is None or not _asks_for_more(change):

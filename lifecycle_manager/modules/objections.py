@@ -6,7 +6,7 @@ Each rule is named by what it finds. What the schema of the CRD refuses already 
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
-from lifecycle_manager.modules.descriptor import DescriptorUnreadable, component_of
+from lifecycle_manager.modules.descriptor import DescriptorUnreadable, component_of, is_left_out
 from lifecycle_manager.modules.manifests import RAW_MANIFEST_LINK
 from lifecycle_manager.modules.offer import Offer, module_of
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, State, raw_object, template_name
@@ -22,6 +22,16 @@ def objection_to_template(template: ModuleTemplate, offer: Offer) -> str | None:
     return "; ".join(objections) or None
 
 
+def warnings_about_template(template: ModuleTemplate, offer: Offer) -> tuple[str, ...]:
+    """Return what whoever offers a version should know: that nothing says (yet) where to look its descriptor up."""
+    release = offer.releases.get(module_of(template))
+    if not is_left_out(template.spec.descriptor) or (release is not None and release.spec.ocm_component_name):
+        return ()
+    return (
+        f"spec.descriptor is empty, and there is no ModuleReleaseMeta with {module_of(template)}'s ocmComponentName",
+    )
+
+
 def warnings_about_release(release: ModuleReleaseMeta, offer: Offer) -> tuple[str, ...]:
     """Return what whoever releases versions should know: those of which there is no ModuleTemplate (yet)."""
     mandatory = (release.spec.mandatory.version,) if release.spec.mandatory is not None else ()
@@ -35,6 +45,8 @@ def warnings_about_release(release: ModuleReleaseMeta, offer: Offer) -> tuple[st
 
 
 def _descriptor_unreadable(template: ModuleTemplate) -> str | None:
+    if is_left_out(template.spec.descriptor):
+        return None  # it is looked up
     try:
         component = component_of(template.spec.descriptor)
     except DescriptorUnreadable as error:

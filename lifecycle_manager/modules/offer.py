@@ -6,8 +6,10 @@ A ModuleReleaseMeta says which version each channel of a module has; the ModuleT
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kube_runtime import Informer
+from lifecycle_manager.modules.descriptor import Component, DescriptorUnreadable, component_of
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import (
     InvalidVersion,
@@ -42,15 +44,24 @@ def is_mandatory(template: ModuleTemplate) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One state of the catalog. What is being deleted is no longer offered."""
+    """One state of the catalog. What is being deleted is no longer offered.
+
+    `problems` says by the names of templates why they have no descriptor.
+    """
 
     templates: Mapping[str, ModuleTemplate]
     by_channel: Mapping[tuple[str, str], ModuleTemplate]
     releases: Mapping[str, ModuleReleaseMeta]
     mandatory: Mapping[str, ModuleTemplate]
+    problems: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, templates: Iterable[ModuleTemplate], releases: Iterable[ModuleReleaseMeta]) -> "Offer":
+    def of(
+        cls,
+        templates: Iterable[ModuleTemplate],
+        releases: Iterable[ModuleReleaseMeta],
+        problems: Mapping[str, str] | None = None,
+    ) -> "Offer":
         """Index a catalog. Where several templates claim a module's channel, the first by name counts."""
         offered = sorted(
             (each for each in templates if each.metadata.deletion_timestamp is None),
@@ -70,6 +81,7 @@ class Offer:
             },
             releases=released,
             mandatory=_mandatory(by_name, released),
+            problems=problems or {},
         )
 
     def template(self, module: str, version: str) -> ModuleTemplate | None:
@@ -80,10 +92,29 @@ class Offer:
         by_channel = (template for (name, _), template in self.by_channel.items() if name == module)
         return next((template for template in by_channel if version_of(template) == version), None)
 
+    def component(self, template: ModuleTemplate) -> Component:
+        """Return the component that a template installs. Raises DescriptorUnreadable."""
+        problem = self.problems.get(template.metadata.name)
+        if problem is not None:
+            raise DescriptorUnreadable(problem)
+        return component_of(template.spec.descriptor)
+
     def is_mandatory(self, template: ModuleTemplate) -> bool:
         """Tell whether a template belongs to a module that every cluster gets, and none can choose."""
         release = self.releases.get(module_of(template))
         return is_mandatory(template) if release is None else release.spec.mandatory is not None
+
+
+class Descriptors(Protocol):
+    """Knows the descriptors that templates leave out; `changes` is another number whenever it knows more."""
+
+    changes: int
+
+    def filled(self, template: ModuleTemplate) -> ModuleTemplate:
+        """Return a template with its descriptor, if that is known."""
+
+    def problem(self, template: ModuleTemplate) -> str | None:
+        """Return why a template has no descriptor; None where it has one."""
 
 
 @dataclass(eq=False)
@@ -92,14 +123,23 @@ class Offers:
 
     templates: Informer[ModuleTemplate]
     releases: Informer[DatedReleaseMeta]
-    _known: tuple[tuple[int, int], Offer] | None = field(default=None, init=False)
+    descriptors: Descriptors | None = None
+    _known: tuple[tuple[int, int, int], Offer] | None = field(default=None, init=False)
 
     def current(self) -> Offer:
         """Return the offer."""
-        state = (self.templates.cache.changes, self.releases.cache.changes)
+        looked_up = self.descriptors.changes if self.descriptors is not None else 0
+        state = (self.templates.cache.changes, self.releases.cache.changes, looked_up)
         if self._known is None or self._known[0] != state:
-            self._known = (state, Offer.of(self.templates.cache.list(), self.releases.cache.list()))
+            self._known = (state, self._index())
         return self._known[1]
+
+    def _index(self) -> Offer:
+        templates, descriptors = self.templates.cache.list(), self.descriptors
+        if descriptors is None:
+            return Offer.of(templates, self.releases.cache.list())
+        problems = {each.metadata.name: why for each in templates if (why := descriptors.problem(each)) is not None}
+        return Offer.of([descriptors.filled(each) for each in templates], self.releases.cache.list(), problems)
 
 
 def _mandatory(
