@@ -186,9 +186,10 @@ async def prepare(kcp: Client, skr: Client, host: str) -> None:
     template = as_document(builders.template("telemetry", "1.0.0", data=None, enable_module_config=False))
     template["spec"]["descriptor"] = {}
     release = as_document(builders.release("telemetry", regular="1.0.0", spec={"ocmComponentName": COMPONENT}))
-    for resource, document in ((MODULE_TEMPLATES, template), (MODULE_RELEASE_METAS, release)):
+    for document in (template, release):
         document["metadata"] = {"name": document["metadata"]["name"]}
-        await kcp.create(resource, document, KCP, field_manager="module-team")
+    await kcp.create(MODULE_TEMPLATES, template, KCP, field_manager="module-team")
+    await kcp.create(MODULE_RELEASE_METAS, release, KCP, field_manager="module-team")
     logins = {"auths": {host: {"username": NAME, "password": PASSWORD}}}
     registry = {"metadata": {"name": "registry"}, "data": {".dockerconfigjson": encoded(logins)}}
     kubeconfig = {

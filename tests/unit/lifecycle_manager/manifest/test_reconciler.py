@@ -347,3 +347,49 @@ async def test_module_that_is_managed_again_is_put_right(world: World) -> None:
     await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: None}}})
     await world.reconcile()
     assert await brought(world) == {"rose"}
+
+
+async def test_default_module_cr_that_a_new_version_names_otherwise_is_nobody_elses_at_removal(world: World) -> None:
+    other = {**default_module_cr("garden"), "metadata": {"name": "main"}}
+    for default in (default_module_cr("garden"), other):
+        await world.want([DEFINITION], resource=default)
+        await world.reconcile()
+    found = await world.skr.list(GARDENS, SKR)
+    assert {each["metadata"]["name"] for each in found.items} == {"default", "main"}
+    await world.delete()
+    for _ in range(3):
+        await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_module(world: World) -> None:
+    orchard = operator("orchard", "1.0.0")[0]
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.want([DEFINITION, orchard], resource=default_module_cr("orchard"))
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.delete()
+    await world.reconcile()
+    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert "Garden kyma-system/mine" in (await world.said()).message
+    assert "default" not in (await world.said()).message
+    await world.skr.delete(GARDENS, "mine", SKR)
+    for _ in range(3):
+        await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_what_another_module_made_does_not_go_with_this_one(world: World) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    metadata = {
+        "name": "synced",
+        "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER},
+        "annotations": {names.OWNED_BY: "kcp-system/demo-orchard"},
+    }
+    await world.skr.create(GARDENS, {"metadata": metadata, "spec": {}}, SKR, field_manager="lifecycle-manager")
+    await world.delete()
+    await world.reconcile()
+    assert "Garden kyma-system/synced" in (await world.said()).message
+    assert (await world.skr.get(GARDENS, "synced", SKR))["metadata"].get("deletionTimestamp") is None
