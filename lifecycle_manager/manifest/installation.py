@@ -16,7 +16,7 @@ from kube_runtime import (
     ObjectOutcome,
 )
 from lifecycle_manager.manifest.custom_resources import is_definition, listed, objects_of
-from lifecycle_manager.manifest.managers import manager_seen, managers_of
+from lifecycle_manager.manifest.managers import manager_seen, managers_of, waited_for
 from lifecycle_manager.manifest.module_cr import DefaultCr, default_cr
 from lifecycle_manager.manifest.rendering import Rendering
 from lifecycle_manager.manifest.status import CrView, ManagerView, Seen, was_made
@@ -90,7 +90,8 @@ async def look(skr: Client, manifest: Manifest, inventory: Collection[InventoryE
     managers: tuple[ManagerView, ...] = ()
     if closely or wanted is None:
         found = [await manager_seen(skr, entry) for entry in managers_of(manifest.spec.manager, inventory)]
-        managers = tuple(found)
+        others = [await manager_seen(skr, entry) for entry in waited_for(manifest.spec.manager, inventory)]
+        managers = (*found, *(each for each in others if each.readiness is not None))
     running = all(each.readiness is not None and each.readiness.state == "Current" for each in managers)
     module_cr = None
     if wanted is not None and (running or was_made(manifest, wanted)):

@@ -1,4 +1,8 @@
-"""What runs a module: the object that its Manifest names, or else the workloads among its objects."""
+"""What runs a module: the object that its Manifest names, or else the workloads among its objects.
+
+Where none is named, Jobs and claims of storage count as well while they are there: a Job that is done may be cleared
+away. Of definitions nothing is asked here, for an apply waits until they are served.
+"""
 
 from collections.abc import Iterable
 
@@ -6,19 +10,27 @@ from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound, readines
 from lifecycle_manager.manifest.status import ManagerView
 from lifecycle_manager_api import ManagerReference, names
 
-_WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
+_WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet")})
+_WAITED_FOR = frozenset({("batch", "Job"), ("", "PersistentVolumeClaim")})
 
 
 def managers_of(manager: ManagerReference | None, inventory: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
     """Return the objects by whose readiness a module's own is told."""
     if manager is None:
-        return tuple(each for each in inventory if each.group == "apps" and each.kind in _WORKLOADS)
+        return tuple(each for each in inventory if (each.group, each.kind) in _WORKLOADS)
     wanted = InventoryEntry(manager.group, manager.version, manager.kind, manager.namespace, manager.name)
     if manager.namespace:
         return (wanted,)
     alike = (wanted.group, wanted.kind, wanted.name)
     own = next((each for each in inventory if (each.group, each.kind, each.name) == alike), None)
     return (own or InventoryEntry(wanted.group, wanted.version, wanted.kind, names.SKR_NAMESPACE, wanted.name),)
+
+
+def waited_for(manager: ManagerReference | None, inventory: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+    """Return the other objects by whose readiness a module's own is told, as long as they are there."""
+    if manager is not None:
+        return ()
+    return tuple(each for each in inventory if (each.group, each.kind) in _WAITED_FOR)
 
 
 async def manager_seen(skr: Client, entry: InventoryEntry) -> ManagerView:

@@ -93,7 +93,7 @@ class Applier:
         if not prune or any(outcome.error is not None for outcome in applied):
             removed = [ObjectOutcome(entry, None, "kept") for entry in left_over]
         else:
-            removed = await self._remove_all(left_over)
+            removed = await self._remove_all(left_over, self._uids(applied) if left_over else frozenset())
         return ApplyResult((*applied, *removed), _inventory_after(applied, removed, known))
 
     async def delete(self, inventory: Collection[InventoryEntry]) -> ApplyResult:
@@ -205,7 +205,16 @@ class Applier:
         action: Action = "created" if applied.created else "unchanged" if same else "changed"
         return ObjectOutcome(entry, wanted.index, action, live=live)
 
-    async def _remove_all(self, entries: Sequence[InventoryEntry]) -> list[ObjectOutcome]:
+    def _uids(self, applied: Iterable[ObjectOutcome]) -> frozenset[str]:
+        """Return the identities of what is to stay: a server may show one object in two groups."""
+        return frozenset(
+            each.live["metadata"].get("uid", "") if each.live is not None else self._memory.uid_of(each.entry)
+            for each in applied
+        )
+
+    async def _remove_all(
+        self, entries: Sequence[InventoryEntry], spared: frozenset[str] = frozenset()
+    ) -> list[ObjectOutcome]:
         """Delete by rank, backwards; what others stand on waits until they are gone."""
         outcomes: list[ObjectOutcome] = []
         for rank in sorted({rank_of(entry.group, entry.kind) for entry in entries}, reverse=True):
@@ -213,18 +222,18 @@ class Applier:
             if any(_is_there(outcome) for outcome in outcomes):
                 outcomes.extend(ObjectOutcome(entry, None, "kept") for entry in members)
             else:
-                outcomes.extend(await self._concurrently(self._remove, members))
+                outcomes.extend(await self._concurrently(lambda entry: self._remove(entry, spared), members))
         return outcomes
 
-    async def _remove(self, entry: InventoryEntry) -> ObjectOutcome:
-        """Delete one object, unless it is gone or somebody else's by now."""
+    async def _remove(self, entry: InventoryEntry, spared: frozenset[str]) -> ObjectOutcome:
+        """Delete one object, unless it is gone, somebody else's by now, or one of the spared in an earlier group."""
         self._memory.forget(entry)
         try:
             resource = await self._client.mapper.resource(entry.api_version, entry.kind)
             live = await self._read(resource, entry)
             if live is None:
                 return ObjectOutcome(entry, None, "pruned")
-            if not self._is_ours(live):
+            if not self._is_ours(live) or live["metadata"].get("uid") in spared:
                 return ObjectOutcome(entry, None, "released")
             if not live["metadata"].get("deletionTimestamp"):
                 live = await self._client.delete_and_see(
