@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from lifecycle_manager.modules.descriptor import DescriptorUnreadable, component_of, is_left_out
 from lifecycle_manager.modules.manifests import RAW_MANIFEST_LINK
 from lifecycle_manager.modules.offer import Offer, module_of
+from lifecycle_manager.modules.state_paths import PathBroken, state_path
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, State, raw_object, template_name
 
 _OF_MODULES = frozenset({State.READY, State.WARNING, State.ERROR, State.PROCESSING, State.DELETING})
@@ -88,6 +89,15 @@ def _state_unknown(template: ModuleTemplate) -> str | None:
     return f"spec.customStateCheck: mappedState {', '.join(map(repr, sorted(unknown)))} is no state of a module"
 
 
+def _path_broken(template: ModuleTemplate) -> str | None:
+    for number, check in enumerate(template.spec.custom_state_check):
+        try:
+            state_path(check.json_path)
+        except PathBroken as error:
+            return f"spec.customStateCheck[{number}].jsonPath {check.json_path!r} is no JSONPath: {error}"
+    return None
+
+
 def _link_not_https(template: ModuleTemplate) -> str | None:
     link = next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
     if link is None or (urlsplit(link).scheme == "https" and urlsplit(link).hostname):
@@ -114,5 +124,6 @@ _CHECKS: tuple[Callable[[ModuleTemplate], str | None], ...] = (
     _data_is_no_object,
     _manager_nowhere,
     _state_unknown,
+    _path_broken,
     _link_not_https,
 )

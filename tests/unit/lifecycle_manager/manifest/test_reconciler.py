@@ -12,7 +12,7 @@ from kube_runtime.simulation import ApiRequest, Refuse, Refused, Simulation, ser
 from lifecycle_manager.skr import AccessSecretMissing, ObjectReference, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, State, names
 from tests import builders
-from tests.manifest_world import KEY, World, simulated_client, simulated_control_plane
+from tests.manifest_world import KEY, Propagation, World, simulated_client, simulated_control_plane
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
 
 SKR = names.SKR_NAMESPACE
@@ -393,3 +393,17 @@ async def test_what_another_module_made_does_not_go_with_this_one(world: World) 
     await world.reconcile()
     assert "Garden kyma-system/synced" in (await world.said()).message
     assert (await world.skr.get(GARDENS, "synced", SKR))["metadata"].get("deletionTimestamp") is None
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
+async def test_module_goes_whichever_way_its_manifest_is_deleted(world: World, propagation: Propagation) -> None:
+    await world.want([DEFINITION, config_map("rose")], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.delete(propagation)
+    for _ in range(3):
+        await world.reconcile()
+    assert await brought(world) == set()
+    with pytest.raises(NotFound):
+        await world.skr.get(DEFINITIONS, DEFINITION["metadata"]["name"])
+    left = await world.manifest()  # what else holds it is for the garbage collector of the control plane
+    assert left is None or names.MANIFEST_FINALIZER not in left.metadata.finalizers
