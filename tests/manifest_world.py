@@ -69,8 +69,12 @@ class World:
 
     async def want(self, objects: Iterable[Document], **spec: Any) -> None:
         """Write the Manifest so that it names these objects."""
+        await self.want_text(as_text(objects), **spec)
+
+    async def want_text(self, text: str, **spec: Any) -> None:
+        """Write the Manifest so that it names the objects in this text."""
         link = f"https://example.com/{len(self.texts)}.yaml"
-        self.texts[link] = as_text(objects)
+        self.texts[link] = text
         labels = {names.KYMA_NAME: "demo", names.MODULE_NAME: "garden", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
         document = {
             "metadata": {"name": KEY.name, "namespace": KEY.namespace, "labels": labels},

@@ -6,7 +6,7 @@ away. Of definitions nothing is asked here, for an apply waits until they are se
 
 from collections.abc import Iterable
 
-from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound, readiness
+from kube_runtime import Client, InventoryEntry, JsonObject, KindUnknown, NotFound, readiness
 from lifecycle_manager.manifest.status import ManagerView
 from lifecycle_manager_api import ManagerReference, names
 
@@ -33,13 +33,14 @@ def waited_for(manager: ManagerReference | None, inventory: Iterable[InventoryEn
     return tuple(each for each in inventory if (each.group, each.kind) in _WAITED_FOR)
 
 
-async def manager_seen(skr: Client, entry: InventoryEntry) -> ManagerView:
-    """Read one of them. Raises KubeError."""
+async def manager_seen(skr: Client, entry: InventoryEntry, live: JsonObject | None = None) -> ManagerView:
+    """Judge one of them, which is read unless that was just done. Raises KubeError."""
     where = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
     name = f"{entry.kind} {where}"
     try:
-        resource = await skr.mapper.resource(entry.api_version, entry.kind)
-        live = await skr.get(resource, entry.name, entry.namespace or None)
-        return ManagerView(name, readiness(live))
+        if live is None:
+            resource = await skr.mapper.resource(entry.api_version, entry.kind)
+            live = await skr.get(resource, entry.name, entry.namespace or None)
     except (KindUnknown, NotFound):
         return ManagerView(name, None)
+    return ManagerView(name, readiness(live))

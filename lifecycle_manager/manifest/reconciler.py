@@ -145,7 +145,8 @@ class ManifestReconciler:
                 else:
                     # Closely, too, where the module was not ready: what runs it may be the reason.
                     closely = applied is not None or manifest.status.state is not State.READY
-                    seen = await installation.look(skr, manifest, known.inventory, closely=closely)
+                    lives = applied.lives if applied is not None else {}
+                    seen = await installation.look(skr, manifest, known.inventory, closely=closely, lives=lives)
                     seen = _together(seen, applied)
         except (KubeError, SkrAccessError) as error:
             await self._tell_failure(manifest, step.inventory, error)
@@ -185,7 +186,7 @@ class ManifestReconciler:
         if known.settled == rendering.fingerprint and not due:
             return manifest, None
         manifest = await self._hold(manifest)
-        intended = {*(await known.applier.intended(rendering.objects, inventory)), *rendering.own_kinds}
+        intended = {*(await known.applier.intended(rendering.of_known_kinds, inventory)), *rendering.own_kinds}
         manifest = await self._record_intent(manifest, intended)
         known.inventory = tuple(sorted(intended))
         if due:
