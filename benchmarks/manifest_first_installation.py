@@ -32,6 +32,7 @@ from tests.modules import as_text, operator
 from tests.registries import BlobServer, blob_server, packed
 
 BAR = 1.5
+PAUSE_SECONDS = 1.5  # before each, for what the one before sets off: definitions to be published, states added up
 NAMESPACES = "---\n".join(
     f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n" for name in ("kcp-system", "kyma-system")
 )
@@ -71,7 +72,9 @@ async def _measure(modules: int) -> tuple[float, float]:
             await _register(kcp, started.skrs, wanted)
             ours, peer = [], []
             for number, module in enumerate(wanted):
+                await asyncio.sleep(PAUSE_SECONDS)
                 peer.append(await _apply_bare(skr, operator(f"bare{number}", "1.0.0")))
+                await asyncio.sleep(PAUSE_SECONDS)
                 ours.append(await _install(kcp, layers, module))
     return median(ours), median(peer)
 
