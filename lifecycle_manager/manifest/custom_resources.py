@@ -58,17 +58,19 @@ async def made_for(
     skr: Client, manifest: Manifest, kinds: Iterable[Resource[JsonObject]], inventory: Collection[InventoryEntry]
 ) -> tuple[ModuleCr, ...]:
     """Return the default Module CRs that were made for a Manifest, be it for another version. Raises KubeError."""
-    applied = {each.identity for each in inventory}
     selector, owner = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}", owner_of(manifest)
-    found = []
+    applied = {each.identity for each in inventory}
+    found: list[ModuleCr] = []
     for resource in kinds:
-        for each in await _listed(skr, resource, selector):
-            try:
-                live = await skr.get(resource, each.name, each.namespace or None)
-            except NotFound:
-                continue
-            if (live["metadata"].get("annotations") or {}).get(names.OWNED_BY) == owner:
-                found.append(each)
+        try:
+            ours = (await skr.list(resource, label_selector=selector)).items
+        except NotFound:
+            continue  # not served (any more)
+        found.extend(
+            ModuleCr(resource, metadata.get("namespace", ""), metadata["name"])
+            for metadata in (each["metadata"] for each in ours)
+            if (metadata.get("annotations") or {}).get(names.OWNED_BY) == owner
+        )
     return tuple(each for each in found if each.identity not in applied)
 
 
@@ -106,12 +108,9 @@ def listed(things: Collection[str]) -> str:
 async def _objects_of(
     skr: Client, resource: Resource[JsonObject], own: Collection[tuple[str, str, str, str]]
 ) -> Iterable[str]:
-    return [str(each) for each in await _listed(skr, resource) if each.identity not in own]
-
-
-async def _listed(skr: Client, resource: Resource[JsonObject], selector: str | None = None) -> list[ModuleCr]:
     try:
-        revisions = await skr.list_revisions(resource, label_selector=selector)
+        revisions = await skr.list_revisions(resource)
     except NotFound:
-        return []  # not served (any more)
-    return [ModuleCr(resource, each.metadata.namespace, each.metadata.name) for each in revisions]
+        return ()  # not served (any more)
+    found = [ModuleCr(resource, each.metadata.namespace, each.metadata.name) for each in revisions]
+    return [str(each) for each in found if each.identity not in own]

@@ -407,3 +407,30 @@ async def test_module_goes_whichever_way_its_manifest_is_deleted(world: World, p
         await world.skr.get(DEFINITIONS, DEFINITION["metadata"]["name"])
     left = await world.manifest()  # what else holds it is for the garbage collector of the control plane
     assert left is None or names.MANIFEST_FINALIZER not in left.metadata.finalizers
+
+
+async def test_storage_is_waited_for_where_a_module_names_no_manager(world: World) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "seeds", "namespace": SKR}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    await world.want([claim, config_map("rose")])
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    assert "PersistentVolumeClaim kyma-system/seeds" in (await world.said()).message
+    claims = await world.skr.mapper.resource("v1", "PersistentVolumeClaim")
+    await world.skr.merge_patch(claims, "seeds", {"status": {"phase": "Bound"}}, SKR, subresource="status")
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+
+
+async def test_job_that_was_cleared_away_is_no_trouble(world: World) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "it", "image": "it:1"}]}}
+    metadata = {"name": "seeds", "namespace": SKR}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+    await world.want([job])
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    jobs = await world.skr.mapper.resource("batch/v1", "Job")
+    await world.skr.delete(jobs, "seeds", SKR)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
