@@ -120,10 +120,11 @@ async def _until_it_ends(child: ChildProcess) -> None:
     raise RuntimeError(f"{child.name} ended with code {code}:\n{tail(child.log)}")
 
 
-async def _register(kcp: Client, skrs: Sequence[LocalCluster]) -> None:
-    """Make a Kyma for each cluster, and wait until each was reached."""
+async def _register(kcp: Client, skrs: Sequence[LocalCluster], modules: Sequence[str] = ()) -> None:
+    """Make a Kyma for each cluster that asks for these modules, and wait until each was reached."""
+    spec = {"channel": "regular", "modules": [{"name": module} for module in modules]}
     for number, skr in enumerate(skrs):
-        await _create_kyma(kcp, f"kyma-{number}", skr)
+        await _create_kyma(kcp, f"kyma-{number}", skr, spec)
 
     def reached(kyma: Any) -> bool:
         condition = find(kyma.status.conditions, "SKRReachable")
@@ -132,11 +133,12 @@ async def _register(kcp: Client, skrs: Sequence[LocalCluster]) -> None:
     await _until(kcp, KYMAS, reached, len(skrs))
 
 
-async def _create_kyma(kcp: Client, name: str, skr: LocalCluster) -> None:
+async def _create_kyma(kcp: Client, name: str, skr: LocalCluster, spec: dict[str, Any] | None = None) -> None:
     labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
     config = base64.b64encode(skr.admin_kubeconfig.read_bytes()).decode()
     secret = {"metadata": {"name": f"kubeconfig-{name}", "labels": labels}, "data": {"config": config}}
-    kyma = {"metadata": {"name": name, "labels": {names.RUNTIME_ID: name}}, "spec": {"channel": "regular"}}
+    asked_for = spec or {"channel": "regular"}
+    kyma = {"metadata": {"name": name, "labels": {names.RUNTIME_ID: name}}, "spec": asked_for}
     await kcp.create(SECRETS, secret, names.KCP_NAMESPACE, field_manager="benchmark")
     await kcp.create(KYMAS, kyma, names.KCP_NAMESPACE, field_manager="benchmark")
 

@@ -29,10 +29,10 @@ from lifecycle_manager.garbage import collect_less
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
-from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, ObjectStore, Pace, Registries
+from lifecycle_manager.manifest import Blobs, Components, Logins, ManifestReconciler, ObjectStore, Pace, Registries
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
-from lifecycle_manager.modules import Offers
+from lifecycle_manager.modules import Lookups, Offers
 from lifecycle_manager.open_files import allow_open_files
 from lifecycle_manager.replicas import REPLICA_HOST, Alone, Shared, Sharing
 from lifecycle_manager.routing import EventRouter
@@ -121,7 +121,9 @@ class LifecycleManager:
         self.registry = CollectorRegistry()
         self.latency = ChangeLatency(self.registry)
         self.informers = Informers.on(kcp)
-        self.offers = Offers(self.informers.templates, self.informers.releases)
+        self.registries = Registries()
+        self.lookups = Lookups(self.informers.templates, self.informers.releases, self._components().descriptor)
+        self.offers = Offers(self.informers.templates, self.informers.releases, self.lookups)
         self.registry.register(
             FleetCollector(self.informers.kymas, self.informers.manifests, self.offers, self.sharing.owns)
         )
@@ -140,7 +142,6 @@ class LifecycleManager:
             fence=self.sharing.check,
         )
         self.downloads = Downloads()
-        self.registries = Registries()
         self.kinds = ModuleKinds(self.downloads.text)
         self.recorder = EventRecorder(kcp, controller="lifecycle-manager", instance=socket.gethostname())
         self._taking_events = False
@@ -156,9 +157,10 @@ class LifecycleManager:
                 watching_ourselves = tasks.create_task(monitor.run())
                 watching = self.informers.start_in(tasks)
                 recording = tasks.create_task(self.recorder.run())
+                looking_up = tasks.create_task(self.lookups.run())
                 await self.informers.wait_synced(self.settings.cache_sync_timeout.total_seconds())
                 await self._control(Path(directory), stopping)
-                for task in (*watching, recording, watching_ourselves):
+                for task in (*watching, recording, looking_up, watching_ourselves):
                     task.cancel()
         await self.registries.close()
         await self.connections.close()
@@ -185,6 +187,7 @@ class LifecycleManager:
         await endpoints.adopt(rotation.current)
         rotation.adopt = partial(self._adopt, endpoints, controllers)
         wiring.connect()
+        self.lookups.on_news = wiring.descriptor_looked_up
         async with asyncio.TaskGroup() as tasks:
             controllers.start_in(tasks)
             taking_part = tasks.create_task(self._take_part(wiring))
@@ -340,6 +343,12 @@ class LifecycleManager:
         )
         self.connections.on_silence = controllers.cluster_is_silent
         return controllers
+
+    def _components(self) -> Components:
+        settings = self.settings
+        host, path = settings.oci_registry_host.rstrip("/"), settings.modules_repository_subpath.strip("/")
+        logins = Logins(self.kcp, settings.oci_registry_cred_secret)
+        return Components(self.registries, logins.default_login, "/".join(filter(None, (host, path))) if host else "")
 
     def _schedule(self) -> Schedule:
         return Schedule(

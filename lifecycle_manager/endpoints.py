@@ -18,7 +18,11 @@ from lifecycle_manager.clock import utc_now
 from lifecycle_manager.events import Subscriber
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.modules import Offers
-from lifecycle_manager.modules.objections import objection_to_template, warnings_about_release
+from lifecycle_manager.modules.objections import (
+    objection_to_template,
+    warnings_about_release,
+    warnings_about_template,
+)
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, Distribution, Shared
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.routing import EventRouter, ManagerPaths
@@ -131,7 +135,9 @@ class Endpoints:
                     SyncResource, partial(objection_to, allowances=allowances)
                 ),
                 ModuleTemplate.PLURAL: admission.validator_for(
-                    ModuleTemplate, lambda it: objection_to_template(it, self._offers.current())
+                    ModuleTemplate,
+                    lambda it: objection_to_template(it, self._offers.current()),
+                    lambda it: warnings_about_template(it, self._offers.current()),
                 ),
                 ModuleReleaseMeta.PLURAL: admission.validator_for(
                     ModuleReleaseMeta, warnings=lambda it: warnings_about_release(it, self._offers.current())

@@ -185,6 +185,10 @@ class Settings(BaseSettings):
         "cluster-rbac, admission or system-namespaces",
     )
 
+    oci_registry_host: str = Field(
+        "", description="registry in which component descriptors are looked up that ModuleTemplates leave out"
+    )
+    modules_repository_subpath: str = Field("", description="path of the modules' components in that registry")
     oci_registry_cred_secret: str = Field(
         "", description="Secret in kcp-system with the credentials for registries, where a Manifest selects none"
     )

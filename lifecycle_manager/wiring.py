@@ -60,6 +60,10 @@ class Wiring:
         self.informers.module_configs.on_change(self._module_config_changed, replay=False)
         self.informers.sync_resources.on_change(self._sync_resource_changed, replay=False)
 
+    def descriptor_looked_up(self, template: ModuleTemplate) -> None:
+        """Wake whom a template concerns of which the descriptor was found, or could not be."""
+        self._template_changed(Change(None, template))
+
     def kyma_names(self) -> Iterable[str]:
         """Name the Kymas that there are, and those that something is left of."""
         return {

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from kube_runtime import Client, ClientOptions, EventRecorder, Informer, KubeconfigPolicy, ObjectKey, Result
 from kube_runtime.simulation import Simulation
@@ -17,6 +17,7 @@ from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Condition, Manifest, find, names
 from tests.modules import Document, as_text
 
+Propagation = Literal["Background", "Foreground", "Orphan"]
 KEY = ObjectKey(names.KCP_NAMESPACE, "demo-garden")
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
 
@@ -68,8 +69,12 @@ class World:
 
     async def want(self, objects: Iterable[Document], **spec: Any) -> None:
         """Write the Manifest so that it names these objects."""
+        await self.want_text(as_text(objects), **spec)
+
+    async def want_text(self, text: str, **spec: Any) -> None:
+        """Write the Manifest so that it names the objects in this text."""
         link = f"https://example.com/{len(self.texts)}.yaml"
-        self.texts[link] = as_text(objects)
+        self.texts[link] = text
         labels = {names.KYMA_NAME: "demo", names.MODULE_NAME: "garden", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
         document = {
             "metadata": {"name": KEY.name, "namespace": KEY.namespace, "labels": labels},
@@ -81,9 +86,9 @@ class World:
         """Change the Manifest."""
         await self.kcp.merge_patch(MANIFESTS, KEY.name, patch, KEY.namespace)
 
-    async def delete(self) -> None:
+    async def delete(self, propagation: Propagation = "Background") -> None:
         """Delete the Manifest."""
-        await self.kcp.delete(MANIFESTS, KEY.name, KEY.namespace)
+        await self.kcp.delete(MANIFESTS, KEY.name, KEY.namespace, propagation=propagation)
 
     async def reconcile(self) -> Result:
         """Have the informer see what there is, and reconcile it."""

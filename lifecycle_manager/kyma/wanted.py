@@ -19,7 +19,6 @@ from lifecycle_manager.modules import (
     module_of_manifest,
     wanted_manifest,
 )
-from lifecycle_manager.modules.descriptor import component_of
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, PartialMeta, State, TrackingObject, names
 
 
@@ -63,7 +62,7 @@ def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     subject = Subject(kyma.metadata.name, kyma.metadata.uid, kyma.metadata.labels)
     resolutions = resolve(spec, subject, snapshot.offer, _installed(kyma, manifests), snapshot.timing)
-    modules = tuple(_wanted(kyma, resolution, manifests.get(resolution.module.name)) for resolution in resolutions)
+    modules = tuple(_wanted(snapshot, resolution, manifests.get(resolution.module.name)) for resolution in resolutions)
     asked = {module.name for module in modules}
     nothing = {module.name for module in modules if module.installs_nothing and not module.resolution.reason}
     leaving = [each for name, each in sorted(manifests.items()) if name not in asked or name in nothing]
@@ -89,25 +88,24 @@ def _installed(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Insta
     }
 
 
-def _wanted(kyma: Kyma, resolution: Resolution, manifest: Manifest | None) -> WantedModule:
-    template = resolution.template
+def _wanted(snapshot: Snapshot, resolution: Resolution, manifest: Manifest | None) -> WantedModule:
+    kyma, template = snapshot.kyma, resolution.template
     if template is None or resolution.state is State.UNMANAGED:
         return WantedModule(resolution, manifest, component=_component_in(manifest))
     held = bool(resolution.reason)
     channel = manifest.metadata.labels.get(names.CHANNEL, "") if held and manifest else resolution.channel
     policy = resolution.module.custom_resource_policy
     try:
-        wanted = wanted_manifest(
-            kyma, template, channel=channel, policy=policy, name=manifest.metadata.name if manifest else ""
-        )
-        component = component_of(template.spec.descriptor).name
+        component = snapshot.offer.component(template)
     except DescriptorUnreadable as error:
         message = f"module {resolution.module.name!r}: ModuleTemplate {template.metadata.name}: {error}"
         unreadable = replace(resolution, state=State.ERROR, reason="DescriptorUnreadable", message=message)
         return WantedModule(unreadable, manifest)
+    name = manifest.metadata.name if manifest else ""
+    wanted = wanted_manifest(kyma, template, component, channel=channel, policy=policy, name=name)
     resource = _resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
     write = None if held and manifest is None else wanted
-    return WantedModule(resolution, manifest, write, wanted is None, component, resource)
+    return WantedModule(resolution, manifest, write, wanted is None, component.name, resource)
 
 
 def _component_in(manifest: Manifest | None) -> str:

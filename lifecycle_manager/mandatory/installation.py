@@ -68,10 +68,11 @@ def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -
             continue  # it comes again once it is gone
         name = held.metadata.name if held is not None else ""
         try:
-            wanted = wanted_manifest(kyma, template, mandatory=True, name=name)
+            component = offer.component(template)
         except DescriptorUnreadable as error:
             yield CannotInstall(template, str(error))
             continue
+        wanted = wanted_manifest(kyma, template, component, mandatory=True, name=name)
         if wanted is None:
             yield CannotInstall(template, "it names neither a layer nor a link with objects to install")
         elif held is None or differs(held, wanted):

@@ -10,10 +10,11 @@ Read `plan` for the rules, `status` for what is told, then `reconciler`.
 from lifecycle_manager.manifest.concern import concerned_by
 from lifecycle_manager.manifest.logins import Logins
 from lifecycle_manager.manifest.reconciler import ManifestReconciler, Pace
-from lifecycle_manager.manifest.sources import Blobs, ObjectStore, Registries
+from lifecycle_manager.manifest.sources import Blobs, Components, ObjectStore, Registries
 
 __all__ = [
     "Blobs",
+    "Components",
     "Logins",
     "ManifestReconciler",
     "ObjectStore",

@@ -1,13 +1,32 @@
 """Which objects of a module's kinds are in a cluster: with their definition they would go as well."""
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from kube_runtime import Client, InventoryEntry, JsonObject, KindUnknown, NotFound, Resource
-from lifecycle_manager.manifest.module_cr import DefaultCr
+from lifecycle_manager.manifest.module_cr import DefaultCr, owner_of
 from lifecycle_manager.manifest.rendering import CRD_GROUP, CRD_KIND
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS
+from lifecycle_manager_api import Manifest, names
 
 MOST_NAMED = 10
+
+
+class ModuleCr(NamedTuple):
+    """One object of a module's kinds."""
+
+    resource: Resource[JsonObject]
+    namespace: str
+    name: str
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What tells it from all others, as an inventory has it."""
+        return (self.resource.group, self.resource.kind, self.namespace, self.name)
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.resource.kind} {where}"
 
 
 def is_definition(entry: InventoryEntry) -> bool:
@@ -15,29 +34,51 @@ def is_definition(entry: InventoryEntry) -> bool:
     return (entry.group, entry.kind) == (CRD_GROUP, CRD_KIND)
 
 
-async def others_in_use(
+async def kinds_of(
     skr: Client, inventory: Collection[InventoryEntry], default: DefaultCr | None
-) -> tuple[str, ...]:
-    """Name the objects of a module's kinds that are not the module's own. Raises KubeError.
+) -> tuple[Resource[JsonObject], ...]:
+    """Return a module's kinds: that of its default Module CR, and what definitions in the inventory define.
 
-    Its kinds are that of the default Module CR, and those that definitions in the inventory define.
+    Raises KubeError.
     """
-    own = {(each.group, each.kind, each.namespace, each.name) for each in inventory}
-    resources: dict[tuple[str, str], Resource[JsonObject]] = {}
+    kinds: dict[tuple[str, str], Resource[JsonObject]] = {}
     if default is not None:
-        own.add((default.group, default.kind, default.namespace, default.name))
         try:
             resource = await skr.mapper.resource(default.api_version, default.kind)
-            resources[resource.group, resource.kind] = resource
+            kinds[resource.group, resource.kind] = resource
         except KindUnknown:
             pass  # its definition is gone, and they with it
     for entry in inventory:
         if is_definition(entry) and (defined := await resource_defined_by(skr, entry.name)) is not None:
-            resources[defined.group, defined.kind] = defined
-    found: list[str] = []
-    for resource in resources.values():
-        found.extend(await _objects_of(skr, resource, own))
-    return tuple(found)
+            kinds[defined.group, defined.kind] = defined
+    return tuple(kinds.values())
+
+
+async def made_for(
+    skr: Client, manifest: Manifest, kinds: Iterable[Resource[JsonObject]], inventory: Collection[InventoryEntry]
+) -> tuple[ModuleCr, ...]:
+    """Return the default Module CRs that were made for a Manifest, be it for another version. Raises KubeError."""
+    selector, owner = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}", owner_of(manifest)
+    applied = {each.identity for each in inventory}
+    found: list[ModuleCr] = []
+    for resource in kinds:
+        try:
+            ours = (await skr.list(resource, label_selector=selector)).items
+        except NotFound:
+            continue  # not served (any more)
+        found.extend(
+            ModuleCr(resource, metadata.get("namespace", ""), metadata["name"])
+            for metadata in (each["metadata"] for each in ours)
+            if (metadata.get("annotations") or {}).get(names.OWNED_BY) == owner
+        )
+    return tuple(each for each in found if each.identity not in applied)
+
+
+async def others_in_use(
+    skr: Client, kinds: Iterable[Resource[JsonObject]], own: Collection[tuple[str, str, str, str]]
+) -> tuple[str, ...]:
+    """Name the objects of these kinds that are not the module's own. Raises KubeError."""
+    return tuple([name for resource in kinds for name in await _objects_of(skr, resource, own)])
 
 
 async def resource_defined_by(skr: Client, definition: str) -> Resource[JsonObject] | None:
@@ -58,10 +99,10 @@ async def objects_of(skr: Client, definition: str) -> tuple[str, ...]:
     return tuple(await _objects_of(skr, resource, frozenset())) if resource is not None else ()
 
 
-def listed(names: Collection[str]) -> str:
-    """Return names as a message has them, not too many."""
-    shown = ", ".join(list(names)[:MOST_NAMED])
-    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
+def listed(things: Collection[str]) -> str:
+    """Return names of things as a message has them, not too many."""
+    shown = ", ".join(list(things)[:MOST_NAMED])
+    return shown if len(things) <= MOST_NAMED else f"{shown} and {len(things) - MOST_NAMED} more"
 
 
 async def _objects_of(
@@ -71,9 +112,5 @@ async def _objects_of(
         revisions = await skr.list_revisions(resource)
     except NotFound:
         return ()  # not served (any more)
-    found = [each.metadata for each in revisions]
-    return [
-        f"{resource.kind} {each.namespace}/{each.name}" if each.namespace else f"{resource.kind} {each.name}"
-        for each in found
-        if (resource.group, resource.kind, each.namespace, each.name) not in own
-    ]
+    found = [ModuleCr(resource, each.metadata.namespace, each.metadata.name) for each in revisions]
+    return [str(each) for each in found if each.identity not in own]

@@ -1,7 +1,8 @@
 """Has a module in a cluster: its objects, then what runs it, then its default Module CR."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from kube_runtime import (
     AlreadyExists,
@@ -10,18 +11,22 @@ from kube_runtime import (
     Client,
     ClusterUnreachable,
     InventoryEntry,
+    JsonObject,
     KindUnknown,
     KubeError,
     NotFound,
     ObjectOutcome,
 )
 from lifecycle_manager.manifest.custom_resources import is_definition, listed, objects_of
-from lifecycle_manager.manifest.managers import manager_seen, managers_of
+from lifecycle_manager.manifest.managers import manager_seen, managers_of, waited_for
 from lifecycle_manager.manifest.module_cr import DefaultCr, default_cr
 from lifecycle_manager.manifest.rendering import Rendering
 from lifecycle_manager.manifest.status import CrView, ManagerView, Seen, was_made
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager_api import Manifest
+
+Identity = tuple[str, str, str, str]
+"""Group, kind, namespace and name of an object, as an inventory has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,11 @@ class Applied:
             if each.index is None and each.error is None and (each.live is not None or each.action == "kept")
         )
 
+    @property
+    def lives(self) -> Mapping[Identity, JsonObject]:
+        """What is there of the objects, as far as this apply has shown."""
+        return {each.entry.identity: each.live for each in self.result.outcomes if each.live is not None}
+
     def seen(self) -> Seen:
         """Return it as a part of what a round shows."""
         failures = tuple(_failure(each) for each in self.result.failed)
@@ -57,11 +67,17 @@ class Applied:
 
 
 async def apply(
-    skr: Client, applier: Applier, rendering: Rendering, inventory: Collection[InventoryEntry], *, recheck: bool
+    skr: Client,
+    applier: Applier,
+    rendering: Rendering,
+    inventory: Collection[InventoryEntry],
+    *,
+    new: Collection[InventoryEntry],
+    recheck: bool,
 ) -> Applied:
     """Apply the objects of a module, and take out what left it; but no definition of which there are objects.
 
-    Raises KubeError.
+    `new` is what was not in the inventory before this apply. Raises KubeError.
     """
     wanted = {(each.api_version.rpartition("/")[0], each.kind, each.name) for each in rendering.objects}
     held = [
@@ -72,19 +88,29 @@ async def apply(
     ]
     staying = {entry for entry, _ in held}
     leaving = [entry for entry in inventory if entry not in staying]
-    return Applied(await applier.apply(rendering.objects, leaving, recheck=recheck), tuple(held))
+    return Applied(await applier.apply(rendering.objects, leaving, new=new, recheck=recheck), tuple(held))
 
 
-async def look(skr: Client, manifest: Manifest, inventory: Collection[InventoryEntry], *, closely: bool) -> Seen:
+async def look(
+    skr: Client,
+    manifest: Manifest,
+    inventory: Collection[InventoryEntry],
+    *,
+    closely: bool,
+    lives: Mapping[Identity, JsonObject] = MappingProxyType({}),
+) -> Seen:
     """Say how a module does whose objects are in the cluster; make its default Module CR where it is missing.
 
-    Not `closely`, a module that has a Module CR is judged by that alone: one request. Raises KubeError.
+    Not `closely`, a module that has a Module CR is judged by that alone: one request. `lives` are objects as they were
+    just read. Raises KubeError.
     """
     wanted = default_cr(manifest)
     managers: tuple[ManagerView, ...] = ()
     if closely or wanted is None:
-        found = [await manager_seen(skr, entry) for entry in managers_of(manifest.spec.manager, inventory)]
-        managers = tuple(found)
+        named = manifest.spec.manager
+        found = [await manager_seen(skr, each, lives.get(each.identity)) for each in managers_of(named, inventory)]
+        others = [await manager_seen(skr, each, lives.get(each.identity)) for each in waited_for(named, inventory)]
+        managers = (*found, *(each for each in others if each.readiness is not None))
     running = all(each.readiness is not None and each.readiness.state == "Current" for each in managers)
     module_cr = None
     if wanted is not None and (running or was_made(manifest, wanted)):

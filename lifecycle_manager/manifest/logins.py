@@ -27,6 +27,13 @@ class Logins:
             raise CredentialsInvalid(f"the registry's credentials can't be read: {error}") from None
         return login_in(secrets, host)
 
+    async def default_login(self, host: str) -> Login | None:
+        """Return the operator's own login for a registry's host. Raises CredentialsInvalid."""
+        try:
+            return login_in(await self._default(), host)
+        except KubeError as error:
+            raise CredentialsInvalid(f"the registry's credentials can't be read: {error}") from None
+
     async def _secrets(self, manifest: Manifest, selector: LabelSelector | None) -> Iterable[Secret]:
         if selector is not None:
             query = as_query(selector)
@@ -34,6 +41,9 @@ class Logins:
             if not found:
                 raise CredentialsInvalid(f"no Secret in {manifest.metadata.namespace} has the labels {query}")
             return found
+        return await self._default()
+
+    async def _default(self) -> Iterable[Secret]:
         if not self.default_secret:
             return ()
         try:

@@ -42,14 +42,27 @@ def default_cr(manifest: Manifest) -> DefaultCr | None:
     cluster_scoped = manifest.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true"
     namespace = "" if cluster_scoped else str(given.get("namespace") or names.SKR_NAMESPACE)
     name = str(given.get("name") or "default")
-    return DefaultCr(api_version, kind, namespace, name, _document(wanted, given, namespace, name))
+    document = _document(wanted, given, namespace, name, owner_of(manifest))
+    return DefaultCr(api_version, kind, namespace, name, document)
 
 
-def _document(wanted: dict[str, Any], metadata: dict[str, Any], namespace: str, name: str) -> dict[str, Any]:
-    """Return what is created: without status and what is the server's, and so that the Watcher tells of it."""
+def owner_of(manifest: Manifest) -> str:
+    """Return by what a Manifest is named on what was made for it."""
+    return f"{manifest.metadata.namespace}/{manifest.metadata.name}"
+
+
+def _document(
+    wanted: dict[str, Any], metadata: dict[str, Any], namespace: str, name: str, owner: str
+) -> dict[str, Any]:
+    """Return what is created: without status and what is the server's, and so that the Watcher tells of it.
+
+    It says for which Manifest it was made: by that it is known after another version has another default.
+    """
     labels: dict[str, str] = metadata["labels"] if isinstance(metadata.get("labels"), dict) else {}
+    annotations: dict[str, str] = metadata["annotations"] if isinstance(metadata.get("annotations"), dict) else {}
     kept = {key: value for key, value in metadata.items() if key not in _OF_THE_SERVER and key != "namespace"}
     kept |= {"name": name, "labels": {**labels, names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}}
+    kept["annotations"] = {**annotations, names.OWNED_BY: owner}
     if namespace:
         kept["namespace"] = namespace
     return {key: value for key, value in wanted.items() if key != "status"} | {"metadata": kept}

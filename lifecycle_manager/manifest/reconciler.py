@@ -149,7 +149,8 @@ class ManifestReconciler:
                 else:
                     # Closely, too, where the module was not ready: what runs it may be the reason.
                     closely = applied is not None or manifest.status.state is not State.READY
-                    seen = await installation.look(skr, manifest, known.inventory, closely=closely)
+                    lives = applied.lives if applied is not None else {}
+                    seen = await installation.look(skr, manifest, known.inventory, closely=closely, lives=lives)
                     seen = _together(seen, applied)
         except (KubeError, SkrAccessError) as error:
             await self._tell_failure(manifest, step.inventory, error)
@@ -189,12 +190,15 @@ class ManifestReconciler:
         if known.settled == rendering.fingerprint and not due:
             return manifest, None
         manifest = await self._hold(manifest)
-        intended = {*(await known.applier.intended(rendering.objects, inventory)), *rendering.own_kinds}
+        intended = {*(await known.applier.intended(rendering.of_known_kinds, inventory)), *rendering.own_kinds}
         manifest = await self._record_intent(manifest, intended)
         known.inventory = tuple(sorted(intended))
         if due:
             self._woken.discard(key)  # whoever wakes it from here on may have seen something newer
-        applied = await installation.apply(known.client, known.applier, rendering, known.inventory, recheck=due)
+        new = intended - set(inventory)
+        applied = await installation.apply(
+            known.client, known.applier, rendering, known.inventory, new=new, recheck=due
+        )
         known.inventory = applied.inventory
         known.settled = rendering.fingerprint if applied.is_settled else ""
         if due:

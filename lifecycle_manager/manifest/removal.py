@@ -8,8 +8,15 @@ from collections.abc import Collection
 
 import structlog
 
-from kube_runtime import Applier, Client, InventoryEntry, JsonObject, KindUnknown, NotFound, Resource
-from lifecycle_manager.manifest.custom_resources import is_definition, listed, others_in_use
+from kube_runtime import Applier, Client, InventoryEntry, JsonObject, NotFound, Resource
+from lifecycle_manager.manifest.custom_resources import (
+    ModuleCr,
+    is_definition,
+    kinds_of,
+    listed,
+    made_for,
+    others_in_use,
+)
 from lifecycle_manager.manifest.managers import manager_seen, managers_of
 from lifecycle_manager.manifest.module_cr import DefaultCr, default_cr
 from lifecycle_manager.manifest.status import Leaving
@@ -24,21 +31,42 @@ async def remove(
 ) -> Leaving | None:
     """Take the next steps of a removal; None where nothing is left. Raises KubeError."""
     wanted = default_cr(manifest)
-    waiting = await _remove_default(skr, wanted, manifest, inventory) if wanted is not None else False
-    others = await others_in_use(skr, inventory, wanted)
+    kinds = await kinds_of(skr, inventory, wanted)
+    made = await _made(skr, manifest, wanted, kinds, inventory)
+    waiting = [str(each) for each in made if await _remove_default(skr, each, manifest, inventory)]
+    own = {*(entry.identity for entry in inventory), *(each.identity for each in made)}
+    others = await others_in_use(skr, kinds, own)
     if others:
         return Leaving(tuple(inventory), f"delete them first, they go with the module: {listed(others)}", True)
     if waiting:
-        return Leaving(tuple(inventory), f"waits for {wanted} to go")
+        return Leaving(tuple(inventory), f"waits for {listed(waiting)} to go")
     definitions = [entry for entry in inventory if is_definition(entry)]
     rest = [entry for entry in inventory if not is_definition(entry)]
     if rest and (left := await _delete(applier, rest)):
         return Leaving(tuple(sorted({*left, *definitions})), _waits_for(left))
-    if others := await others_in_use(skr, definitions, wanted):
+    if others := await others_in_use(skr, kinds, frozenset()):
         return Leaving(tuple(definitions), f"delete them first, they go with the module: {listed(others)}", True)
     if definitions and (left := await _delete(applier, definitions)):
         return Leaving(left, _waits_for(left))
     return None
+
+
+async def _made(
+    skr: Client,
+    manifest: Manifest,
+    wanted: DefaultCr | None,
+    kinds: Collection[Resource[JsonObject]],
+    inventory: Collection[InventoryEntry],
+) -> tuple[ModuleCr, ...]:
+    """Return the default Module CR, and those that earlier versions had in its place; none that are left to users."""
+    if wanted is None:
+        return ()
+    default = [
+        ModuleCr(each, wanted.namespace, wanted.name)
+        for each in kinds
+        if (each.group, each.kind) == (wanted.group, wanted.kind)
+    ]
+    return tuple(dict.fromkeys((*default, *await made_for(skr, manifest, kinds, inventory))))
 
 
 async def _delete(applier: Applier, entries: Collection[InventoryEntry]) -> tuple[InventoryEntry, ...]:
@@ -48,22 +76,21 @@ async def _delete(applier: Applier, entries: Collection[InventoryEntry]) -> tupl
 
 
 async def _remove_default(
-    skr: Client, wanted: DefaultCr, manifest: Manifest, inventory: Collection[InventoryEntry]
+    skr: Client, made: ModuleCr, manifest: Manifest, inventory: Collection[InventoryEntry]
 ) -> bool:
-    """Delete the default Module CR; return whether it is still there."""
+    """Delete a default Module CR; return whether it is still there."""
     try:
-        resource = await skr.mapper.resource(wanted.api_version, wanted.kind)
-        live = await skr.get(resource, wanted.name, wanted.namespace or None)
+        live = await skr.get(made.resource, made.name, made.namespace or None)
         if not live["metadata"].get("deletionTimestamp"):
             uid = live["metadata"]["uid"]
-            gone = await skr.delete_and_see(resource, wanted.name, wanted.namespace or None, uid=uid)
+            gone = await skr.delete_and_see(made.resource, made.name, made.namespace or None, uid=uid)
             if gone is None:
                 return False
             live = gone
         if live["metadata"].get("finalizers") and await _nobody_runs(skr, manifest, inventory):
-            await _strip_finalizers(skr, resource, live, wanted)
+            await _strip_finalizers(skr, made, live)
             return False
-    except (KindUnknown, NotFound):
+    except NotFound:
         return False
     return True
 
@@ -75,10 +102,10 @@ async def _nobody_runs(skr: Client, manifest: Manifest, inventory: Collection[In
     return bool(seen) and all(each.readiness is None for each in seen)
 
 
-async def _strip_finalizers(skr: Client, resource: Resource[JsonObject], live: JsonObject, wanted: DefaultCr) -> None:
-    log.warning("finalizers taken off", module_cr=str(wanted), finalizers=live["metadata"]["finalizers"])
+async def _strip_finalizers(skr: Client, made: ModuleCr, live: JsonObject) -> None:
+    log.warning("finalizers taken off", module_cr=str(made), finalizers=live["metadata"]["finalizers"])
     patch = {"metadata": {"finalizers": [], "resourceVersion": live["metadata"]["resourceVersion"]}}
-    await skr.merge_patch(resource, wanted.name, patch, wanted.namespace or None, field_manager=FIELD_MANAGER)
+    await skr.merge_patch(made.resource, made.name, patch, made.namespace or None, field_manager=FIELD_MANAGER)
 
 
 def _waits_for(left: Collection[InventoryEntry]) -> str:

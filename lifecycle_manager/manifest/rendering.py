@@ -17,6 +17,8 @@ from lifecycle_manager_api import names
 
 CRD_GROUP, CRD_KIND = "apiextensions.k8s.io", "CustomResourceDefinition"
 MOST_OF_A_MODULE = 100
+Kind = tuple[str, str]
+"""The group and name of a kind."""
 
 
 class ObjectsForbidden(SourceError):
@@ -29,12 +31,14 @@ class ObjectsForbidden(SourceError):
 class Rendering:
     """What goes into a cluster, and by what it is told from what went there before.
 
-    `own_kinds` are the objects of kinds that are defined here too, which an API server can't know beforehand.
+    `own_kinds` are the objects of kinds that are defined here too, which an API server can't know beforehand;
+    `of_known_kinds` are the others.
     """
 
     fingerprint: str
     objects: tuple[KubernetesObject, ...] = field(repr=False)
     own_kinds: tuple[InventoryEntry, ...] = field(repr=False, default=())
+    of_known_kinds: tuple[KubernetesObject, ...] = field(repr=False, default=())
 
 
 @dataclass(eq=False)
@@ -64,24 +68,30 @@ def rendered(fingerprint: str, objects: Iterable[KubernetesObject], images: Iter
     forbidden = [each for each in wanted if is_protected(each)]
     if forbidden:
         raise ObjectsForbidden(f"document {forbidden[0].index}: {forbidden[0]} is the Lifecycle Manager's own")
-    return Rendering(fingerprint, localized(wanted, images), tuple(_entries_of_own_kinds(wanted)))
+    own = dict(_kinds_defined_in(wanted))
+    known = tuple(each for each in wanted if _kind_of(each) not in own)
+    return Rendering(fingerprint, localized(wanted, images), tuple(_entries_of_own_kinds(wanted, own)), known)
 
 
 def _is_our_namespace(thing: KubernetesObject) -> bool:
     return (thing.api_version, thing.kind, thing.name) == ("v1", "Namespace", names.SKR_NAMESPACE)
 
 
-def _entries_of_own_kinds(objects: Iterable[KubernetesObject]) -> Iterator[InventoryEntry]:
-    listed = tuple(objects)
-    namespaced = dict(_kinds_defined_in(listed))
-    for each in listed:
-        group, _, version = each.api_version.rpartition("/")
-        if (group, each.kind) in namespaced:
-            namespace = (each.namespace or names.SKR_NAMESPACE) if namespaced[group, each.kind] else ""
-            yield InventoryEntry(group, version, each.kind, namespace, each.name)
+def _entries_of_own_kinds(
+    objects: Iterable[KubernetesObject], namespaced: Mapping[Kind, bool]
+) -> Iterator[InventoryEntry]:
+    for each in objects:
+        group, kind = _kind_of(each)
+        if (group, kind) in namespaced:
+            namespace = (each.namespace or names.SKR_NAMESPACE) if namespaced[group, kind] else ""
+            yield InventoryEntry(group, each.api_version.rpartition("/")[2], kind, namespace, each.name)
 
 
-def _kinds_defined_in(objects: Iterable[KubernetesObject]) -> Iterator[tuple[tuple[str, str], bool]]:
+def _kind_of(thing: KubernetesObject) -> Kind:
+    return (thing.api_version.rpartition("/")[0], thing.kind)
+
+
+def _kinds_defined_in(objects: Iterable[KubernetesObject]) -> Iterator[tuple[Kind, bool]]:
     for each in objects:
         spec: Any = each.document.get("spec")
         if each.kind == CRD_KIND and isinstance(spec, Mapping) and isinstance(spec.get("names"), Mapping):

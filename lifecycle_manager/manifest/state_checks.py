@@ -5,12 +5,12 @@ holds the module is still on its way.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import jsonpath
 import msgspec
 
+from lifecycle_manager.modules.state_paths import PathBroken, state_path
 from lifecycle_manager_api import CustomStateCheck, State
 
 PRECEDENCE = (State.ERROR, State.WARNING, State.PROCESSING, State.DELETING, State.READY)
@@ -42,22 +42,15 @@ def _checked(module_cr: Mapping[str, Any], checks: Iterable[CustomStateCheck]) -
             if state in by_state and all(_holds(module_cr, check) for check in by_state[state]):
                 said = " and ".join(f"{check.json_path} = {check.value}" for check in by_state[state])
                 return state, "" if state is State.READY else f"has {said}"
-    except jsonpath.JSONPathError as error:
+    except (PathBroken, jsonpath.JSONPathError) as error:
         return State.ERROR, f"can't be judged, the customStateCheck of its ModuleTemplate is broken: {error}"
     return State.PROCESSING, "has none of the values of customStateCheck yet"
 
 
 def _holds(module_cr: Mapping[str, Any], check: CustomStateCheck) -> bool:
-    found = _path(check.json_path).findall(module_cr)
+    found = state_path(check.json_path).findall(module_cr)
     return any(_as_text(value) == check.value for value in found)
 
 
 def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-@lru_cache(maxsize=512)
-def _path(text: str) -> "jsonpath.JSONPath | jsonpath.CompoundJSONPath":
-    """Return a path as ModuleTemplates have it: without the leading $, with or without a dot."""
-    relative = text.removeprefix("$")
-    return jsonpath.compile(f"${relative}" if relative.startswith((".", "[")) else f"$.{relative}")

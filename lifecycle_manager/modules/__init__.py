@@ -2,11 +2,13 @@
 
 `offer` indexes the catalog, `audience` says which clusters a module is for, `descriptor` reads where the objects of a
 version are found, and `manifests` writes down what that makes of a module in one cluster. Pure functions all of them;
-the folders that look after Kymas, their catalog and the mandatory modules decide by these.
+the folders that look after Kymas, their catalog and the mandatory modules decide by these. `lookups` has the
+descriptors that templates leave out.
 """
 
 from lifecycle_manager.modules.audience import Exclusion, excluded
 from lifecycle_manager.modules.descriptor import DescriptorUnreadable
+from lifecycle_manager.modules.lookups import ComponentVersion, LookupFailed, Lookups
 from lifecycle_manager.modules.manifests import (
     differs,
     is_mandatory_manifest,
@@ -16,8 +18,11 @@ from lifecycle_manager.modules.manifests import (
 from lifecycle_manager.modules.offer import Offer, Offers, is_mandatory, module_of
 
 __all__ = [
+    "ComponentVersion",
     "DescriptorUnreadable",
     "Exclusion",
+    "LookupFailed",
+    "Lookups",
     "Offer",
     "Offers",
     "differs",

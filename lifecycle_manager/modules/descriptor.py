@@ -1,7 +1,8 @@
 """Where the objects of a module's version are found, as its Open Component Model descriptor says it.
 
-Descriptors come in two schemas, v2 and v3alpha1 (ocm.software), inline in the ModuleTemplate. The objects are the
-resource named `raw-manifest`: a layer in the component's own repository, named by its digest.
+Descriptors come in two schemas, v2 and v3alpha1 (ocm.software), inline in the ModuleTemplate or, where that leaves its
+own empty, from the registry (`lookups`). The objects are the resource named `raw-manifest`: a layer in the component's
+own repository, named by its digest.
 """
 
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ RAW_MANIFEST = "raw-manifest"
 CONFIG = "config"
 COMPONENT_DESCRIPTORS = "component-descriptors"
 Json = dict[str, Any]
+_LEFT_OUT = frozenset({b"", b"{}", b"null"})
 
 
 class DescriptorUnreadable(Exception):
@@ -34,6 +36,11 @@ class Component(msgspec.Struct, frozen=True):
         if digest is None:
             return None
         return {"name": self.name, "ref": digest, "repo": self.repository, "type": "oci-ref"}
+
+
+def is_left_out(descriptor: msgspec.Raw) -> bool:
+    """Tell whether a ModuleTemplate leaves its descriptor to be looked up."""
+    return bytes(descriptor) in _LEFT_OUT
 
 
 def component_of(descriptor: msgspec.Raw) -> Component:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from lifecycle_manager.modules.descriptor import CONFIG, RAW_MANIFEST, Component, component_of
+from lifecycle_manager.modules.descriptor import CONFIG, RAW_MANIFEST, Component
 from lifecycle_manager.modules.offer import module_of, version_of
 from lifecycle_manager_api import (
     CustomResourcePolicy,
@@ -33,18 +33,18 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 def wanted_manifest(
     kyma: Kyma,
     template: ModuleTemplate,
+    component: Component,
     *,
     channel: str = "",
     policy: CustomResourcePolicy = "CreateAndDelete",
     mandatory: bool = False,
     name: str = "",
 ) -> Manifest | None:
-    """Return the Manifest that installs a version of a module in a Kyma's cluster.
+    """Return the Manifest that installs a version of a module, which is this component, in a Kyma's cluster.
 
     It is None for a version that has nothing to install: neither a link to its objects nor a layer that holds them.
-    `name` is that of the Manifest which is there already. Raises DescriptorUnreadable.
+    `name` is that of the Manifest which is there already.
     """
-    component = component_of(template.spec.descriptor)
     source = _source(template, component)
     if source is None:
         return None

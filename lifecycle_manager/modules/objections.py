@@ -6,9 +6,10 @@ Each rule is named by what it finds. What the schema of the CRD refuses already 
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
-from lifecycle_manager.modules.descriptor import DescriptorUnreadable, component_of
+from lifecycle_manager.modules.descriptor import DescriptorUnreadable, component_of, is_left_out
 from lifecycle_manager.modules.manifests import RAW_MANIFEST_LINK
 from lifecycle_manager.modules.offer import Offer, module_of
+from lifecycle_manager.modules.state_paths import PathBroken, state_path
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, State, raw_object, template_name
 
 _OF_MODULES = frozenset({State.READY, State.WARNING, State.ERROR, State.PROCESSING, State.DELETING})
@@ -20,6 +21,16 @@ def objection_to_template(template: ModuleTemplate, offer: Offer) -> str | None:
     found = (check(template) for check in _CHECKS)
     objections = [*(each for each in found if each is not None), *_channel_taken(template, offer)]
     return "; ".join(objections) or None
+
+
+def warnings_about_template(template: ModuleTemplate, offer: Offer) -> tuple[str, ...]:
+    """Return what whoever offers a version should know: that nothing says (yet) where to look its descriptor up."""
+    release = offer.releases.get(module_of(template))
+    if not is_left_out(template.spec.descriptor) or (release is not None and release.spec.ocm_component_name):
+        return ()
+    return (
+        f"spec.descriptor is empty, and there is no ModuleReleaseMeta with {module_of(template)}'s ocmComponentName",
+    )
 
 
 def warnings_about_release(release: ModuleReleaseMeta, offer: Offer) -> tuple[str, ...]:
@@ -35,6 +46,8 @@ def warnings_about_release(release: ModuleReleaseMeta, offer: Offer) -> tuple[st
 
 
 def _descriptor_unreadable(template: ModuleTemplate) -> str | None:
+    if is_left_out(template.spec.descriptor):
+        return None  # it is looked up
     try:
         component = component_of(template.spec.descriptor)
     except DescriptorUnreadable as error:
@@ -76,6 +89,15 @@ def _state_unknown(template: ModuleTemplate) -> str | None:
     return f"spec.customStateCheck: mappedState {', '.join(map(repr, sorted(unknown)))} is no state of a module"
 
 
+def _path_broken(template: ModuleTemplate) -> str | None:
+    for number, check in enumerate(template.spec.custom_state_check):
+        try:
+            state_path(check.json_path)
+        except PathBroken as error:
+            return f"spec.customStateCheck[{number}].jsonPath {check.json_path!r} is no JSONPath: {error}"
+    return None
+
+
 def _link_not_https(template: ModuleTemplate) -> str | None:
     link = next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
     if link is None or (urlsplit(link).scheme == "https" and urlsplit(link).hostname):
@@ -102,5 +124,6 @@ _CHECKS: tuple[Callable[[ModuleTemplate], str | None], ...] = (
     _data_is_no_object,
     _manager_nowhere,
     _state_unknown,
+    _path_broken,
     _link_not_https,
 )

@@ -6,8 +6,10 @@ A ModuleReleaseMeta says which version each channel of a module has; the ModuleT
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kube_runtime import Informer
+from lifecycle_manager.modules.descriptor import Component, DescriptorUnreadable, component_of
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import (
     InvalidVersion,
@@ -54,6 +56,7 @@ class Offer:
 
     `awaited` names the modules that are mandatory in a version of which there is no template (yet): what is installed
     of them stays.
+    `problems` says by the names of templates why they have no descriptor.
     """
 
     templates: Mapping[str, ModuleTemplate]
@@ -61,9 +64,15 @@ class Offer:
     releases: Mapping[str, ModuleReleaseMeta]
     mandatory: Mapping[str, ModuleTemplate]
     awaited: frozenset[str] = frozenset()
+    problems: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, templates: Iterable[ModuleTemplate], releases: Iterable[ModuleReleaseMeta]) -> "Offer":
+    def of(
+        cls,
+        templates: Iterable[ModuleTemplate],
+        releases: Iterable[ModuleReleaseMeta],
+        problems: Mapping[str, str] | None = None,
+    ) -> "Offer":
         """Index a catalog.
 
         Where several templates claim a module's channel, the first by name counts; where several ModuleReleaseMetas
@@ -87,6 +96,7 @@ class Offer:
             releases=released,
             mandatory=_mandatory(by_name, released),
             awaited=frozenset(_awaited({template.metadata.name for template in everything}, released)),
+            problems=problems or {},
         )
 
     def template(self, module: str, version: str) -> ModuleTemplate | None:
@@ -97,10 +107,29 @@ class Offer:
         by_channel = (template for (name, _), template in self.by_channel.items() if name == module)
         return next((template for template in by_channel if version_of(template) == version), None)
 
+    def component(self, template: ModuleTemplate) -> Component:
+        """Return the component that a template installs. Raises DescriptorUnreadable."""
+        problem = self.problems.get(template.metadata.name)
+        if problem is not None:
+            raise DescriptorUnreadable(problem)
+        return component_of(template.spec.descriptor)
+
     def can_be_chosen(self, template: ModuleTemplate) -> bool:
         """Tell whether neither a template nor its release says that it is mandatory, and so nobody's to choose."""
         release = self.releases.get(module_of(template))
         return not is_mandatory(template) and (release is None or release.spec.mandatory is None)
+
+
+class Descriptors(Protocol):
+    """Knows the descriptors that templates leave out; `changes` is another number whenever it knows more."""
+
+    changes: int
+
+    def filled(self, template: ModuleTemplate) -> ModuleTemplate:
+        """Return a template with its descriptor, if that is known."""
+
+    def problem(self, template: ModuleTemplate) -> str | None:
+        """Return why a template has no descriptor; None where it has one."""
 
 
 @dataclass(eq=False)
@@ -109,14 +138,23 @@ class Offers:
 
     templates: Informer[ModuleTemplate]
     releases: Informer[DatedReleaseMeta]
-    _known: tuple[tuple[int, int], Offer] | None = field(default=None, init=False)
+    descriptors: Descriptors | None = None
+    _known: tuple[tuple[int, int, int], Offer] | None = field(default=None, init=False)
 
     def current(self) -> Offer:
         """Return the offer."""
-        state = (self.templates.cache.changes, self.releases.cache.changes)
+        looked_up = self.descriptors.changes if self.descriptors is not None else 0
+        state = (self.templates.cache.changes, self.releases.cache.changes, looked_up)
         if self._known is None or self._known[0] != state:
-            self._known = (state, Offer.of(self.templates.cache.list(), self.releases.cache.list()))
+            self._known = (state, self._index())
         return self._known[1]
+
+    def _index(self) -> Offer:
+        templates, descriptors = self.templates.cache.list(), self.descriptors
+        if descriptors is None:
+            return Offer.of(templates, self.releases.cache.list())
+        problems = {each.metadata.name: why for each in templates if (why := descriptors.problem(each)) is not None}
+        return Offer.of([descriptors.filled(each) for each in templates], self.releases.cache.list(), problems)
 
 
 def _mandatory(

@@ -1,10 +1,11 @@
 """Where the objects of a module come from: a layer in an OCI registry, or a file behind a link.
 
 `references` reads what a Manifest says, `registry` pulls, `unpacking` opens, `store` does it once for the whole fleet,
-and `problems` shows everything that can go wrong on the way.
+and `problems` shows everything that can go wrong on the way. `components` has the descriptors that say which layer.
 """
 
 from lifecycle_manager.manifest.sources.blobs import Blobs
+from lifecycle_manager.manifest.sources.components import Components
 from lifecycle_manager.manifest.sources.credentials import Login, login_in
 from lifecycle_manager.manifest.sources.problems import CredentialsInvalid, SourceError, SourceInvalid
 from lifecycle_manager.manifest.sources.references import Layer, Link, Source, source_in
@@ -13,6 +14,7 @@ from lifecycle_manager.manifest.sources.store import ModuleObjects, ObjectStore
 
 __all__ = [
     "Blobs",
+    "Components",
     "CredentialsInvalid",
     "Layer",
     "Link",

@@ -1,4 +1,4 @@
-"""Where the objects of a module are: a layer in an OCI registry, or a link."""
+"""Where the objects of a module are, a layer in an OCI registry or a link; and where its descriptor is: an artifact."""
 
 import re
 from dataclasses import dataclass
@@ -35,6 +35,28 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Artifact:
+    """What a repository has under a tag."""
+
+    scheme: str
+    host: str
+    path: str
+    tag: str
+
+    @property
+    def url(self) -> str:
+        """Where the manifest is read that names the parts of it."""
+        return f"{self.scheme}://{self.host}/v2/{self.path}/manifests/{self.tag}"
+
+    def layer(self, digest: str) -> Layer:
+        """Return one of its parts."""
+        return Layer(self.scheme, self.host, self.path, digest)
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.path}:{self.tag}"
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """A file that is fetched over HTTPS."""
 
@@ -63,6 +85,16 @@ def source_in(raw: msgspec.Raw) -> Source:
         raise SourceInvalid(f"spec.install.source: {error}") from None
 
 
+def artifact_in(address: str, path: str, tag: str) -> Artifact:
+    """Return an artifact below an address such as registry.example.com/modules. Raises SourceInvalid."""
+    return Artifact(*_repository(address, path, repr(address)), tag)
+
+
+def is_digest(text: str) -> bool:
+    """Tell whether a text is a digest of the kind that layers are named by."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def is_this_machine(host: str) -> bool:
     """Tell whether a host is this machine, the one place where a registry may be asked without TLS."""
     name = urlsplit(f"//{host}").hostname or ""
@@ -79,14 +111,20 @@ def _link(url: str) -> Link:
 def _layer(image: ImageSpec) -> Layer:
     if image.type != "oci-ref":
         raise SourceInvalid(f"spec.install.source.type {image.type!r} is not supported; use oci-ref")
-    if not _DIGEST.fullmatch(image.ref):
+    if not is_digest(image.ref):
         raise SourceInvalid(f"spec.install.source.ref {image.ref!r} is no digest such as sha256:…")
-    scheme, separator, rest = image.repo.partition("://")
+    where = f"spec.install.source: {image.repo!r}, {image.name!r}"
+    return Layer(*_repository(image.repo, image.name, where), image.ref)
+
+
+def _repository(address: str, path: str, where: str) -> tuple[str, str, str]:
+    """Return scheme, host and path of a repository. Raises SourceInvalid, which says where it is named."""
+    scheme, separator, rest = address.partition("://")
     if not separator:
-        scheme, rest = "https", image.repo
-    host, _, path = f"{rest.strip('/')}/{image.name.strip('/')}".partition("/")
+        scheme, rest = "https", address
+    host, _, path = f"{rest.strip('/')}/{path.strip('/')}".partition("/")
     if not _HOST.fullmatch(host) or not _PATH.fullmatch(path):
-        raise SourceInvalid(f"spec.install.source names no repository: {image.repo!r}, {image.name!r}")
+        raise SourceInvalid(f"{where} names no repository")
     if scheme != "https" and not (scheme == "http" and is_this_machine(host)):
-        raise SourceInvalid(f"spec.install.source.repo {image.repo!r}: a registry is asked over https only")
-    return Layer(scheme, host, path, image.ref)
+        raise SourceInvalid(f"{where}: a registry is asked over https only")
+    return scheme, host, path

@@ -1,7 +1,7 @@
-"""Pulls layers out of OCI registries: one request where the registry is open, two more where it wants a token.
+"""Pulls layers and manifests out of OCI registries: one request where one is open, two more where it wants a token.
 
 Written here because the packages that exist wait in threads or want a container engine; of the distribution protocol
-only the reading of a blob is needed. What comes is hashed while it comes, and never longer than a layer may be.
+only reading is needed. What comes is hashed while it comes, and never longer than a layer may be.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from lifecycle_manager.manifest.sources.problems import (
     RegistryBusy,
     SourceUnreachable,
 )
-from lifecycle_manager.manifest.sources.references import Layer, is_this_machine
+from lifecycle_manager.manifest.sources.references import Artifact, Layer, is_this_machine
 
 MOST_BYTES = 16 * 1024 * 1024
 MOST_TOKEN_BYTES = 64 * 1024
@@ -35,6 +35,8 @@ TIMEOUT_SECONDS = 60.0
 BUSY_SECONDS = 30.0
 LONGEST_BUSY_SECONDS = 600.0
 CHUNK = 64 * 1024
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+Wanted = Layer | Artifact
 _PARAMETER = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -63,65 +65,69 @@ class Registries:
             await self._session.close()
             self._session = None
 
-    async def pull(self, layer: Layer, login: Login | None = None) -> bytes:
-        """Return the bytes of a layer, which are what its digest promises. Raises SourceError."""
+    async def pull(self, wanted: Wanted, login: Login | None = None) -> bytes:
+        """Return the bytes of a layer, which are what its digest promises, or of a manifest. Raises SourceError."""
         async with self._places:
             try:
                 async with asyncio.timeout(self.timeout_seconds):
-                    return await self._pull(layer, login)
+                    return await self._pull(wanted, login)
             except aiohttp.ClientPayloadError as error:
-                raise LayerTruncated(f"{layer} ends too early: {error}") from None
+                raise LayerTruncated(f"{wanted} ends too early: {error}") from None
             except TimeoutError:
                 raise SourceUnreachable(
-                    f"{layer.host} did not send {layer} within {self.timeout_seconds:g} s"
+                    f"{wanted.host} did not send {wanted} within {self.timeout_seconds:g} s"
                 ) from None
             except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
                 raise SourceUnreachable(
-                    f"{layer.host} can't be reached: {str(error) or type(error).__name__}"
+                    f"{wanted.host} can't be reached: {str(error) or type(error).__name__}"
                 ) from None
 
-    async def _pull(self, layer: Layer, login: Login | None) -> bytes:
-        async with self._asked(layer, layer.url, None) as response:
+    async def _pull(self, wanted: Wanted, login: Login | None) -> bytes:
+        async with self._asked(wanted, wanted.url, None) as response:
             if response.status != 401:
-                return await _content(layer, response)
+                return await _content(wanted, response)
             challenge = response.headers.getall("WWW-Authenticate", [])
-        authorization = await self._authorization(layer, challenge, login)
-        async with self._asked(layer, layer.url, authorization) as response:
-            return await _content(layer, response)
+        authorization = await self._authorization(wanted, challenge, login)
+        async with self._asked(wanted, wanted.url, authorization) as response:
+            return await _content(wanted, response)
 
     @asynccontextmanager
-    async def _asked(self, layer: Layer, url: str, authorization: str | None) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _asked(
+        self, wanted: Wanted, url: str, authorization: str | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Ask for a file and follow to where it is; who we are is told to the first host alone."""
         origin = urlsplit(url).netloc
         for _ in range(MOST_REDIRECTS + 1):
-            _refuse_without_tls(layer, url)
+            _refuse_without_tls(wanted, url)
             known = authorization is not None and urlsplit(url).netloc == origin
-            headers = {"Authorization": authorization} if known and authorization is not None else {}
+            headers = {"Accept": MANIFEST} if isinstance(wanted, Artifact) else {}
+            if known and authorization is not None:
+                headers["Authorization"] = authorization
             async with self._open().get(url, headers=headers, allow_redirects=False) as response:
                 if response.status not in {301, 302, 303, 307, 308} or "Location" not in response.headers:
                     yield response
                     return
                 url = urljoin(url, response.headers["Location"])
-        raise SourceUnreachable(f"{layer.host} redirects more than {MOST_REDIRECTS} times")
+        raise SourceUnreachable(f"{wanted.host} redirects more than {MOST_REDIRECTS} times")
 
-    async def _authorization(self, layer: Layer, challenges: list[str], login: Login | None) -> str:
+    async def _authorization(self, wanted: Wanted, challenges: list[str], login: Login | None) -> str:
         for challenge in challenges:
             scheme, _, rest = challenge.partition(" ")
             if scheme.lower() == "bearer":
-                return f"Bearer {await self._token(layer, dict(_PARAMETER.findall(rest)), login)}"
+                return f"Bearer {await self._token(wanted, dict(_PARAMETER.findall(rest)), login)}"
             if scheme.lower() == "basic" and login is not None:
                 return login.basic
-        wanted = "needs credentials" if login is None else "asks for credentials of a kind that is not known"
-        raise AccessRefused(f"{layer.host} {wanted} for {layer.path}")
+        needs = "needs credentials" if login is None else "asks for credentials of a kind that is not known"
+        raise AccessRefused(f"{wanted.host} {needs} for {wanted.path}")
 
-    async def _token(self, layer: Layer, asked: dict[str, str], login: Login | None) -> str:
+    async def _token(self, wanted: Wanted, asked: dict[str, str], login: Login | None) -> str:
         realm = asked.get("realm", "")
-        scope = asked.get("scope") or f"repository:{layer.path}:pull"
+        scope = asked.get("scope") or f"repository:{wanted.path}:pull"
         query = {"scope": scope} | ({"service": asked["service"]} if "service" in asked else {})
-        _refuse_without_tls(layer, realm)
+        _refuse_without_tls(wanted, realm)
         headers = {"Authorization": login.basic} if login is not None else {}
         async with self._open().get(realm, params=query, headers=headers, allow_redirects=False) as response:
-            _refuse(layer, response)
+            _refuse(wanted, response)
             body = await response.content.read(MOST_TOKEN_BYTES)
         try:
             given = msgspec.json.decode(body, type=_Token)
@@ -138,36 +144,36 @@ class Registries:
         return self._session
 
 
-async def _content(layer: Layer, response: aiohttp.ClientResponse) -> bytes:
-    _refuse(layer, response)
+async def _content(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
+    _refuse(wanted, response)
     if (response.content_length or 0) > MOST_BYTES:
-        raise LayerTooLarge(f"{layer} has {response.content_length} bytes, more than {MOST_BYTES}")
+        raise LayerTooLarge(f"{wanted} has {response.content_length} bytes, more than {MOST_BYTES}")
     digest, parts, size = hashlib.sha256(), [], 0
     async for part in response.content.iter_chunked(CHUNK):
         size += len(part)
         if size > MOST_BYTES:
-            raise LayerTooLarge(f"{layer} has more than {MOST_BYTES} bytes")
+            raise LayerTooLarge(f"{wanted} has more than {MOST_BYTES} bytes")
         digest.update(part)
         parts.append(part)
     found = f"sha256:{digest.hexdigest()}"
-    if found != layer.digest:
-        raise DigestMismatch(f"{layer}: what came has the digest {found}")
+    if isinstance(wanted, Layer) and found != wanted.digest:
+        raise DigestMismatch(f"{wanted}: what came has the digest {found}")
     return b"".join(parts)
 
 
-def _refuse(layer: Layer, response: aiohttp.ClientResponse) -> None:
+def _refuse(wanted: Wanted, response: aiohttp.ClientResponse) -> None:
     """Raise what an answer other than 200 means."""
     status = response.status
     if status == 200:
         return
     host = response.url.host
     if status in {401, 403}:
-        raise AccessRefused(f"{host} answers {status} for {layer}; check the registry's credentials")
+        raise AccessRefused(f"{host} answers {status} for {wanted}; check the registry's credentials")
     if status == 404:
-        raise LayerNotFound(f"{host} has no {layer}, or does not show it with these credentials")
+        raise LayerNotFound(f"{host} has no {wanted}, or does not show it with these credentials")
     if status == 429:
-        raise RegistryBusy(f"{host} is asked too often (429) for {layer}", _retry_after(response))
-    raise SourceUnreachable(f"{host} answers {status} for {layer}")
+        raise RegistryBusy(f"{host} is asked too often (429) for {wanted}", _retry_after(response))
+    raise SourceUnreachable(f"{host} answers {status} for {wanted}")
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float:
@@ -175,7 +181,7 @@ def _retry_after(response: aiohttp.ClientResponse) -> float:
     return min(float(said), LONGEST_BUSY_SECONDS) if said.isdecimal() else BUSY_SECONDS
 
 
-def _refuse_without_tls(layer: Layer, url: str) -> None:
+def _refuse_without_tls(wanted: Wanted, url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and is_this_machine(parts.netloc)):
-        raise SourceUnreachable(f"{layer.host} leads to {url!r}, which is not https")
+        raise SourceUnreachable(f"{wanted.host} leads to {url!r}, which is not https")

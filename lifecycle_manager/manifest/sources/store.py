@@ -100,8 +100,7 @@ class ObjectStore:
 
     async def _read(self, source: Source, login_for: LoginFor) -> ModuleObjects:
         if isinstance(source, Layer):
-            content = await self._layer(source, login_for)
-            found = await _parsed(source, source.digest, content)
+            found = await self._layer(source, login_for)
         else:
             text = await self._text(source)
             digest = f"sha256:{hashlib.sha256(text).hexdigest()}"
@@ -113,13 +112,16 @@ class ObjectStore:
             self._known.popitem(last=False)
         return found
 
-    async def _layer(self, layer: Layer, login_for: LoginFor) -> bytes:
+    async def _layer(self, layer: Layer, login_for: LoginFor) -> ModuleObjects:
         kept = await asyncio.to_thread(self.blobs.read, layer.digest)
         if kept is not None:
-            return kept
+            return await _parsed(layer, layer.digest, kept)
         content = await self.registries.pull(layer, await login_for(layer.host))
-        await asyncio.to_thread(self.blobs.write, layer.digest, content)
-        return content
+        writing = asyncio.create_task(asyncio.to_thread(self.blobs.write, layer.digest, content))
+        try:
+            return await _parsed(layer, layer.digest, content)
+        finally:
+            await writing
 
     async def _text(self, link: Link) -> bytes:
         try:

@@ -1,14 +1,18 @@
 """A module in the shape of a real operator: installed, put right, upgraded, removed; and what goes wrong on the way."""
 
+import base64
+import ssl
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, Invalid, KindUnknown, NotFound, Resource
-from lifecycle_manager.resources import MANIFESTS, WATCHERS
+from kube_runtime import Client, Invalid, KindUnknown, NotFound, Resource, load_yaml
+from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, WATCHERS
 from lifecycle_manager_api import Condition, Manifest, find, names
 from local.demo.stage import Stage
 from local.demo.story import Story
@@ -353,8 +357,47 @@ async def test_template_that_can_not_be_meant_is_refused_when_it_is_written(stag
     document["spec"]["descriptor"] = {"not": "ocm"}
     with pytest.raises(Invalid, match=r"spec\.descriptor\.component is missing"):
         await offer(stage.kcp, document)
-    await offer(stage.kcp, release("orchard", regular="1.0.0"))  # a warning does not refuse it
-    await withdraw(stage.kcp, release("orchard", regular="1.0.0"))
+
+
+@pytest.mark.usefixtures("layers")
+async def test_release_of_a_version_that_is_not_there_is_written_with_a_warning(stage: Stage) -> None:
+    path = MODULE_RELEASE_METAS.path(KCP)
+    document = {"apiVersion": MODULE_RELEASE_METAS.api_version, "kind": MODULE_RELEASE_METAS.kind}
+    document |= release("orchard", regular="1.0.0")
+    async with administrator(stage.kcp_kubeconfig) as session, session.post(path, json=document) as response:
+        assert response.status == 201
+        warnings = response.headers.getall("Warning")
+    await withdraw(stage.kcp, document)
+    assert any("there is no ModuleTemplate orchard-1.0.0" in each for each in warnings)
+
+
+@pytest.mark.usefixtures("layers")
+async def test_component_that_can_not_be_looked_up_is_told_to_the_users(story: Story) -> None:
+    stage, document = story.stage, template(MODULE, "0.1.0", data=None)
+    document["spec"]["descriptor"] = {}
+    named = release(MODULE, regular="0.1.0", spec={"ocmComponentName": f"kyma-project.io/module/{MODULE}"})
+    async with on_offer(stage.kcp, document, named):
+        await story.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
+
+        async def told() -> bool:
+            kyma = await stage.skr.get(KYMAS, "default", SKR)
+            shown = [each for each in kyma.status.modules if each.name == MODULE]
+            return bool(shown) and "oci-registry-host names no registry" in shown[0].message
+
+        await eventually(told)
+        await story.set_modules([CLOUD_RESOURCES])
+
+
+def administrator(kubeconfig: Path) -> aiohttp.ClientSession:
+    """Speak to an API server as plain HTTP has it, to see what clients such as kubectl show of an answer."""
+    config = load_yaml(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    with tempfile.NamedTemporaryFile() as identity:
+        identity.write(base64.b64decode(user["client-certificate-data"]) + base64.b64decode(user["client-key-data"]))
+        identity.flush()
+        tls.load_cert_chain(identity.name)
+    return aiohttp.ClientSession(cluster["server"], connector=aiohttp.TCPConnector(ssl=tls))
 
 
 async def test_lifecycle_manager_that_dies_while_it_installs_leaves_nothing_behind(gardener: Story) -> None:

@@ -2,7 +2,6 @@
 is touched."""
 
 import base64
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +9,15 @@ import msgspec
 import pytest
 
 from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound, Resource
-from kube_runtime.simulation import serve_simulation
-from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.manifest.plan import inventory_of
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager_api import names
-from tests.manifest_world import World, simulated_control_plane
+from tests.manifest_world import World
 from tests.modules import CORE_OBJECTS, Document, as_text, operator
 from tests.registries import NAME, PASSWORD, NoRegistry, packed, push, real_registry
 
 SKR = names.SKR_NAMESPACE
 CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-
-
-@pytest.fixture
-async def world(client: Client, tmp_path: Path) -> AsyncIterator[World]:
-    """A simulated control plane, and a real API server for the module."""
-    await apply_objects(client, f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {SKR}}}")
-    async with serve_simulation() as simulation, await simulated_control_plane(simulation) as kcp:
-        yield World(kcp, client, tmp_path)
 
 
 async def there(skr: Client, entry: InventoryEntry) -> bool:

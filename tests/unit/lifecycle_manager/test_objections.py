@@ -23,8 +23,9 @@ def template(name: str = "garden-1.0.0", **changed: Any) -> ModuleTemplate:
 def test_template_that_can_be_offered_meets_no_objection() -> None:
     manager = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden", "namespace": "kyma-system"}
     check = {"jsonPath": "status.health", "value": "green", "mappedState": "Ready"}
+    of_condition = check | {"jsonPath": ".status.conditions[?(@.type=='Ready')].status"}
     assert objection_to_template(template(), NOTHING) is None
-    assert objection_to_template(template(manager=manager, customStateCheck=[check]), NOTHING) is None
+    assert objection_to_template(template(manager=manager, customStateCheck=[check, of_condition]), NOTHING) is None
     assert objection_to_template(builders.template("garden", channel="fast"), NOTHING) is None
 
 
@@ -35,6 +36,10 @@ def test_template_that_can_be_offered_meets_no_objection() -> None:
         ({"descriptor": "text"}, "spec.descriptor is no object"),
         ({"version": "1.0.1"}, "spec.version is 1.0.1"),
         ({"data": {"spec": {}}}, "spec.data is no Kubernetes object"),
+        (
+            {"customStateCheck": [{"jsonPath": "status.conditions[?(@.type", "value": "x", "mappedState": "Ready"}]},
+            "spec.customStateCheck[0].jsonPath 'status.conditions[?(@.type' is no JSONPath",
+        ),
         ({"data": [1]}, "spec.data is no Kubernetes object"),
         (
             {"manager": {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden"}},

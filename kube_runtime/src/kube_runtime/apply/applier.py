@@ -65,11 +65,14 @@ class Applier:
         objects: Iterable[KubernetesObject],
         inventory: Collection[InventoryEntry] = (),
         *,
+        new: Collection[InventoryEntry] = (),
         prune: bool = True,
         recheck: bool = True,
     ) -> ApplyResult:
         """Apply the objects, then delete what only the inventory names.
 
+        `new` is what of the inventory was written down for this very apply: nobody can have applied it before, so
+        that it is not read first.
         Without `recheck`, an object whose document was applied last is taken to be as it was then, and not asked
         for: its outcome is `unchanged` with no `live`. That is for changes that follow close upon each other.
         Raises nothing for a single object: its outcome says what went wrong, as does every outcome if the cluster
@@ -77,17 +80,20 @@ class Applier:
         """
         wanted = list(objects)
         known = {entry.identity for entry in inventory}
+        to_read = known - {entry.identity for entry in new}
         outcomes: dict[int, ObjectOutcome] = {}
         for rank in sorted({_rank(each) for each in wanted}):
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
-            done = await self._concurrently(lambda number: self._bring(wanted[number], known, recheck=recheck), members)
+            done = await self._concurrently(
+                lambda number: self._bring(wanted[number], to_read, recheck=recheck), members
+            )
             outcomes.update(zip(members, done, strict=True))
         applied = [outcomes[number] for number in range(len(wanted))]
         left_over = _left_over(applied, inventory)
         if not prune or any(outcome.error is not None for outcome in applied):
             removed = [ObjectOutcome(entry, None, "kept") for entry in left_over]
         else:
-            removed = await self._remove_all(left_over)
+            removed = await self._remove_all(left_over, self._uids(applied) if left_over else frozenset())
         return ApplyResult((*applied, *removed), _inventory_after(applied, removed, known))
 
     async def delete(self, inventory: Collection[InventoryEntry]) -> ApplyResult:
@@ -142,7 +148,7 @@ class Applier:
         return difference_between(entry, wanted.index, before, after)
 
     async def _bring(
-        self, wanted: KubernetesObject, known: set[tuple[str, str, str, str]], *, recheck: bool
+        self, wanted: KubernetesObject, to_read: set[tuple[str, str, str, str]], *, recheck: bool
     ) -> ObjectOutcome:
         """Have one object as it is wanted, and say what came of it."""
         entry = _unresolved_entry(wanted)
@@ -155,7 +161,7 @@ class Applier:
             if not recheck and self._memory.has_same_document(entry, digest):
                 return ObjectOutcome(entry, wanted.index, "unchanged")
             if self._memory.has_same_document(entry, digest) or (
-                entry.identity in known and not self._memory.knows(entry)
+                entry.identity in to_read and not self._memory.knows(entry)
             ):
                 before = await self._read(resource, entry)
                 if before is not None and self._needs_nothing(entry, digest, document, before):
@@ -199,7 +205,16 @@ class Applier:
         action: Action = "created" if applied.created else "unchanged" if same else "changed"
         return ObjectOutcome(entry, wanted.index, action, live=live)
 
-    async def _remove_all(self, entries: Sequence[InventoryEntry]) -> list[ObjectOutcome]:
+    def _uids(self, applied: Iterable[ObjectOutcome]) -> frozenset[str]:
+        """Return the identities of what is to stay: a server may show one object in two groups."""
+        return frozenset(
+            each.live["metadata"].get("uid", "") if each.live is not None else self._memory.uid_of(each.entry)
+            for each in applied
+        )
+
+    async def _remove_all(
+        self, entries: Sequence[InventoryEntry], spared: frozenset[str] = frozenset()
+    ) -> list[ObjectOutcome]:
         """Delete by rank, backwards; what others stand on waits until they are gone."""
         outcomes: list[ObjectOutcome] = []
         for rank in sorted({rank_of(entry.group, entry.kind) for entry in entries}, reverse=True):
@@ -207,18 +222,18 @@ class Applier:
             if any(_is_there(outcome) for outcome in outcomes):
                 outcomes.extend(ObjectOutcome(entry, None, "kept") for entry in members)
             else:
-                outcomes.extend(await self._concurrently(self._remove, members))
+                outcomes.extend(await self._concurrently(lambda entry: self._remove(entry, spared), members))
         return outcomes
 
-    async def _remove(self, entry: InventoryEntry) -> ObjectOutcome:
-        """Delete one object, unless it is gone or somebody else's by now."""
+    async def _remove(self, entry: InventoryEntry, spared: frozenset[str]) -> ObjectOutcome:
+        """Delete one object, unless it is gone, somebody else's by now, or one of the spared in an earlier group."""
         self._memory.forget(entry)
         try:
             resource = await self._client.mapper.resource(entry.api_version, entry.kind)
             live = await self._read(resource, entry)
             if live is None:
                 return ObjectOutcome(entry, None, "pruned")
-            if not self._is_ours(live):
+            if not self._is_ours(live) or live["metadata"].get("uid") in spared:
                 return ObjectOutcome(entry, None, "released")
             if not live["metadata"].get("deletionTimestamp"):
                 live = await self._client.delete_and_see(

@@ -43,6 +43,11 @@ class Memory:
         """Tell whether anything was applied."""
         return entry.identity in self._applied
 
+    def uid_of(self, entry: InventoryEntry) -> str:
+        """Return which object was applied, empty where none was."""
+        applied = self._applied.get(entry.identity)
+        return applied.uid if applied is not None else ""
+
     def is_as_applied(self, entry: InventoryEntry, document: bytes, live: JsonObject) -> bool:
         """Tell whether exactly this was applied last and the object still has the content that it had then."""
         applied = self._applied.get(entry.identity)

@@ -20,7 +20,8 @@ class ObjectOutcome:
     - `failed`: `error` says why, `cause` is the exception
     - `pruned`: it was not asked for any more, and was deleted; while it is still there, `live` shows it
     - `kept`: it was not asked for any more, and stays for now: another object failed, or has to go first
-    - `released`: it was not asked for any more, and is somebody else's by now: it has lost our labels
+    - `released`: it was not asked for any more, and is somebody else's by now, for it has lost our labels; or it is
+      asked for in another group, by which the server knows the very same object
 
     `index` is the document that the object came from, None for one that only the inventory names.
     """

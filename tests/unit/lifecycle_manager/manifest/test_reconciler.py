@@ -12,7 +12,7 @@ from kube_runtime.simulation import ApiRequest, Refuse, Refused, Simulation, ser
 from lifecycle_manager.skr import AccessSecretMissing, ObjectReference, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, State, names
 from tests import builders
-from tests.manifest_world import KEY, World, simulated_client, simulated_control_plane
+from tests.manifest_world import KEY, Propagation, World, simulated_client, simulated_control_plane
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
 
 SKR = names.SKR_NAMESPACE
@@ -112,6 +112,24 @@ async def test_module_that_is_in_order_costs_one_request_and_no_write(world: Wor
     asked = simulation.requests(since=before)
     assert [each.resource for each in asked if each.cluster == "skr"] == [f"gardens.{group_of('garden')}"]
     assert not [each for each in asked if each.is_write]
+
+
+async def test_first_installation_asks_for_no_object_before_it_applies_it(world: World, simulation: Simulation) -> None:
+    await world.want([DEFINITION, *map(config_map, "abc")])
+    await world.reconcile()
+    asked = simulation.requests(lambda it: it.cluster == "skr" and bool(it.name))
+    assert [each.verb for each in asked if not each.subresource and each.verb != "watch"] == ["apply"] * 4
+
+
+async def test_process_that_follows_one_that_died_reads_before_it_writes(world: World, simulation: Simulation) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    world.restart()
+    world.reconciler.wake(KEY)
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    asked = simulation.requests(lambda it: it.cluster == "skr" and it.name == "rose", since=before)
+    assert [each.verb for each in asked] == ["get"]
 
 
 async def test_next_version_is_sent_only_where_it_differs(world: World, simulation: Simulation) -> None:
@@ -329,3 +347,90 @@ async def test_module_that_is_managed_again_is_put_right(world: World) -> None:
     await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: None}}})
     await world.reconcile()
     assert await brought(world) == {"rose"}
+
+
+async def test_default_module_cr_that_a_new_version_names_otherwise_is_nobody_elses_at_removal(world: World) -> None:
+    other = {**default_module_cr("garden"), "metadata": {"name": "main"}}
+    for default in (default_module_cr("garden"), other):
+        await world.want([DEFINITION], resource=default)
+        await world.reconcile()
+    found = await world.skr.list(GARDENS, SKR)
+    assert {each["metadata"]["name"] for each in found.items} == {"default", "main"}
+    await world.delete()
+    for _ in range(3):
+        await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_module(world: World) -> None:
+    orchard = operator("orchard", "1.0.0")[0]
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.want([DEFINITION, orchard], resource=default_module_cr("orchard"))
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.delete()
+    await world.reconcile()
+    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert "Garden kyma-system/mine" in (await world.said()).message
+    assert "default" not in (await world.said()).message
+    await world.skr.delete(GARDENS, "mine", SKR)
+    for _ in range(3):
+        await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_what_another_module_made_does_not_go_with_this_one(world: World) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    metadata = {
+        "name": "synced",
+        "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER},
+        "annotations": {names.OWNED_BY: "kcp-system/demo-orchard"},
+    }
+    await world.skr.create(GARDENS, {"metadata": metadata, "spec": {}}, SKR, field_manager="lifecycle-manager")
+    await world.delete()
+    await world.reconcile()
+    assert "Garden kyma-system/synced" in (await world.said()).message
+    assert (await world.skr.get(GARDENS, "synced", SKR))["metadata"].get("deletionTimestamp") is None
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
+async def test_module_goes_whichever_way_its_manifest_is_deleted(world: World, propagation: Propagation) -> None:
+    await world.want([DEFINITION, config_map("rose")], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.delete(propagation)
+    for _ in range(3):
+        await world.reconcile()
+    assert await brought(world) == set()
+    with pytest.raises(NotFound):
+        await world.skr.get(DEFINITIONS, DEFINITION["metadata"]["name"])
+    left = await world.manifest()  # what else holds it is for the garbage collector of the control plane
+    assert left is None or names.MANIFEST_FINALIZER not in left.metadata.finalizers
+
+
+async def test_storage_is_waited_for_where_a_module_names_no_manager(world: World) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "seeds", "namespace": SKR}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    await world.want([claim, config_map("rose")])
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    assert "PersistentVolumeClaim kyma-system/seeds" in (await world.said()).message
+    claims = await world.skr.mapper.resource("v1", "PersistentVolumeClaim")
+    await world.skr.merge_patch(claims, "seeds", {"status": {"phase": "Bound"}}, SKR, subresource="status")
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+
+
+async def test_job_that_was_cleared_away_is_no_trouble(world: World) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "it", "image": "it:1"}]}}
+    metadata = {"name": "seeds", "namespace": SKR}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+    await world.want([job])
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    jobs = await world.skr.mapper.resource("batch/v1", "Job")
+    await world.skr.delete(jobs, "seeds", SKR)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")

@@ -1,0 +1,22 @@
+"""One module on a real API server, with a control plane that is simulated."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kube_runtime import Client
+from kube_runtime.simulation import serve_simulation
+from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager_api import names
+from tests.manifest_world import World, simulated_control_plane
+
+SKR = names.SKR_NAMESPACE
+
+
+@pytest.fixture
+async def world(client: Client, tmp_path: Path) -> AsyncIterator[World]:
+    """A simulated control plane, and a real API server for the module."""
+    await apply_objects(client, f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {SKR}}}")
+    async with serve_simulation() as simulation, await simulated_control_plane(simulation) as kcp:
+        yield World(kcp, client, tmp_path)

@@ -1,0 +1,122 @@
+"""What only a real API server does to a module: kinds that move to another group, a quota, definitions to be served."""
+
+from typing import Any
+
+import pytest
+
+from kube_runtime import Forbidden, KindUnknown, NotFound, Resource
+from lifecycle_manager_api import names
+from tests.manifest_world import World
+from tests.modules import Document, operator
+
+SKR = names.SKR_NAMESPACE
+CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+QUOTAS: Resource[Document] = Resource.dynamic("", "v1", "ResourceQuota", "resourcequotas", namespaced=True)
+JOBS: Resource[Document] = Resource.dynamic("batch", "v1", "Job", "jobs", namespaced=True)
+EVENTS: Resource[Document] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
+SEEN_AT = "2026-11-01T12:00:00.000000Z"
+
+
+def thing(api_version: str, kind: str, name: str, **content: Any) -> Document:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": SKR}, **content}
+
+
+def of_group(group: str, value: str) -> list[Document]:
+    """Return a definition and an object of it, in this group."""
+    definition = operator("meadow", "1.0.0", properties=2)[0]
+    spec = {**definition["spec"], "group": group}
+    return [
+        {**definition, "metadata": {"name": f"meadows.{group}"}, "spec": spec},
+        thing(f"{group}/v1", "Meadow", "north", spec={"field0": value}),
+    ]
+
+
+async def remove(world: World) -> None:
+    await world.delete()
+    for _ in range(20):
+        await world.reconcile()
+        if await world.manifest() is None:
+            return
+    raise AssertionError(await world.said())
+
+
+async def test_kind_that_moves_to_another_group_leaves_nothing_behind_and_loses_nothing(world: World) -> None:
+    await world.want([*of_group("old.example.com", "1"), thing("v1", "ConfigMap", "meadow", data={"version": "1"})])
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    await world.want([*of_group("new.example.com", "2"), thing("v1", "ConfigMap", "meadow", data={"version": "2"})])
+    for _ in range(4):
+        await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    moved = await world.skr.mapper.resource("new.example.com/v1", "Meadow")
+    assert (await world.skr.get(moved, "north", SKR))["spec"] == {"field0": "2"}
+    world.skr.mapper.forget()
+    with pytest.raises((KindUnknown, NotFound)):
+        await world.skr.get(await world.skr.mapper.resource("old.example.com/v1", "Meadow"), "north", SKR)
+    await remove(world)
+
+
+async def test_objects_of_users_keep_the_definition_of_the_group_that_a_kind_has_left(world: World) -> None:
+    await world.want(of_group("ancient.example.com", "1"))
+    await world.reconcile()
+    left = await world.skr.mapper.resource("ancient.example.com/v1", "Meadow")
+    await world.skr.create(left, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.want(of_group("modern.example.com", "2"))
+    for _ in range(3):
+        await world.reconcile()
+    assert await world.state() == ("Warning", "ObjectsInUse")
+    assert "Meadow kyma-system/mine" in (await world.said()).message
+    assert (await world.skr.get(left, "mine", SKR))["spec"] == {}
+    await world.skr.delete(left, "mine", SKR)
+    await remove(world)
+
+
+async def test_object_that_the_server_knows_in_both_groups_is_not_pruned_from_the_old_one(world: World) -> None:
+    about = {"apiVersion": "v1", "kind": "Namespace", "name": SKR, "namespace": SKR}
+    said = {"reason": "Installed", "action": "Install", "type": "Normal", "eventTime": SEEN_AT}
+    old = {**said, "involvedObject": about, "reportingComponent": "meadow", "reportingInstance": "meadow-0"}
+    new = {**said, "regarding": about, "reportingController": "meadow", "reportingInstance": "meadow-0"}
+    await world.want([thing("v1", "Event", "meadow.first", **old)])
+    await world.reconcile()
+    before = await world.skr.get(EVENTS, "meadow.first", SKR)
+    await world.want([thing("events.k8s.io/v1", "Event", "meadow.first", **new)])
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    after = await world.skr.get(EVENTS, "meadow.first", SKR)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    manifest = await world.manifest()
+    assert manifest is not None
+    assert [each.group for each in manifest.status.synced] == ["events.k8s.io"]
+    await remove(world)
+    with pytest.raises(NotFound):
+        await world.skr.get(EVENTS, "meadow.first", SKR)
+
+
+async def test_object_that_a_quota_refuses_is_told_and_holds_nothing_else_back(world: World) -> None:
+    await world.skr.create(QUOTAS, thing("v1", "ResourceQuota", "few"), SKR, field_manager="operator")
+    hard = {"count/jobs.batch": "0"}
+    quota = {"spec": {"hard": hard}}
+    await world.skr.merge_patch(QUOTAS, "few", quota, SKR)
+    used = {"status": {"hard": hard, "used": {"count/jobs.batch": "0"}}}
+    await world.skr.merge_patch(QUOTAS, "few", used, SKR, subresource="status")
+    container = {"name": "it", "image": "registry.example.com/it:1"}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    job = thing("batch/v1", "Job", "meadow-seeds", spec={"template": template})
+    await world.want([thing("v1", "ConfigMap", "meadow"), job])
+    with pytest.raises(Forbidden, match="exceeded quota"):
+        await world.reconcile()
+    assert await world.state() == ("Error", "ApplyFailed")
+    message = (await world.said()).message
+    assert "Job kyma-system/meadow-seeds" in message
+    assert "exceeded quota: few" in message
+    assert await world.skr.get(CONFIG_MAPS, "meadow", SKR)
+
+    await world.skr.delete(QUOTAS, "few", SKR)
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    assert "Job kyma-system/meadow-seeds: it has not started yet" in (await world.said()).message
+    started = {"status": {"startTime": "2026-11-01T12:00:00Z"}}
+    await world.skr.merge_patch(JOBS, "meadow-seeds", started, SKR, subresource="status")
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    await remove(world)
