@@ -32,27 +32,28 @@ class _Balancer:
     def __init__(self, targets: Ports) -> None:
         self._targets = targets
         self._turn = 0
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Lead one connection until one of its sides has closed it."""
         task = asyncio.current_task()
         assert task is not None
-        self._open.add(task)
+        self._open[task] = writer
         try:
             found = await self._connect()
             if found is not None:
                 await _join((reader, writer), found)
         finally:
             writer.close()
-            self._open.discard(task)
+            del self._open[task]
 
     async def close(self) -> None:
         """End every connection."""
-        ending = tuple(self._open)
-        for task in ending:
-            task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
+        ending = dict(self._open)
+        for writer in ending.values():
+            writer.transport.abort()
+        if ending:
+            await asyncio.wait(ending)
 
     async def _connect(self) -> Streams | None:
         """Connect to the first that lets us, from the one whose turn it is."""
