@@ -60,6 +60,9 @@ def generated_texts() -> dict[str, str]:
     """Return the generated files that are whole, CRDs excepted, by their paths below the charts' folder."""
     return {
         "lifecycle-manager/files/rbac.yaml": _copy("lifecycle_manager.rbac", "kcp.yaml", "lifecycle_manager/rbac"),
+        "lifecycle-manager/files/rbac-cert-manager.yaml": _copy(
+            "lifecycle_manager.rbac", "kcp-cert-manager.yaml", "lifecycle_manager/rbac"
+        ),
         "module-manager/files/rbac.yaml": _copy("module_manager", "rbac.yaml", "module_manager"),
         "skr-watcher/templates/workload.yaml": _watcher_templates(),
     }

@@ -125,6 +125,16 @@ async def test_the_rights_are_those_of_the_programs_and_no_more(helm: Helm) -> N
     assert role["rules"] == source.document["rules"]
 
 
+async def test_rights_that_only_an_option_needs_come_with_it(helm: Helm) -> None:
+    text = files("lifecycle_manager.rbac").joinpath("kcp-cert-manager.yaml").read_text()
+    (wanted,) = (each.document for each in parse_objects(text))
+    name = wanted["metadata"]["name"]
+    assert name not in of_kind(await helm.render(LIFECYCLE_MANAGER), "Role")
+    rendered = await helm.render(LIFECYCLE_MANAGER, "--set", "options.cert-management=cert-manager.io/v1")
+    assert of_kind(rendered, "Role")[name]["rules"] == wanted["rules"]
+    assert of_kind(rendered, "RoleBinding")[name]["roleRef"]["name"] == name
+
+
 async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm: Helm) -> None:
     trust = b"trust\n"
     settings = WatcherSettings("registry.example.com/skr-watcher:v7", "kcp.example.com:443", "64Mi", "0.5")
