@@ -31,6 +31,7 @@ PARTS = ("configmaps", "deployments.apps", "networkpolicies.networking.k8s.io", 
 CRDS: Resource[dict[str, Any]] = Resource.dynamic(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
+LEASES: Resource[dict[str, Any]] = Resource.dynamic("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 
 
 async def test_users_change_goes_through_what_helm_installed(world: World) -> None:
@@ -75,6 +76,22 @@ async def test_no_change_is_lost_while_the_program_is_killed(world: World) -> No
     async with _changing(world):
         await run.child.kill()
         await eventually(lambda: run.restarts > restarts and run.ready)
+
+
+async def test_no_change_is_lost_while_the_module_manager_that_works_is_killed(world: World) -> None:
+    replicas = {run.name: run for run in world.kcp_node.runs_of("cloud-resources")}
+    assert len(replicas) == 2
+    working = await eventually(lambda: _holder_of(world, "module-manager-cloud-resources"))
+    child = replicas[working].child
+    assert child is not None
+    (other,) = replicas.keys() - {working}
+
+    async def taken_over() -> bool:
+        return await _holder_of(world, "module-manager-cloud-resources") == other
+
+    async with _changing(world):
+        await child.kill()
+        await eventually(taken_over, within=40)
 
 
 async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: World) -> None:
@@ -164,9 +181,8 @@ async def test_watcher_by_hand_delivers_with_a_certificate_of_the_control_plane(
 async def test_module_manager_leaves_nothing_behind(world: World) -> None:
     guestbook = str(MODULE_MANAGER / "ci/guestbook-values.yaml")
     arguments = ("guestbook", "--namespace=kcp-system", "--wait", "--timeout=60s")
-    await world.kcp_helm.run("install", *arguments, "--values", guestbook, "--set=replicas=1", str(MODULE_MANAGER))
-    (run,) = world.kcp_node.runs_of("guestbook")
-    assert run.ready
+    await world.kcp_helm.run("install", *arguments, "--values", guestbook, str(MODULE_MANAGER))
+    assert [run.ready for run in world.kcp_node.runs_of("guestbook")] == [True, True]
     await world.kcp_helm.run("uninstall", *arguments)
     assert await _left_of(world, "kcp-system", "app.kubernetes.io/instance=guestbook") == []
     await eventually(lambda: not world.kcp_node.runs_of("guestbook"))
@@ -206,6 +222,12 @@ async def _changing(world: World) -> AsyncGenerator[None, None]:
         yield
         stopping.set()
     await world.story.sees_volume(changing.result(), within=20)
+
+
+async def _holder_of(world: World, lease: str) -> str:
+    """Return the Pod that holds a Lease; empty where none does."""
+    found = await world.kcp.get(LEASES, lease, names.KCP_NAMESPACE)
+    return str(found["spec"].get("holderIdentity", "")).rpartition("_")[0]
 
 
 async def _metrics_of_lifecycle_manager(world: World) -> set[str]:

@@ -77,7 +77,6 @@ class World:
             str(MODULE_MANAGER),
             "--namespace=kcp-system",
             f"--values={MODULE_MANAGER / 'ci/cloud-resources-values.yaml'}",
-            "--set=replicas=1",  # replicas tell each other apart by their hosts' names, and there is one host here
             "--wait",
             f"--timeout={PATIENCE}",
         )
