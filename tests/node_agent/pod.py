@@ -59,6 +59,12 @@ class PodRun:
         """What the container prints."""
         return self.folder / "log"
 
+    async def lose(self) -> None:
+        """Have it go as with its node: killed, not told before, and not started again."""
+        self.stopping.set()
+        if self.child is not None:
+            await self.child.kill()
+
     async def run(self) -> None:
         """Run it. The process never outlives this call."""
         self.folder.mkdir(parents=True)

@@ -41,22 +41,29 @@ def granted_by(roles: str) -> Iterator[Right]:
 
 @dataclass(frozen=True)
 class Request:
-    """What somebody asked the API server for, and how it was answered."""
+    """What a ServiceAccount asked the API server for, and how it was answered. `bound` tells whether it had its roles:
+    a release that is removed takes them before its Pods have ended."""
 
     user: str
     rights: tuple[Right, ...]
     path: str
     code: int
+    bound: bool
 
 
 def requests_in(audit_log: Path) -> Iterator[Request]:
     """Give the requests of ServiceAccounts that an API server has answered."""
+    unbound: set[str] = set()
     for line in audit_log.read_text().splitlines():
         event = json.loads(line)
-        user = event["user"]["username"]
-        if user.startswith("system:serviceaccount:"):
+        user, target = event["user"]["username"], event.get("objectRef", {})
+        if target.get("resource") in {"rolebindings", "clusterrolebindings"}:
+            change = unbound.add if event["verb"] == "delete" else unbound.discard
+            change(target.get("name", ""))  # of which a chart makes one, named like its ServiceAccount
+        elif user.startswith("system:serviceaccount:") and event["stage"] != "RequestReceived":
             code = event.get("responseStatus", {}).get("code", 0)
-            yield Request(user, tuple(_rights(event, code)), event["requestURI"].partition("?")[0], code)
+            path = event["requestURI"].partition("?")[0]
+            yield Request(user, tuple(_rights(event, code)), path, code, user.rpartition(":")[2] not in unbound)
 
 
 def unused(granted: Iterable[Right], user: str, requests: Iterable[Request]) -> set[Right]:
