@@ -2,6 +2,7 @@
 #
 #   docker build --target lifecycle-manager --tag lifecycle-manager:0.1.0 .
 
+# Pinned by version; whoever builds pins the very bytes with --build-arg PYTHON=python:3.11.14-slim-bookworm@sha256:…
 ARG PYTHON=python:3.11.14-slim-bookworm
 
 FROM ${PYTHON} AS build

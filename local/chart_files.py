@@ -1,6 +1,7 @@
 """Writes the parts of the charts that say again what the code says: `python -m local.chart_files`, or `make charts`.
 
-Helm reads nothing outside of a chart, so these are copies; tests hold them against their sources.
+Helm reads nothing outside of a chart, so these are copies; tests hold them against their sources. The chart that
+`klm module new` makes is such a copy, too: of the chart for Module Managers, with the module's names in it.
 """
 
 from importlib.resources import files
@@ -16,10 +17,30 @@ from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook.documents import WatcherSettings, workload_documents
 
 CHARTS = Path("charts")
+PROJECT_CHART = Path("module_manager/src/module_manager/project/template/chart")
 GENERATED = "# Written by `make charts` from {source}; change that.\n"
 
 PLACEHOLDER = "kcp-address:65534"
 """An address whose parts stand in the objects where the chart has its value."""
+
+RIGHTS = "module_manager/rbac.yaml"
+OF_A_PROJECT = {
+    "Chart.yaml.template": {
+        "name: module-manager": "name: @@module@@-manager",
+        "Runs the Module Manager of a Kyma module in": "The Module Manager of the Kyma module @@module@@, for",
+        "home: https://kyma-project.io\n": "",
+    },
+    "values.yaml.template": {
+        "chart module-manager: one release for each module, beside": "chart @@module@@-manager, which runs beside",
+        "# Set `manager`, and `image` to one that holds it.": "# Set `image` to what the Dockerfile makes.",
+        " Required.\n": "\n",
+        'manager: ""': 'manager: "@@package@@:objects"',
+        "  # The default holds the samples, module_manager.samples.{cloud_resources,guestbook}:objects.\n": "",
+        "repository: module-manager": "repository: @@module@@-manager",
+    },
+    "values.schema.json.template": {"of the chart module-manager": "of the chart @@module@@-manager"},
+}
+"""What the chart of a project says in the place of what the one here says."""
 
 OWN_VALUES = frozenset(
     {
@@ -56,13 +77,42 @@ def write_chart_files(charts: Path = CHARTS) -> tuple[Path, ...]:
     return (*written, schema)
 
 
+def write_project_chart(folder: Path = PROJECT_CHART) -> tuple[Path, ...]:
+    """Write the chart of new module projects into a folder, and nothing else stays there; return the files."""
+    wanted = {folder / path: text for path, text in project_chart_texts().items()}
+    for left in set(folder.rglob("*.template")) - wanted.keys():
+        left.unlink()
+    for file, text in wanted.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tuple(wanted)
+
+
 def generated_texts() -> dict[str, str]:
     """Return the generated files that are whole, CRDs excepted, by their paths below the charts' folder."""
     return {
         "lifecycle-manager/files/rbac.yaml": _copy("lifecycle_manager.rbac", "kcp.yaml", "lifecycle_manager/rbac"),
+        "lifecycle-manager/files/rbac-cert-manager.yaml": _copy(
+            "lifecycle_manager.rbac", "kcp-cert-manager.yaml", "lifecycle_manager/rbac"
+        ),
         "module-manager/files/rbac.yaml": _copy("module_manager", "rbac.yaml", "module_manager"),
         "skr-watcher/templates/workload.yaml": _watcher_templates(),
     }
+
+
+def project_chart_texts(source: Path = CHARTS / "module-manager") -> dict[str, str]:
+    """Return the chart of new module projects: the templates of its files, by their paths."""
+    texts = {
+        f"{file.relative_to(source)}.template": file.read_text().removeprefix(GENERATED.format(source=RIGHTS))
+        for file in sorted(source.rglob("*"))
+        if file.is_file() and "ci" not in file.relative_to(source).parts
+    }
+    for path, changes in OF_A_PROJECT.items():
+        for here, there in changes.items():
+            if texts[path].count(here) != 1:
+                raise ValueError(f"{path} does not say once: {here}")
+            texts[path] = texts[path].replace(here, there)
+    return texts
 
 
 def options_schema() -> dict[str, Any]:
@@ -105,3 +155,4 @@ def _watcher_templates() -> str:
 
 if __name__ == "__main__":
     write_chart_files()
+    write_project_chart()

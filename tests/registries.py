@@ -128,10 +128,12 @@ async def blob_server() -> AsyncIterator[BlobServer]:
     application.add_routes([web.get("/v2/{path:.*}", server.answer)])
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.host = f"127.0.0.1:{runner.addresses[0][1]}"
-    yield server
-    await runner.cleanup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        server.host = f"127.0.0.1:{runner.addresses[0][1]}"
+        yield server
+    finally:
+        await runner.cleanup()
 
 
 def _fetch() -> None:

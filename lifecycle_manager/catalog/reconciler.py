@@ -23,7 +23,6 @@ from kube_runtime import (
     ObjectKey,
     Resource,
     Result,
-    Revision,
 )
 from lifecycle_manager.catalog.differences import Key, differences, is_as_wanted
 from lifecycle_manager.catalog.record import ANNOTATION, Record, fingerprint
@@ -185,7 +184,7 @@ class CatalogReconciler:
         applied.raise_first_failure()
 
     async def _sync(self, skr: Client, wanted: WantedCatalog, kinds: Iterable[str]) -> dict[str, str]:
-        """Send the differences, and return the fingerprints of what is there then. Raises ItemRefused at the end."""
+        """Send the differences, and return the fingerprints of what we left there. Raises ItemRefused at the end."""
         live = {(kind, item.metadata.name): item for kind in kinds for item in await _read(skr, kind)}
         found = differences(wanted, live, kinds)
         places = asyncio.Semaphore(AT_ONCE)
@@ -194,14 +193,13 @@ class CatalogReconciler:
             deleting = [tasks.create_task(_delete(skr, key, places)) for key in found.delete]
         if found.apply or found.delete:
             log.info("catalog brought in order", server=skr.server, applied=len(applying), deleted=len(deleting))
-        _raise_failures(failure for task in (*applying, *deleting) if (failure := task.result()) is not None)
-        return {kind: await self._print_of(skr, kind) for kind in kinds}
-
-    async def _print_of(self, skr: Client, kind: str) -> str:
-        revisions: tuple[Revision, ...] = await skr.list_revisions(
-            RESOURCES[kind], names.SKR_NAMESPACE, label_selector=OURS
-        )
-        return fingerprint(revisions)
+        brought = [task.result() for task in applying]
+        outcomes = (*brought, *(task.result() for task in deleting))
+        _raise_failures(each for each in outcomes if isinstance(each, KubeError))
+        # Not what is there by now: what somebody changed since has to be seen as a change.
+        left = {key: item for key, item in live.items() if key not in found.delete}
+        left |= {(each.KIND, each.metadata.name): each for each in brought if not isinstance(each, KubeError)}
+        return {kind: fingerprint(item for (of, _), item in left.items() if of == kind) for kind in kinds}
 
     async def _leave(self, kyma: Kyma) -> Result:
         """Take the catalog away once it is its turn."""
@@ -249,27 +247,30 @@ async def _read(skr: Client, kind: str) -> tuple[Item, ...]:
     return listed.items
 
 
-async def _apply(skr: Client, wanted: WantedItem, places: asyncio.Semaphore) -> KubeError | None:
-    """Bring one object; return what came in between."""
+async def _apply(skr: Client, wanted: WantedItem, places: asyncio.Semaphore) -> Item | KubeError:
+    """Bring one object and return it as it is then, or what came in between."""
     item = wanted.item
     resource, name = RESOURCES[item.KIND], item.metadata.name
     async with places:
         try:
-            applied = await skr.apply(resource, name, wanted.document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
-            if not is_as_wanted(applied, item):
-                await _replace(skr, resource, wanted, applied)
+            applied: Item = await skr.apply(
+                resource, name, wanted.document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER
+            )
+            return applied if is_as_wanted(applied, item) else await _replace(skr, resource, wanted, applied)
         except ClusterUnreachable as error:
             return error
         except KubeError as error:
             return ItemRefused(f"{item.KIND} {name}: {error}")
-    return None
 
 
-async def _replace(skr: Client, resource: Resource[Any], wanted: WantedItem, live: Item) -> None:
+async def _replace(skr: Client, resource: Resource[Any], wanted: WantedItem, live: Item) -> Item:
     """Write an object whole: an apply leaves fields that somebody else has added."""
     metadata = {**wanted.document["metadata"], "resourceVersion": live.metadata.resource_version}
     document = {**wanted.document, "metadata": metadata}
-    await skr.replace(resource, live.metadata.name, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
+    written: Item = await skr.replace(
+        resource, live.metadata.name, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER
+    )
+    return written
 
 
 async def _delete(skr: Client, key: Key, places: asyncio.Semaphore) -> KubeError | None:

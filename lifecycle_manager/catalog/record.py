@@ -52,7 +52,7 @@ class Record:
         return "/".join((self.definitions, self.catalog, self.templates, self.releases))
 
 
-def fingerprint(revisions: Iterable[Revision]) -> str:
+def fingerprint(revisions: Iterable[Revision | ModuleTemplate | ModuleReleaseMeta]) -> str:
     """Return the same text for the same revisions of the same objects."""
     digest = hashlib.blake2b(digest_size=8)
     for metadata in sorted((each.metadata for each in revisions), key=lambda metadata: metadata.name):

@@ -2,18 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from kube_runtime import Change, Client, Informer, ObjectKey, Resource
+from kube_runtime import Change, Client, Informer, Resource
 from local.cluster import LocalCluster
-from local.ports import free_port
-from tests.node_agent.containers import JsonObject
+from tests.node_agent.balancer import balancer
+from tests.node_agent.environment import JsonObject
 from tests.node_agent.pod import PODS, PodRun
 
 SERVICES: Resource[JsonObject] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)
-SYNC_SECONDS = 30.0
 ServicePort = tuple[str, str, int]
 
 
@@ -27,7 +26,8 @@ class NodeAgent:
         self._pods: Informer[JsonObject] = Informer(client, PODS)
         self._services: Informer[JsonObject] = Informer(client, SERVICES)
         self._runs: dict[str, PodRun] = {}
-        self._routes: dict[ServicePort, int] = {}
+        self._ready: dict[ServicePort, tuple[int, ...]] = {}
+        self._routed: set[ServicePort] = set()
         self._look = asyncio.Event()
         for informer in (self._pods, self._services):
             informer.on_change(self._noticed)
@@ -44,35 +44,20 @@ class NodeAgent:
 
     async def run(self) -> None:
         """Run Pods until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
+        async with AsyncExitStack() as balancers, asyncio.TaskGroup() as tasks:
             for informer in (self._pods, self._services):
                 tasks.create_task(informer.run())
             while True:
                 await self._look.wait()
                 self._look.clear()
                 self._start_and_stop(tasks)
-                await self._route()
+                await self._route(balancers)
 
     @asynccontextmanager
     async def load_balancer(self, namespace: str, service: str, port: int) -> AsyncGenerator[int, None]:
         """Lead a port of this machine to a Service's, as a load balancer in front of the cluster does."""
-
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            target = self._routes.get((namespace, service, port))
-            with suppress(OSError):
-                if target is not None:
-                    far_reader, far_writer = await asyncio.open_connection("127.0.0.1", target)
-                    async with asyncio.TaskGroup() as both:
-                        both.create_task(_pump(reader, far_writer))
-                        both.create_task(_pump(far_reader, writer))
-            writer.close()
-
-        number = free_port()
-        server = await asyncio.start_server(handle, "127.0.0.1", number)
-        try:
+        async with balancer(partial(self._targets, (namespace, service, port))) as number:
             yield number
-        finally:
-            server.close()
 
     def _noticed(self, _change: Change[JsonObject]) -> None:
         self._look.set()
@@ -98,38 +83,35 @@ class NodeAgent:
             del self._runs[uid]
             self._look.set()
 
-    async def _route(self) -> None:
-        """Lead each Service's ports to a ready Pod that it selects."""
-        routes: dict[ServicePort, int] = {}
-        for service in self._services.cache.list():
-            key = ObjectKey(service["metadata"]["namespace"], service["metadata"]["name"])
-            behind = self._behind(key.namespace, service["spec"].get("selector"))
-            if behind is None or behind.process is None:
-                continue
-            for port in service["spec"].get("ports", ()):
-                target = behind.process.port(port.get("targetPort", port["port"]))
-                if target is not None:
-                    routes[(str(key.namespace), key.name, port["port"])] = target
-        for route, target in routes.items():
-            if self._routes.get(route) != target:
-                await self._cluster.route_service(*route, "127.0.0.1", target)
-        self._routes = routes
+    async def _route(self, balancers: AsyncExitStack) -> None:
+        """Lead each Service's ports to the ready Pods that it selects."""
+        self._ready = {
+            (str(service["metadata"]["namespace"]), str(service["metadata"]["name"]), int(port["port"])): tuple(
+                target
+                for run in self._behind(service)
+                if run.process is not None
+                and (target := run.process.port(port.get("targetPort", port["port"]))) is not None
+            )
+            for service in self._services.cache.list()
+            for port in service["spec"].get("ports", ())
+        }
+        # Where no Pod was ever ready, a process that the node knows nothing of may be behind the Service.
+        for route in {route for route, targets in self._ready.items() if targets} - self._routed:
+            number = await balancers.enter_async_context(balancer(partial(self._targets, route)))
+            await self._cluster.route_service(*route, "127.0.0.1", number)
+            self._routed.add(route)
 
-    def _behind(self, namespace: str | None, selector: dict[str, Any] | None) -> PodRun | None:
+    def _targets(self, route: ServicePort) -> tuple[int, ...]:
+        return self._ready.get(route, ())
+
+    def _behind(self, service: JsonObject) -> list[PodRun]:
+        selector = service["spec"].get("selector")
         if not selector:
-            return None
-        selected = (
+            return []
+        return [
             run
             for run in self._runs.values()
-            if run.ready and run.namespace == namespace and selector.items() <= run.pod["metadata"]["labels"].items()
-        )
-        return next(selected, None)
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while chunk := await reader.read(65536):
-            writer.write(chunk)
-            await writer.drain()
-    with suppress(OSError):
-        writer.close()
+            if run.ready
+            and run.namespace == service["metadata"]["namespace"]
+            and selector.items() <= run.pod["metadata"]["labels"].items()
+        ]

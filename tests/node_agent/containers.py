@@ -5,10 +5,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from tests.node_agent.environment import POD_IP, JsonObject, environment_of, expanded
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-JsonObject = dict[str, Any]
 
 
 class ImageUnknown(Exception):
@@ -50,7 +50,7 @@ class Process:
 def process_of(pod: JsonObject, mounts: Mapping[str, Path], free_port: Callable[[], int]) -> Process:
     """Return the process for a Pod's only container; `mounts` are folders by the paths at which it sees them.
 
-    Raises ImageUnknown.
+    Raises ImageUnknown, FieldUnknown.
     """
     (container,) = pod["spec"]["containers"]
     image = image_of(container["image"])
@@ -61,8 +61,9 @@ def process_of(pod: JsonObject, mounts: Mapping[str, Path], free_port: Callable[
     def here(text: str) -> str:
         return _with_addresses(_with_folders(text, mounts), ports)
 
-    words = [*(container.get("command") or image.entrypoint), *(container.get("args") or ())]
-    environment = {entry["name"]: _value(entry, pod) for entry in container.get("env", ())}
+    environment = environment_of(container, pod)
+    described_words = [*(container.get("command") or image.entrypoint), *(container.get("args") or ())]
+    words = [expanded(word, environment) for word in described_words]
     translated = {
         name: str(ports[int(value)]) if value.isdecimal() and int(value) in ports else here(value)
         for name, value in environment.items()
@@ -88,20 +89,11 @@ def _with_folders(text: str, mounts: Mapping[str, Path]) -> str:
 
 
 def _with_addresses(text: str, ports: Mapping[int, int]) -> str:
-    """Put the address of a port in the place of one that means every interface, such as `:8080`."""
+    """Put this machine's port in the place of the container's in an address that means the Pod or all its interfaces,
+    such as `:8080` to listen on, or `<Pod's IP>:8080` to be told to others."""
 
     def address(match: re.Match[str]) -> str:
         port = int(match[2])
-        return f"{match[1]}127.0.0.1:{ports[port]}" if port in ports else match[0]
+        return f"{match[1]}{POD_IP}:{ports[port]}" if port in ports else match[0]
 
-    return re.sub(r"(^|=):(\d+)$", address, text)
-
-
-def _value(entry: JsonObject, pod: JsonObject) -> str:
-    if "valueFrom" not in entry:
-        return str(entry.get("value", ""))
-    path = entry["valueFrom"]["fieldRef"]["fieldPath"]
-    found: Any = pod
-    for key in path.split("."):
-        found = found[key]
-    return str(found)
+    return re.sub(rf"(^|=|//)(?:{re.escape(POD_IP)}|0\.0\.0\.0)?:(\d+)(?=/|$)", address, text)

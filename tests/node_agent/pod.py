@@ -19,12 +19,12 @@ from local.demo.identities import SERVICE_ACCOUNTS
 from local.ports import free_port
 from local.private_files import write_private
 from local.processes import ChildProcess, start_child
-from tests.node_agent.containers import ACCOUNT, JsonObject, Process, process_of
+from tests.node_agent.containers import ACCOUNT, Process, process_of
+from tests.node_agent.environment import NODE, POD_IP, JsonObject
 
 PODS: Resource[JsonObject] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
 SECRETS: Resource[JsonObject] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
 CONFIG_MAPS: Resource[JsonObject] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-NODE = "local"
 LOOK_AGAIN_SECONDS = 0.1
 PROBE_SECONDS = 1.0
 
@@ -58,6 +58,12 @@ class PodRun:
     def log(self) -> Path:
         """What the container prints."""
         return self.folder / "log"
+
+    async def lose(self) -> None:
+        """Have it go as with its node: killed, not told before, and not started again."""
+        self.stopping.set()
+        if self.child is not None:
+            await self.child.kill()
 
     async def run(self) -> None:
         """Run it. The process never outlives this call."""
@@ -141,8 +147,10 @@ class PodRun:
         conditions = {"PodScheduled": "True", "Initialized": "True", "ContainersReady": ready, "Ready": ready}
         status = {
             "phase": "Running",
-            "podIP": "127.0.0.1",
-            "podIPs": [{"ip": "127.0.0.1"}],
+            "hostIP": POD_IP,
+            "hostIPs": [{"ip": POD_IP}],
+            "podIP": POD_IP,
+            "podIPs": [{"ip": POD_IP}],
             "startTime": now,
             "conditions": [
                 {"type": type_, "status": value, "lastTransitionTime": now} for type_, value in conditions.items()

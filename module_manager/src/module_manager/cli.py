@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -64,6 +65,15 @@ def run(
             help="Let one of several replicas work, by a Lease.",
         ),
     ] = False,
+    identity: Annotated[
+        str,
+        typer.Option(
+            envvar="POD_NAME",
+            default_factory=socket.gethostname,
+            show_default="the host's name",
+            help="Which replica this is, in the Lease; in a cluster, the Pod's name.",
+        ),
+    ],
     log_level: Annotated[str, typer.Option(envvar="MODULE_MANAGER_LOG_LEVEL")] = "info",
 ) -> None:
     """Run a manager against a control plane until SIGTERM or Ctrl-C."""
@@ -78,6 +88,7 @@ def run(
         concurrency=concurrency,
         dry_run=dry_run,
         leader_elect=leader_elect,
+        identity=identity,
     )
     raise typer.Exit(_run_to_exit_code(_run(target, kubeconfig, options, once=once)))
 

@@ -34,7 +34,11 @@ log = structlog.get_logger("module_manager")
 
 @dataclass(frozen=True)
 class ServiceOptions:
-    """How a manager runs. An empty health host stands for every interface, a port of 0 for any free one."""
+    """How a manager runs. An empty health host stands for every interface, a port of 0 for any free one.
+
+    `identity` names this replica in the Lease. Pods of one node's network all have the node's host name, so theirs is
+    better told by their own name.
+    """
 
     namespace: str = names.KCP_NAMESPACE
     health_host: str = ""
@@ -45,6 +49,7 @@ class ServiceOptions:
     grace_seconds: float = 20.0
     dry_run: bool = False
     leader_elect: bool = False
+    identity: str = field(default_factory=socket.gethostname)
     lease: LeaseTiming = field(default_factory=LeaseTiming)
 
 
@@ -214,7 +219,7 @@ class ManagerService(Generic[T]):
             self._client,
             namespace=self._options.namespace,
             name=f"module-manager-{self._manager.module}",
-            identity=socket.gethostname(),
+            identity=self._options.identity,
             timing=self._options.lease,
         )
 

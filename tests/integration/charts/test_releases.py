@@ -3,13 +3,12 @@
 import asyncio
 import base64
 import itertools
-import json
 import re
 import subprocess
 import tarfile
-from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,18 +18,40 @@ import msgspec
 import pytest
 
 from kube_runtime import Invalid, Resource
-from lifecycle_manager.resources import KYMAS, SECRETS, SYNC_RESOURCES
-from lifecycle_manager_api import names
+from lifecycle_manager.resources import (
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+    SECRETS,
+    SYNC_RESOURCES,
+    WATCHERS,
+)
+from lifecycle_manager_api import as_document, names
 from lifecycle_manager_api.crds import all_crds
 from local.demo.witness import CONFIG_MAPS
+from tests import builders
 from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, SKR_WATCHER, WAYS, of_kind
 from tests.integration.charts.world import World
+from tests.integration.lifecycle_manager.test_watcher_resources import watcher
+from tests.node_agent.pod import PodRun
 from tests.waiting import eventually
 
 PARTS = ("configmaps", "deployments.apps", "networkpolicies.networking.k8s.io", "services", "serviceaccounts")
 CRDS: Resource[dict[str, Any]] = Resource.dynamic(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
+STORED: tuple[Resource[Any], ...] = (
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+    SYNC_RESOURCES,
+    WATCHERS,
+)
+LEASES: Resource[dict[str, Any]] = Resource.dynamic("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 
 
 async def test_users_change_goes_through_what_helm_installed(world: World) -> None:
@@ -54,27 +75,48 @@ async def test_bad_sync_resource_is_refused_by_way_of_the_charts_service(world: 
 
 
 async def test_no_change_is_lost_while_the_release_is_upgraded_and_rolled_back(world: World) -> None:
-    (before,) = world.kcp_node.runs_of("lifecycle-manager")
+    before = _both(world)
     async with _changing(world):
         await world.install_lifecycle_manager("--set=logLevel=DEBUG", command="upgrade")
-    (upgraded,) = world.kcp_node.runs_of("lifecycle-manager")
-    assert before.child is not None
-    assert before.child.returncode == 0
-    assert "--log-level=DEBUG" in upgraded.pod["spec"]["containers"][0]["args"]
+        await eventually(partial(_all_have, world, "--log-level=DEBUG"), within=40)
+    assert [run.child and run.child.returncode for run in before] == [0, 0]
 
     async with _changing(world):
-        await world.kcp_helm.run("rollback", "lifecycle-manager", "1", "--namespace=kcp-system", "--wait")
-    (rolled_back,) = world.kcp_node.runs_of("lifecycle-manager")
-    assert "--log-level=INFO" in rolled_back.pod["spec"]["containers"][0]["args"]
+        await world.kcp_helm.run("rollback", "lifecycle-manager", "--namespace=kcp-system", "--wait")
+        await eventually(partial(_all_have, world, "--log-level=INFO"), within=40)
 
 
-async def test_no_change_is_lost_while_the_program_is_killed(world: World) -> None:
-    (run,) = world.kcp_node.runs_of("lifecycle-manager")
-    restarts = run.restarts
-    assert run.child is not None
+async def test_no_change_is_lost_while_the_programs_are_killed_one_after_the_other(world: World) -> None:
+    for run in _both(world):
+        assert run.child is not None
+        restarts = run.restarts
+        async with _changing(world):
+            await run.child.kill()
+            await eventually(partial(_is_back, run, restarts), within=30)
+
+
+async def test_no_change_is_lost_where_a_replica_goes_with_its_node(world: World) -> None:
+    """Whichever of the two works on the Kyma: at the end each has gone once, and the Kyma is another's."""
+    for run in _both(world):
+        async with _changing(world):
+            await run.lose()
+            await eventually(partial(_replaced, world, run), within=40)
+
+
+async def test_no_change_is_lost_while_the_module_manager_that_works_is_killed(world: World) -> None:
+    replicas = {run.name: run for run in world.kcp_node.runs_of("cloud-resources")}
+    assert len(replicas) == 2
+    working = await eventually(lambda: _holder_of(world, "module-manager-cloud-resources"))
+    child = replicas[working].child
+    assert child is not None
+    (other,) = replicas.keys() - {working}
+
+    async def taken_over() -> bool:
+        return await _holder_of(world, "module-manager-cloud-resources") == other
+
     async with _changing(world):
-        await run.child.kill()
-        await eventually(lambda: run.restarts > restarts and run.ready)
+        await child.kill()
+        await eventually(taken_over, within=40)
 
 
 async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: World) -> None:
@@ -105,28 +147,28 @@ async def test_alerts_and_dashboard_ask_for_metrics_that_the_running_program_has
     assert asked - await _metrics_of_lifecycle_manager(world) == set()
 
 
-async def test_release_of_the_previous_commits_chart_is_upgraded(world: World, tmp_path: Path) -> None:
+async def test_release_of_the_previous_commits_chart_is_upgraded_and_what_it_stored_is_read(
+    world: World, tmp_path: Path
+) -> None:
     previous = _previous_chart(tmp_path)
     await world.install_lifecycle_manager(command="upgrade", chart=previous)
     await world.story.change_volume("210Gi", within=30)
+    documents: tuple[tuple[Resource[Any], dict[str, Any]], ...] = (
+        (WATCHERS, watcher("red")),
+        (MANIFESTS, as_document(builders.manifest("nothing", kyma="nobody"))),
+    )
+    for resource, document in documents:
+        document["metadata"] = {key: document["metadata"][key] for key in ("name", "namespace")}
+        name = document["metadata"]["name"]
+        await world.kcp.apply(resource, name, document, names.KCP_NAMESPACE, field_manager="test")
+    before = await _stored(world)
+    assert all(before.values()), "there is nothing of a kind"
+
     await world.install_lifecycle_manager(command="upgrade")
+    assert await _stored(world) == before
     await world.story.change_volume("220Gi", within=30)
-
-
-async def test_programs_ask_for_nothing_that_the_charts_do_not_allow(world: World) -> None:
-    refused: Counter[tuple[str, str, str]] = Counter()
-    asked: Counter[str] = Counter()
-    for cluster in (world.clusters.kcp, *world.clusters.skrs):
-        for line in (cluster.directory / "audit.log").read_text().splitlines():
-            event = json.loads(line)
-            user = event["user"]["username"]
-            if not user.startswith("system:serviceaccount:"):
-                continue
-            asked[user.rpartition(":")[2]] += 1
-            if event.get("responseStatus", {}).get("code") == 403:
-                refused[user, event["verb"], event["requestURI"].partition("?")[0]] += 1
-    assert not refused
-    assert {"lifecycle-manager", "cloud-resources-module-manager"} <= set(asked)
+    for resource, document in documents:
+        await world.kcp.delete(resource, document["metadata"]["name"], names.KCP_NAMESPACE)
 
 
 async def test_watcher_by_hand_delivers_with_a_certificate_of_the_control_plane(world: World) -> None:
@@ -164,9 +206,8 @@ async def test_watcher_by_hand_delivers_with_a_certificate_of_the_control_plane(
 async def test_module_manager_leaves_nothing_behind(world: World) -> None:
     guestbook = str(MODULE_MANAGER / "ci/guestbook-values.yaml")
     arguments = ("guestbook", "--namespace=kcp-system", "--wait", "--timeout=60s")
-    await world.kcp_helm.run("install", *arguments, "--values", guestbook, "--set=replicas=1", str(MODULE_MANAGER))
-    (run,) = world.kcp_node.runs_of("guestbook")
-    assert run.ready
+    await world.kcp_helm.run("install", *arguments, "--values", guestbook, str(MODULE_MANAGER))
+    assert [run.ready for run in world.kcp_node.runs_of("guestbook")] == [True, True]
     await world.kcp_helm.run("uninstall", *arguments)
     assert await _left_of(world, "kcp-system", "app.kubernetes.io/instance=guestbook") == []
     await eventually(lambda: not world.kcp_node.runs_of("guestbook"))
@@ -208,12 +249,51 @@ async def _changing(world: World) -> AsyncGenerator[None, None]:
     await world.story.sees_volume(changing.result(), within=20)
 
 
+def _both(world: World) -> tuple[PodRun, PodRun]:
+    first, second = world.kcp_node.runs_of("lifecycle-manager")
+    return first, second
+
+
+def _is_back(run: PodRun, restarts: int) -> bool:
+    return run.restarts > restarts and run.ready
+
+
+def _all_have(world: World, argument: str) -> bool:
+    """Tell whether the Lifecycle Manager's Pods are two, and have an argument."""
+    runs = world.kcp_node.runs_of("lifecycle-manager")
+    return len(runs) == 2 and all(argument in run.pod["spec"]["containers"][0]["args"] for run in runs)
+
+
+def _replaced(world: World, gone: PodRun) -> bool:
+    """Tell whether there are as many of the Lifecycle Manager as before, without one that has gone."""
+    runs = world.kcp_node.runs_of("lifecycle-manager")
+    return gone not in runs and [run.ready for run in runs] == [True, True]
+
+
+async def _stored(world: World) -> dict[str, dict[str, tuple[str, bytes]]]:
+    """Return what is stored of each kind, read as its type: uid and spec of every object."""
+    return {
+        resource.kind: {
+            each.metadata.name: (each.metadata.uid, msgspec.json.encode(each.spec))
+            for each in (await world.kcp.list(resource, names.KCP_NAMESPACE)).items
+        }
+        for resource in STORED
+    }
+
+
+async def _holder_of(world: World, lease: str) -> str:
+    """Return the Pod that holds a Lease; empty where none does."""
+    found = await world.kcp.get(LEASES, lease, names.KCP_NAMESPACE)
+    return str(found["spec"].get("holderIdentity", "")).rpartition("_")[0]
+
+
 async def _metrics_of_lifecycle_manager(world: World) -> set[str]:
-    """Return the names of what the running program tells Prometheus."""
-    (run,) = world.kcp_node.runs_of("lifecycle-manager")
-    assert run.process is not None
+    """Return the names of what the running programs tell Prometheus."""
+    text = ""
     async with httpx.AsyncClient(trust_env=False) as client:
-        text = (await client.get(f"http://127.0.0.1:{run.process.port('metrics')}/metrics")).text
+        for run in world.kcp_node.runs_of("lifecycle-manager"):
+            assert run.process is not None
+            text += (await client.get(f"http://127.0.0.1:{run.process.port('metrics')}/metrics")).text
     suffixes = {"histogram": ("_bucket", "_count", "_sum")}
     return {
         f"{name}{suffix}"

@@ -10,12 +10,14 @@ import msgspec
 import pytest
 
 from certs import KeyPair
-from kube_runtime import load_yaml, parse_objects
+from kube_runtime import dump_yaml, load_yaml, parse_objects
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook import AuthorityStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents
 from lifecycle_manager_api.crds import all_crds
-from local.chart_files import CHARTS, generated_texts, options_schema
+from local.chart_files import CHARTS, PROJECT_CHART, generated_texts, options_schema, project_chart_texts
+from module_manager.project.generation import generate_project
+from module_manager.project.names import ModuleNames
 from tests.integration.charts.helm import (
     LIFECYCLE_MANAGER,
     MODULE_MANAGER,
@@ -27,6 +29,7 @@ from tests.integration.charts.helm import (
     of_kind,
     values,
 )
+from tests.node_agent.environment import expanded
 
 EVERYTHING = WAYS["lifecycle-manager-with-everything"][1]
 INSTALL = Path("docs/install.md").read_text()
@@ -86,6 +89,8 @@ async def test_generated_files_are_up_to_date() -> None:
         assert (CHARTS / path).read_text() == text, f"{path} is old: run `make charts` and commit what it writes"
     schema = msgspec.json.decode((LIFECYCLE_MANAGER / "values.schema.json").read_bytes())
     assert schema["properties"]["options"] == options_schema(), "run `make charts` and commit what it writes"
+    there = {str(file.relative_to(PROJECT_CHART)): file.read_text() for file in PROJECT_CHART.rglob("*.template")}
+    assert there == project_chart_texts(), "run `make charts` and commit what it writes"
 
 
 @pytest.mark.parametrize("chart", NAMESPACES, ids=lambda chart: chart.name)
@@ -125,6 +130,30 @@ async def test_the_rights_are_those_of_the_programs_and_no_more(helm: Helm) -> N
     assert role["rules"] == source.document["rules"]
 
 
+async def test_rights_that_only_an_option_needs_come_with_it(helm: Helm) -> None:
+    text = files("lifecycle_manager.rbac").joinpath("kcp-cert-manager.yaml").read_text()
+    (wanted,) = (each.document for each in parse_objects(text))
+    name = wanted["metadata"]["name"]
+    assert name not in of_kind(await helm.render(LIFECYCLE_MANAGER), "Role")
+    rendered = await helm.render(LIFECYCLE_MANAGER, "--set", "options.cert-management=cert-manager.io/v1")
+    assert of_kind(rendered, "Role")[name]["rules"] == wanted["rules"]
+    assert of_kind(rendered, "RoleBinding")[name]["roleRef"]["name"] == name
+
+
+async def test_chart_of_a_new_module_is_the_one_for_module_managers(helm: Helm, tmp_path: Path) -> None:
+    generate_project(ModuleNames.of("tea-room"), tmp_path / "tea-room")
+    chart = tmp_path / "tea-room" / "chart"
+    assert "0 chart(s) failed" in await helm.run("lint", "--strict", str(chart), "-n", "kcp-system")
+    made = await helm.run("template", "tea-room-manager", str(chart), "-n", "kcp-system")
+    ours = await helm.render(
+        MODULE_MANAGER,
+        *values(manager="tea_room:objects", image__repository="tea-room-manager", nameOverride="tea-room-manager"),
+        release="tea-room-manager",
+    )
+    named = {"helm.sh/chart: module-manager-": "helm.sh/chart: tea-room-manager-"}
+    assert [dict(each.document) for each in parse_objects(made)] == _renamed(ours, named)
+
+
 async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm: Helm) -> None:
     trust = b"trust\n"
     settings = WatcherSettings("registry.example.com/skr-watcher:v7", "kcp.example.com:443", "64Mi", "0.5")
@@ -151,10 +180,12 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
 
 async def test_every_option_of_lifecycle_manager_arrives_as_the_program_reads_it(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
-    command, *arguments = _container(rendered)["args"]
+    in_a_pod = {"POD_NAME": "lifecycle-manager-0", "POD_IP": "10.0.0.1"}
+    command, *arguments = (expanded(word, in_a_pod) for word in _container(rendered)["args"])
     assert command == "run"
     settings = Settings(_cli_parse_args=arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
     assert settings.event_address == "events.kcp.example.com:443"
+    assert (settings.replica_name, settings.replica_address) == ("lifecycle-manager-0", "10.0.0.1:8443")
     assert settings.additional_dns_names == ("events.kcp.internal",)
     assert settings.max_concurrent_kyma_reconciles == 100
     assert settings.k8s_client_burst == 4_000_000
@@ -244,6 +275,13 @@ def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
     (deployment,) = of_kind(objects, "Deployment").values()
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     return dict(container)
+
+
+def _renamed(objects: list[dict[str, Any]], changes: dict[str, str]) -> list[dict[str, Any]]:
+    text = "---\n".join(dump_yaml(each) for each in objects)
+    for here, there in changes.items():
+        text = text.replace(here, there)
+    return [dict(each.document) for each in parse_objects(text)]
 
 
 def _by_identity(objects: Any) -> dict[tuple[str, str], dict[str, Any]]:

@@ -69,17 +69,17 @@ class World:
             *arguments,
         )
 
-    async def install_module_manager(self) -> None:
-        """Install the sample's Module Manager, and wait until it is ready."""
+    async def install_module_manager(self, *arguments: str, command: str = "install") -> None:
+        """Install or upgrade the sample's Module Manager, and wait until it is ready."""
         await self.kcp_helm.run(
-            "install",
+            command,
             "cloud-resources",
             str(MODULE_MANAGER),
             "--namespace=kcp-system",
             f"--values={MODULE_MANAGER / 'ci/cloud-resources-values.yaml'}",
-            "--set=replicas=1",  # replicas tell each other apart by their hosts' names, and there is one host here
             "--wait",
             f"--timeout={PATIENCE}",
+            *arguments,
         )
 
     async def offer_the_module(self) -> None:

@@ -36,7 +36,7 @@ async def harness(
 
 
 async def test_module_config_is_read_only(harness: ManagerHarness, own: Client) -> None:
-    config = await own.get(MODULE_CONFIGS, harness.name, NAMESPACE)
+    config = await harness.client.get(MODULE_CONFIGS, harness.name, NAMESPACE)
 
     with pytest.raises(Forbidden):
         await own.merge_patch(MODULE_CONFIGS, harness.name, {"spec": {"resource": "mine"}}, NAMESPACE)
@@ -46,11 +46,11 @@ async def test_module_config_is_read_only(harness: ManagerHarness, own: Client) 
         )
     with pytest.raises(Forbidden):
         await own.delete(MODULE_CONFIGS, harness.name, NAMESPACE)
-    assert (await own.get(MODULE_CONFIGS, harness.name, NAMESPACE)).spec == config.spec
+    assert (await harness.client.get(MODULE_CONFIGS, harness.name, NAMESPACE)).spec == config.spec
 
 
 async def test_status_of_a_module_config_is_all_that_can_be_written_of_it(harness: ManagerHarness, own: Client) -> None:
-    before = await own.get(MODULE_CONFIGS, harness.name, NAMESPACE)
+    before = await harness.client.get(MODULE_CONFIGS, harness.name, NAMESPACE)
     document = {
         "apiVersion": MODULE_CONFIGS.api_version,
         "kind": MODULE_CONFIGS.kind,
@@ -61,7 +61,7 @@ async def test_status_of_a_module_config_is_all_that_can_be_written_of_it(harnes
 
     await own.apply(MODULE_CONFIGS, harness.name, document, NAMESPACE, field_manager="test", subresource="status")
 
-    after = await own.get(MODULE_CONFIGS, harness.name, NAMESPACE)
+    after = await harness.client.get(MODULE_CONFIGS, harness.name, NAMESPACE)
     assert after.spec == before.spec
     assert "sneaked" not in after.metadata.labels
 

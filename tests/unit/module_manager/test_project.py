@@ -82,7 +82,7 @@ def test_new_project_passes_every_check(project: Path) -> None:
 def test_new_project_leaves_no_name_to_fill_in(project: Path) -> None:
     texts = {path: path.read_text() for path in project.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
-    assert len(texts) == 17
+    assert len(texts) == 25
     assert [path for path, text in texts.items() if "@@" in text] == []
     assert [path for path in texts if "__package__" in str(path) or path.suffix == ".template"] == []
 

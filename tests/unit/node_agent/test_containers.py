@@ -7,14 +7,19 @@ from typing import Any
 import pytest
 
 from tests.node_agent.containers import ImageUnknown, Process, image_of, process_of
+from tests.node_agent.environment import FieldUnknown
 
 TLS, TMP = Path("/here/tls"), Path("/here/tmp")
 
 
-def process(mounts: dict[str, Path] | None = None, **container: Any) -> Process:
+def process(mounts: dict[str, Path] | None = None, first_port: int = 20001, **container: Any) -> Process:
     described = {"name": "c", "image": "registry.example.com:5000/kyma/lifecycle-manager:1", **container}
-    pod = {"metadata": {"name": "pod-1", "namespace": "here"}, "spec": {"containers": [described]}}
-    numbers = itertools.count(20001)
+    labels = {"app.kubernetes.io/name": "manager"}
+    pod = {
+        "metadata": {"name": "pod-1", "namespace": "here", "uid": "0-1", "labels": labels},
+        "spec": {"serviceAccountName": "account", "containers": [described]},
+    }
+    numbers = itertools.count(first_port)
     return process_of(pod, mounts or {}, lambda: next(numbers))
 
 
@@ -49,9 +54,59 @@ def test_mounts_become_folders_and_paths_that_only_begin_alike_do_not() -> None:
     assert it.environment == {"TLS_KEY": f"{TLS}/tls.key", "TMPDIR": str(TMP)}
 
 
-def test_fields_of_the_pod_are_known_in_the_environment() -> None:
-    env = [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
-    assert process(env=env).environment == {"POD_NAME": "pod-1"}
+def test_address_that_a_pod_tells_others_is_where_it_listens_and_differs_from_its_siblings() -> None:
+    described: dict[str, Any] = {
+        "args": ["--replica-bind-address=:8443", "--replica-address=$(POD_IP):8443"],
+        "env": [
+            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "REPLICA_URL", "value": "https://$(POD_IP):8443/events"},
+        ],
+        "ports": [{"name": "replicas", "containerPort": 8443}],
+    }
+    first, second = process(**described), process(first_port=20501, **described)
+    assert first.command[1:] == ("--replica-bind-address=127.0.0.1:20001", "--replica-address=127.0.0.1:20001")
+    assert first.environment == {"POD_IP": "127.0.0.1", "REPLICA_URL": "https://127.0.0.1:20001/events"}
+    assert second.command[2] == "--replica-address=127.0.0.1:20501"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata.name", "pod-1"),
+        ("metadata.namespace", "here"),
+        ("metadata.uid", "0-1"),
+        ("metadata.labels['app.kubernetes.io/name']", "manager"),
+        ("metadata.annotations['none']", ""),
+        ("spec.serviceAccountName", "account"),
+        ("spec.nodeName", "local"),
+        ("status.podIP", "127.0.0.1"),
+        ("status.hostIP", "127.0.0.1"),
+    ],
+)
+def test_fields_of_the_pod_are_known_in_the_environment(path: str, value: str) -> None:
+    it = process(env=[{"name": "IT", "valueFrom": {"fieldRef": {"fieldPath": path}}}])
+    assert it.environment == {"IT": value}
+
+
+@pytest.mark.parametrize(
+    "source", [{"fieldRef": {"fieldPath": "status.phase.of.moon"}}, {"secretKeyRef": {"name": "s", "key": "k"}}]
+)
+def test_variable_that_nothing_is_known_of_is_refused(source: dict[str, Any]) -> None:
+    with pytest.raises(FieldUnknown):
+        process(env=[{"name": "IT", "valueFrom": source}])
+
+
+def test_variables_are_put_in_where_they_are_named_and_nowhere_else() -> None:
+    it = process(
+        command=["klm", "$(MODE)"],
+        args=["--name=$(POD)-$(POD)", "$$(POD)", "$(UNKNOWN)", "$POD", "$(LATER)"],
+        env=[
+            {"name": "POD", "value": "p"},
+            {"name": "MODE", "value": "$(POD)$(LATER)"},
+            {"name": "LATER", "value": "l"},
+        ],
+    )
+    assert it.command[1:] == ("p$(LATER)", "--name=p-p", "$(POD)", "$(UNKNOWN)", "$POD", "l")
 
 
 @pytest.mark.parametrize("reference", ["nginx:1", "registry.example.com/lifecycle-manager-of-others@sha256:0"])

@@ -9,7 +9,6 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
-from kube_runtime import dump_yaml, load_yaml
 from module_manager.exceptions import DeclarationError
 from module_manager.project.names import ModuleNames
 
@@ -25,7 +24,7 @@ def generate_project(names: ModuleNames, directory: Path) -> tuple[Path, ...]:
     """
     if directory.exists() and any(directory.iterdir()):
         raise DeclarationError(f"{directory} is not empty")
-    values = {**names.as_mapping(), "rules": _rules()}
+    values = names.as_mapping()
     written: list[Path] = []
     for path, text in _template_files(files("module_manager.project") / "template", PurePosixPath()):
         target = directory / str(path).replace("__package__", names.package).removesuffix(".template")
@@ -46,9 +45,3 @@ def _template_files(folder: Traversable, path: PurePosixPath) -> Iterator[tuple[
 
 def _filled_in(text: str, values: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda match: values[match[1]], text)
-
-
-def _rules() -> str:
-    """Return what a manager may do in the control plane, indented for the chart's Role."""
-    role = load_yaml((files("module_manager") / "rbac.yaml").read_text())
-    return "\n".join(f"  {line}" for line in dump_yaml({"rules": role["rules"]}).splitlines()[1:])

@@ -1,0 +1,84 @@
+"""Rights that roles give, and those of them that an audit log has seen used."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kube_runtime import parse_objects
+
+
+@dataclass(frozen=True, order=True)
+class Right:
+    """One verb on one kind of resource; on all of its objects, or on some by their names."""
+
+    group: str
+    resource: str
+    verb: str
+    names: tuple[str, ...] = ()
+
+    def covers(self, asked: "Right") -> bool:
+        """Tell whether this is the right that a request asks for."""
+        same = (self.group, self.resource, self.verb) == (asked.group, asked.resource, asked.verb)
+        return same and (not self.names or set(asked.names) <= set(self.names))
+
+    def __str__(self) -> str:
+        """Return it as the list of reasons has it."""
+        named = f" {'|'.join(self.names)}" if self.names else ""
+        return f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group}{named}"
+
+
+def granted_by(roles: str) -> Iterator[Right]:
+    """Give the rights of the roles in a YAML text."""
+    for role in parse_objects(roles):
+        for rule in role.document["rules"]:
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    for verb in rule["verbs"]:
+                        yield Right(group, resource, verb, tuple(rule.get("resourceNames", ())))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a ServiceAccount asked the API server for, and how it was answered. `bound` tells whether it had its roles:
+    a release that is removed takes them before its Pods have ended."""
+
+    user: str
+    rights: tuple[Right, ...]
+    path: str
+    code: int
+    bound: bool
+
+
+def requests_in(audit_log: Path) -> Iterator[Request]:
+    """Give the requests of ServiceAccounts that an API server has answered."""
+    unbound: set[str] = set()
+    for line in audit_log.read_text().splitlines():
+        event = json.loads(line)
+        user, target = event["user"]["username"], event.get("objectRef", {})
+        if target.get("resource") in {"rolebindings", "clusterrolebindings"}:
+            change = unbound.add if event["verb"] == "delete" else unbound.discard
+            change(target.get("name", ""))  # of which a chart makes one, named like its ServiceAccount
+        elif user.startswith("system:serviceaccount:") and event["stage"] != "RequestReceived":
+            code = event.get("responseStatus", {}).get("code", 0)
+            path = event["requestURI"].partition("?")[0]
+            yield Request(user, tuple(_rights(event, code)), path, code, user.rpartition(":")[2] not in unbound)
+
+
+def unused(granted: Iterable[Right], user: str, requests: Iterable[Request]) -> set[Right]:
+    """Return the rights that a user was given and did not use."""
+    asked = {right for request in requests if request.user == user for right in request.rights}
+    return {right for right in granted if not any(right.covers(each) for each in asked)}
+
+
+def _rights(event: Mapping[str, Any], code: int) -> Iterator[Right]:
+    """Give what a request needs: an apply that finds nothing there needs to create besides."""
+    target = event.get("objectRef")
+    if not target:
+        return
+    resource = "/".join(part for part in (target["resource"], target.get("subresource")) if part)
+    names = (target["name"],) if "name" in target else ()
+    yield Right(target.get("apiGroup", ""), resource, event["verb"], names)
+    if event["verb"] == "patch" and code == 201:
+        yield Right(target.get("apiGroup", ""), resource, "create", names)

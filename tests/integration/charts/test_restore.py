@@ -1,0 +1,132 @@
+"""What docs/install.md has people back up is enough to go on with, in a control plane that has lost everything."""
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kube_runtime import NotFound, Resource
+from lifecycle_manager_api import names
+from lifecycle_manager_api.crds import all_crds
+from local.demo.names import USER
+from local.demo.story import INFRASTRUCTURES
+from local.demo.witness import CONFIG_MAPS
+from tests.integration.charts.world import World
+from tests.waiting import eventually
+
+INSTALL = Path("docs/install.md").read_text()
+KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+Document = dict[str, Any]
+SECRETS: Resource[Document] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
+OURS: dict[str, Resource[Document]] = {
+    crd["names"]["kind"]: Resource.dynamic(
+        crd["group"], crd["versions"][0]["name"], crd["names"]["kind"], crd["names"]["plural"], namespaced=True
+    )
+    for crd in (each["spec"] for each in all_crds())
+}
+# The Kymas come last: nothing of a cluster is looked at before.
+ORDER = ("ModuleTemplate", "ModuleReleaseMeta", "Watcher", "ModuleConfig", "SyncResource", "Manifest", "Kyma")
+OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences")
+
+
+async def test_every_resource_is_among_those_to_be_backed_up() -> None:
+    section = INSTALL.partition("## Back-up and restore")[2].partition("\n## ")[0]
+    assert set(ORDER) == set(OURS)
+    for kind in ORDER:
+        assert re.search(rf"\b{kind}s?\b", section), f"docs/install.md says nothing of {kind}s"
+
+
+async def test_control_plane_goes_on_from_its_back_up(world: World) -> None:
+    await world.story.change_volume("510Gi", within=30)
+    await world.story.create_second("scratch", "5Gi")
+    before = await world.skr.get(CONFIG_MAPS, "default-nfs-media", SKR)
+
+    secrets, objects = await _backed_up(world)
+    await _lose_everything(world)
+    # Meanwhile the user goes on: one volume leaves, another changes.
+    await world.skr.delete(INFRASTRUCTURES, "second", SKR)
+    await world.story.patch_volume("520Gi")
+
+    await world.install_lifecycle_manager("--set=replicas=0")
+    await world.install_module_manager("--set=replicas=0")
+    for secret in secrets:
+        await world.kcp.create(SECRETS, secret, KCP, field_manager=USER)
+    for kind, document in objects:
+        await _restore(world, OURS[kind], document)
+    # Only when each SyncResource is a ModuleConfig's again does it go with that.
+    await world.install_module_manager(command="upgrade")
+    await eventually(partial(_all_are_owned, world), within=40)
+    await world.install_lifecycle_manager(command="upgrade")
+
+    await world.story.sees_volume("520Gi", within=60)
+    await eventually(lambda: _is_gone(world, "second-nfs-scratch"), within=60)
+    after = await world.skr.get(CONFIG_MAPS, "default-nfs-media", SKR)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    await world.story.change_volume("530Gi", within=30)
+
+
+async def _backed_up(world: World) -> tuple[list[Document], list[tuple[str, Document]]]:
+    """Read what docs/install.md names, as it is stored; leave out what the server will say anew."""
+    access = (await world.kcp.list(SECRETS, KCP, label_selector=names.KYMA_NAME)).items
+    secrets = [
+        *(each for each in access if each["type"] == "Opaque"),
+        await world.kcp.get(SECRETS, "klm-watcher", KCP),
+    ]
+    objects = [(kind, each) for kind in ORDER for each in (await world.kcp.list(OURS[kind], KCP)).items]
+    return [_bare(each) for each in secrets], [(kind, _bare(each)) for kind, each in objects]
+
+
+async def _lose_everything(world: World) -> None:
+    """Leave nothing of ours in the control plane but the definitions."""
+    for release in ("lifecycle-manager", "cloud-resources"):
+        await world.kcp_helm.run("uninstall", release, f"--namespace={KCP}", "--wait")
+        await eventually(partial(_has_ended, world, release), within=30)
+    webhooks = await world.kcp.mapper.resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
+    await world.kcp.delete(webhooks, "lifecycle-manager")
+    for resource in (*OURS.values(), SECRETS):
+        for each in (await world.kcp.list(resource, KCP)).items:
+            await _delete_at_once(world, resource, each["metadata"]["name"])
+
+    async def empty() -> bool:
+        return not [each for kind in OURS.values() for each in (await world.kcp.list(kind, KCP)).items]
+
+    await eventually(empty, within=30)
+
+
+async def _all_are_owned(world: World) -> bool:
+    found = (await world.kcp.list(OURS["SyncResource"], KCP)).items
+    return all("ownerReferences" in each["metadata"] for each in found)
+
+
+def _has_ended(world: World, release: str) -> bool:
+    return not world.kcp_node.runs_of(release)
+
+
+async def _delete_at_once(world: World, resource: Resource[Document], name: str) -> None:
+    try:
+        await world.kcp.merge_patch(resource, name, {"metadata": {"finalizers": []}}, KCP, field_manager=USER)
+        await world.kcp.delete(resource, name, KCP)
+    except NotFound:
+        return  # the garbage collector was faster
+
+
+async def _restore(world: World, resource: Resource[Document], document: Document) -> None:
+    """Store an object, and its status, where that is stored apart."""
+    name = document["metadata"]["name"]
+    stored = await world.kcp.create(resource, document, KCP, field_manager=USER)
+    if "status" in document and "status" not in stored:
+        status = {"status": document["status"]}
+        await world.kcp.merge_patch(resource, name, status, KCP, subresource="status", field_manager=USER)
+
+
+async def _is_gone(world: World, name: str) -> bool:
+    try:
+        await world.skr.get(CONFIG_MAPS, name, SKR)
+    except NotFound:
+        return True
+    return False
+
+
+def _bare(document: Document) -> Document:
+    metadata = {key: value for key, value in document["metadata"].items() if key not in OF_THE_SERVER}
+    return {**document, "metadata": metadata}
