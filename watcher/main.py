@@ -55,7 +55,7 @@ async def run(settings: Settings) -> None:
         AdmissionApp(recorder, metrics, lateness),
         settings.webhook_host,
         settings.webhook_port,
-        bounds=Bounds(connections=settings.most_connections),
+        bounds=Bounds(settings.most_connections, handshakes=settings.most_connections),
         tls=tls.ssl_context,
         on_refusal=recorder.missed,
     )
