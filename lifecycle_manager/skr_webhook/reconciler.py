@@ -1,6 +1,7 @@
 """Brings the Watcher and its webhook to the SKR of one Kyma, and takes them away with it."""
 
 import hashlib
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -68,6 +69,8 @@ NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
 
 UNKNOWN_KIND_SECONDS = 2.0
 REMOVAL_SECONDS = 2.0
+SILENT_SECONDS = 30.0
+"""How often the Watcher's objects in a cluster are put right while nothing is heard from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class SkrWebhookReconciler:
     not_renewed: Gauge
     renewal_alarm: timedelta = timedelta(days=59)
     interval_seconds: float = 30.0
-    silence_seconds: float = 45.0
+    silence_seconds: float = 55.0
     _began: float = field(default_factory=time.monotonic, init=False)
     _heard: dict[ObjectKey, float] = field(default_factory=dict, init=False)
     _appliers: dict[ObjectKey, tuple[Client, Applier]] = field(default_factory=dict, init=False)
@@ -153,6 +156,10 @@ class SkrWebhookReconciler:
             reason, again = NO_CERTIFICATE[type(error)]
             return Outcome("False", reason, str(error), again)
         self._alarm(kyma, certificate)
+        silent_for = self._silent_for(key)
+        silent = silent_for > self.silence_seconds
+        if silent and _reason_of(kyma) not in {SILENT, STARTING}:
+            self._due[key] = 0.0  # what is in the cluster may be why
         trust = authorities.trusted
         documents = [*workload_documents(self.settings, certificate, trust)]
         ready = key in self._heard or _was_ready(kyma)
@@ -162,10 +169,11 @@ class SkrWebhookReconciler:
         await self._keep_in_place(key, kyma, documents, authorities.fingerprint, applier)
         if not ready:
             return Outcome("False", STARTING, "the Watcher is installed and was not heard from yet")
-        if (silent_for := self._silent_for(key)) > self.silence_seconds:
+        if silent:
             self.canaries.forget(key)  # a trial can't be answered now, and that is told already
             message = f"nothing was heard from the Watcher for {silent_for:.0f} s; changes are found at intervals"
-            return Outcome("False", SILENT, message, self.interval_seconds)
+            self._due[key] = min(self._due.get(key, math.inf), time.monotonic() + SILENT_SECONDS)
+            return Outcome("False", SILENT, message, min(self.interval_seconds, SILENT_SECONDS))
         if _reason_of(kyma) == BROKEN:
             self.canaries.take_over_broken(key)
         await self.canaries.try_when_due(key, skr)
