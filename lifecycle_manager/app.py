@@ -39,6 +39,7 @@ from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook import (
+    AuthorityCollector,
     AuthorityRotation,
     AuthorityStore,
     Canaries,
@@ -50,6 +51,7 @@ from lifecycle_manager.skr_webhook import (
     SkrWebhookReconciler,
     WatcherSettings,
     WatcherStatusReconciler,
+    certificates_issued,
 )
 from lifecycle_manager.sync_resource import SyncResourceReconciler, objection_to, parse_allowances
 from lifecycle_manager.telemetry import (
@@ -168,7 +170,9 @@ class LifecycleManager:
             patience=settings.self_signed_ca_rotation_patience,
         )
         in_force = (await store.ensure()).authorities
-        return AuthorityRotation(store, self.informers.kymas, utc_now, in_force, rules)
+        rotation = AuthorityRotation(store, self.informers.kymas, utc_now, in_force, rules, events=self.recorder)
+        self.registry.register(AuthorityCollector(rotation))
+        return rotation
 
     async def _adopt(
         self, serving: Iterable[ServingCertificate], controllers: Controllers, authorities: Authorities
@@ -317,10 +321,11 @@ class LifecycleManager:
             reserved_names=(split_address(settings.event_address)[0], *self._webhook_names()),
             naming_template=settings.self_signed_cert_naming_template,
         )
+        count = certificates_issued(self.registry).labels(settings.cert_management).inc
         if settings.cert_management == "built-in":
-            return CertificateStore(self.kcp, self.informers.secrets, utc_now, rules)
+            return CertificateStore(self.kcp, self.informers.secrets, utc_now, rules, count)
         issuer = settings.self_signed_cert_issuer_name
-        return CertManagerStore(self.kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer)
+        return CertManagerStore(self.kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer, count)
 
     async def _serve_events(
         self, controllers: Controllers, certificate: ServingCertificate, rotation: AuthorityRotation

@@ -22,7 +22,6 @@ from kube_runtime import (
     Informer,
     KindUnknown,
     KubeError,
-    KubernetesObject,
     ObjectKey,
     Result,
 )
@@ -50,6 +49,7 @@ from lifecycle_manager.skr_webhook.documents import (
     workload_documents,
 )
 from lifecycle_manager.skr_webhook.records import TRUST_RECORD, WATCHER_RECORD
+from lifecycle_manager.skr_webhook.repair import apply_whole
 from lifecycle_manager.skr_webhook.watcher_status import WATCHERS_MARK, watchers_digest, watchers_in_force
 from lifecycle_manager_api import ConditionStatus, Kyma, ModuleTemplate, TrackingObject, Watcher, names
 from lifecycle_manager_api.conditions import find
@@ -135,8 +135,7 @@ class SkrWebhookReconciler:
             return Result()  # events are wanted until the last module has gone; its change wakes this key
         try:
             async with self.connections.to(kyma.metadata.name) as skr:
-                applier = self._applier(key, skr)
-                outcome = await (self._remove(applier) if _deleting(kyma) else self._install(key, kyma, skr, applier))
+                outcome = await (self._remove(key, skr) if _deleting(kyma) else self._install(key, kyma, skr))
         except (KubeError, SkrAccessError) as error:
             if _deleting(kyma) and isinstance(error, AccessSecretMissing):
                 return Result()
@@ -146,7 +145,7 @@ class SkrWebhookReconciler:
         await self._report(kyma, outcome)
         return Result(requeue_after=outcome.requeue_after)
 
-    async def _install(self, key: ObjectKey, kyma: Kyma, skr: Client, applier: Applier) -> Outcome:
+    async def _install(self, key: ObjectKey, kyma: Kyma, skr: Client) -> Outcome:
         if find(kyma.status.conditions, CONDITION) is None:  # said first, so that whoever dies leaves nothing unknown
             await self._report(kyma, Outcome("False", "Installing", "the Watcher is being brought to the cluster"))
         authorities = self.authorities()
@@ -166,7 +165,7 @@ class SkrWebhookReconciler:
         rules, unknown = await self._module_rules(kyma, skr)
         if ready:
             documents.append(webhook_document(watchers_in_force(self.watchers.cache.list()), rules, trust))
-        await self._keep_in_place(key, kyma, documents, authorities.fingerprint, applier)
+        await self._keep_in_place(key, kyma, documents, authorities.fingerprint, skr)
         if not ready:
             return Outcome("False", STARTING, "the Watcher is installed and was not heard from yet")
         if silent:
@@ -202,7 +201,7 @@ class SkrWebhookReconciler:
                 self.not_renewed.remove(name)
 
     async def _keep_in_place(
-        self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], trust: str, applier: Applier
+        self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], trust: str, skr: Client
     ) -> None:
         """Apply the documents where they are others than before, or it is time to see that they are still in place.
 
@@ -213,7 +212,7 @@ class SkrWebhookReconciler:
         noted = records.items() <= kyma.metadata.annotations.items()
         if noted and _was_applied(kyma) and not self._is_due(key):
             return
-        applied = await applier.apply(_as_objects(documents), INVENTORY, prune=False)
+        applied = await apply_whole(skr, self._applier(key, skr), documents)
         applied.raise_first_failure()
         if noted and any(outcome.action != "unchanged" for outcome in applied.outcomes):
             self.canaries.suspect(key)  # somebody else's edit was put right just now
@@ -233,8 +232,8 @@ class SkrWebhookReconciler:
         """Return how long nothing was heard from a Watcher; what was before this process began does not count."""
         return time.monotonic() - self._heard.get(key, self._began)
 
-    async def _remove(self, applier: Applier) -> Outcome:
-        result = await applier.delete(INVENTORY)
+    async def _remove(self, key: ObjectKey, skr: Client) -> Outcome:
+        result = await self._applier(key, skr).delete(INVENTORY)
         if result.inventory:
             waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
             return Outcome("False", "Removing", f"waits for {waits}", REMOVAL_SECONDS)
@@ -330,7 +329,3 @@ def _reason_of(kyma: Kyma) -> str:
 
 def _deleting(kyma: Kyma) -> bool:
     return kyma.metadata.deletion_timestamp is not None
-
-
-def _as_objects(documents: Iterable[Document]) -> tuple[KubernetesObject, ...]:
-    return tuple(KubernetesObject.of(document, index) for index, document in enumerate(documents))
