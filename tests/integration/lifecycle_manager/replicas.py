@@ -61,7 +61,9 @@ class Replicas:
         async with asyncio.TaskGroup() as tasks:
             for name in created:
                 document = infrastructure(name, {}, {})
-                tasks.create_task(self.story.stage.skr.create(INFRASTRUCTURES, document, NAMESPACE))
+                tasks.create_task(
+                    self.story.stage.skr.create(INFRASTRUCTURES, document, NAMESPACE, field_manager="user")
+                )
         return created
 
     async def users_delete(self, created: set[str]) -> None:
