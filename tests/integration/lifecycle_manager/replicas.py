@@ -45,7 +45,11 @@ class Replicas:
     def lines(self, name: str) -> list[dict[str, Any]]:
         """Return what a replica has logged."""
         path: Path = self.story.stage.logs / f"{name}.log"
-        return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+        return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+    def starts(self, name: str) -> int:
+        """Return how often a replica has begun to listen."""
+        return sum(line["msg"] == "watching" for line in self.lines(name))
 
     def admitted(self, name: str, operation: str = "CREATE") -> set[str]:
         """Return the names of the objects that a replica was asked about."""
@@ -60,10 +64,7 @@ class Replicas:
         created = {f"{prefix}-{number}" for number in range(AT_ONCE)}
         async with asyncio.TaskGroup() as tasks:
             for name in created:
-                document = infrastructure(name, {}, {})
-                tasks.create_task(
-                    self.story.stage.skr.create(INFRASTRUCTURES, document, NAMESPACE, field_manager="user")
-                )
+                tasks.create_task(self._create(name))
         return created
 
     async def users_delete(self, created: set[str]) -> None:
@@ -82,6 +83,10 @@ class Replicas:
         known = {config.spec.resource_ref.name for config in configs if config.spec.resource_ref is not None}
         return created <= known if there else not created & known
 
+    async def _create(self, name: str) -> None:
+        document = infrastructure(name, {}, {})
+        await self.story.stage.skr.create(INFRASTRUCTURES, document, NAMESPACE, field_manager="user")
+
     async def _delete(self, name: str) -> None:
         try:
             await self.story.stage.skr.delete(INFRASTRUCTURES, name, NAMESPACE)
@@ -96,13 +101,16 @@ async def two_watchers(story: Story, *event_ports: int) -> AsyncGenerator[Replic
     assert stage.skr_routes is not None
     single = cast._programs[WATCHER]
     await cast.stop(WATCHER)
+    replicas = Replicas(story)
+    before = {name: replicas.starts(name) for name in (FIRST, SECOND)}
     mount, ports = stage.directory / TLS_SECRET, (free_port(), free_port())
     for name, port, event_port in zip((FIRST, SECOND), ports, event_ports, strict=True):
         await cast._start(altered(processes.skr_watcher(mount, port, event_port), name=name))
     others = (("127.0.0.1", ports[1]),)
     add_route(stage.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", ports[0], others))
+    await eventually(lambda: all(replicas.starts(name) > before[name] for name in before))
     await eventually(lambda: is_well(stage), within=30)
-    yield Replicas(story)
+    yield replicas
     for name in (FIRST, SECOND):
         await cast.stop(name)
     port = int(single.environment["WEBHOOK_PORT"])
