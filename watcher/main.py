@@ -14,6 +14,7 @@ from watcher.changes import HEARTBEAT, ObjectChange, heartbeat
 from watcher.delivery import Delivery, Identity
 from watcher.heartbeat import keep_heard
 from watcher.logs import configure_logs
+from watcher.memory import return_large_blocks
 from watcher.metrics import Metrics
 from watcher.outbox import RESYNC, Outbox
 from watcher.pressure import Lateness
@@ -34,6 +35,7 @@ def main() -> None:
     except SettingInvalid as error:
         sys.exit(f"skr-watcher: {error}")
     configure_logs(settings.log_level)
+    return_large_blocks()
     uvloop.run(run(settings))
 
 

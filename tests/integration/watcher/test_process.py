@@ -48,7 +48,7 @@ async def test_memory_stays_bounded_at_any_backlog_and_load(watchers: StartWatch
     assert counted["watcher_outbox_oldest_age_seconds"] > 0
 
     large = [review(f"large-{number}", padding=LARGE // 2) for number in range(8)]
-    answers = await in_parallel(watcher, large * 5, connections=36)
+    answers = await in_parallel(watcher, large * 6, connections=38)
     assert {answer["uid"] for answer in answers} == {f"review-large-{number}" for number in range(8)}
     assert (await watcher.metrics())["watcher_admission_request_shed_total"] >= 1
     assert watcher.peak_megabytes() < MOST_MEGABYTES, "more memory than the Watcher may have"
