@@ -45,7 +45,7 @@ class Managers:
             EVENTS, names.KCP_NAMESPACE, field_selector=f"regarding.kind=Secret,regarding.name={AUTHORITY}"
         )
         return Counter(
-            each["reason"] for each in events.items for _ in range((each.get("series") or {"count": 1})["count"])
+            each["reason"] for each in events.items if datetime.fromisoformat(each["eventTime"]) >= self.began
         )
 
     async def sums(self, prefix: str) -> float:
