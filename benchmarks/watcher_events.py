@@ -71,8 +71,8 @@ async def _taken(folder: Path, seconds: float) -> None:
         name="watcher_events_taken",
         unit="1/s of one core",
         value=round(taken),
-        peer="the rate of 10,000 quiet clusters: a heartbeat in 20 s and a canary in 30 s each",
-        peer_value=round(10_000 / 20 + 10_000 / 30),
+        peer="the rate of 10,000 quiet clusters: the answer to a canary in 30 s each",
+        peer_value=round(10_000 / 30),
         bar=f"at least {TAKEN_BAR:g}",
         met=taken >= TAKEN_BAR,
     ).print()

@@ -2,7 +2,7 @@
 
 uvicorn waits for ever for the rest of a request, takes header fields of any size and any number of connections. Whoever
 can open a connection could so keep a server busy with nothing. `protocol` closes what is too slow, too large or too
-many; `server` is a server that is part of a program.
+many, and `handshakes` what does not get that far; `server` is a server that is part of a program.
 """
 
 from guarded_http.protocol import Bounds, GuardedProtocol

@@ -20,11 +20,14 @@ class HeadTooLarge(Exception):
 class Bounds:
     """How many connections there may be, how long a request may take to arrive, and how large its head may be.
 
+    A TLS handshake may take `tls_seconds`, and so may its end; so many `handshakes` may be under way.
     `receive_bytes` is how much of a connection's data waits in the kernel, and so how much is read at once.
     """
 
     connections: int
     request_seconds: float = 10.0
+    tls_seconds: float = 5.0
+    handshakes: int = 1000
     head_bytes: int = 32 * 1024
     receive_bytes: int = 16 * 1024
 

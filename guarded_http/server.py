@@ -1,5 +1,6 @@
 """A uvicorn server that is part of a program, with the options that all our servers have."""
 
+import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import uvicorn
 
+from guarded_http.handshakes import Handshakes
 from guarded_http.protocol import Bounds, GuardedProtocol
 
 BACKLOG = 512
@@ -17,14 +19,49 @@ BACKLOG = 512
 class EmbeddedServer(uvicorn.Server):
     """A server that leaves signals to the program it is part of, and listens where it is told to."""
 
-    def __init__(self, config: uvicorn.Config, listening: socket.socket) -> None:
+    def __init__(
+        self, config: uvicorn.Config, listening: socket.socket, bounds: Bounds, on_refusal: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._listening = listening
+        self._accepting: asyncio.Task[None] | None = None
+        tls = config.ssl
+        self._handshakes = Handshakes(tls, bounds, self._begin_http, on_refusal) if tls is not None else None
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        number: int = self._listening.getsockname()[1]
+        return number
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until `should_exit` is set, or cancelled."""
         with self._listening:
-            await super().serve(sockets or [self._listening])
+            async with asyncio.TaskGroup() as tasks:
+                if self._handshakes is not None:
+                    self._accepting = tasks.create_task(self._handshakes.accept(self._listening))
+                await super().serve()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept, as uvicorn does, but for TLS, whose handshakes it does not bound."""
+        self.servers = []
+        if self._handshakes is None:
+            loop = asyncio.get_running_loop()
+            self.servers = [await loop.create_server(self._begin_http, sock=self._listening, backlog=BACKLOG)]
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting, and finish what is under way."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        await super().shutdown([self._listening])
+
+    def _begin_http(self) -> asyncio.Protocol:
+        protocol: Any = self.config.http_protocol_class
+        begun: asyncio.Protocol = protocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return begun
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -61,7 +98,7 @@ def server_for(
     config = uvicorn.Config(app, host=host, port=port, **options)
     config.load()
     config.ssl = tls
-    return EmbeddedServer(config, _listening_on(host, port, bounds.receive_bytes))
+    return EmbeddedServer(config, _listening_on(host, port, bounds.receive_bytes), bounds, on_refusal)
 
 
 def _listening_on(host: str, port: int, receive_bytes: int) -> socket.socket:

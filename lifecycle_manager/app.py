@@ -39,6 +39,7 @@ from lifecycle_manager.routing import EventRouter
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook import (
+    AuthorityCollector,
     AuthorityRotation,
     AuthorityStore,
     Canaries,
@@ -50,6 +51,7 @@ from lifecycle_manager.skr_webhook import (
     SkrWebhookReconciler,
     WatcherSettings,
     WatcherStatusReconciler,
+    certificates_issued,
 )
 from lifecycle_manager.sync_resource import SyncResourceReconciler, parse_allowances
 from lifecycle_manager.telemetry import (
@@ -219,7 +221,9 @@ class LifecycleManager:
             patience=settings.self_signed_ca_rotation_patience,
         )
         in_force = (await store.ensure()).authorities
-        return AuthorityRotation(store, self.informers.kymas, utc_now, in_force, rules)
+        rotation = AuthorityRotation(store, self.informers.kymas, utc_now, in_force, rules, events=self.recorder)
+        self.registry.register(AuthorityCollector(rotation))
+        return rotation
 
     async def _adopt(self, endpoints: Endpoints, controllers: Controllers, authorities: Authorities) -> None:
         """Have all that this process serves and installs follow the authorities that are in force."""
@@ -371,7 +375,10 @@ class LifecycleManager:
             reserved_names=(split_address(settings.event_address)[0], *names_of_admission(settings), REPLICA_HOST),
             naming_template=settings.self_signed_cert_naming_template,
         )
+        count = certificates_issued(self.registry).labels(settings.cert_management).inc
         if settings.cert_management == "built-in":
-            return CertificateStore(self.fenced_kcp, self.informers.secrets, utc_now, rules)
+            return CertificateStore(self.fenced_kcp, self.informers.secrets, utc_now, rules, count)
         issuer = settings.self_signed_cert_issuer_name
-        return CertManagerStore(self.fenced_kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer)
+        return CertManagerStore(
+            self.fenced_kcp, self.informers.secrets, utc_now, rules, AuthorityStore.name, issuer, count
+        )

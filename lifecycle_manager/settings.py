@@ -134,7 +134,7 @@ class Settings(BaseSettings):
         timedelta(minutes=5), description="how often a cluster's Watcher is looked at"
     )
     watcher_silence: Duration = Field(
-        timedelta(seconds=45), description="after how long without a heartbeat a cluster's Watcher counts as silent"
+        timedelta(seconds=55), description="after how long without any event a cluster's Watcher counts as silent"
     )
     watcher_canary_interval: Duration = Field(
         timedelta(seconds=30), description="how often the way of events is tried, by a dry run in the cluster"

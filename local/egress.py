@@ -1,10 +1,12 @@
 """How a local API server reaches Services: a CONNECT proxy on a unix socket in the place of kube-proxy.
 
-The API server asks for `<ClusterIP>:<port>`, and the proxy connects it to the process that was registered behind that
-Service. Registrations are lines of a file, so that other processes can add some while the clusters run.
+The API server asks for `<ClusterIP>:<port>`, and the proxy connects it to a process that was registered behind that
+Service: where there are several, to each in its turn, and to the next where one refuses. Registrations are lines of a
+file, so that other processes can add some while the clusters run.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,14 +18,23 @@ MOST_CONNECTIONS = 500
 CHUNK = 65536
 
 
+Target = tuple[str, int]
+
+
 class Route(msgspec.Struct, frozen=True):
-    """A Service's port, and the local process behind it."""
+    """A Service's port, and the local process behind it; `others` are the hosts and ports of more such processes."""
 
     namespace: str
     name: str
     port: int
     host: str
     target_port: int
+    others: tuple[Target, ...] = ()
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All processes behind the port."""
+        return ((self.host, self.target_port), *self.others)
 
 
 def add_route(routes_file: Path, route: Route) -> None:
@@ -39,7 +50,7 @@ class EgressProxy:
         self._socket = socket
         self._routes_file = routes_file
         self._address_of = address_of
-        self._targets: dict[str, tuple[str, int]] = {}
+        self._targets: dict[str, deque[Target]] = {}
         self._read_at = -1.0
         self._places = asyncio.Semaphore(MOST_CONNECTIONS)
 
@@ -66,26 +77,33 @@ class EgressProxy:
             head = await reader.readuntil(b"\r\n\r\n")
         method, _, rest = head.partition(b" ")
         wanted = rest.partition(b" ")[0].decode("ascii", "replace")
-        target = await self._target(wanted) if method == b"CONNECT" else None
-        if target is None:
+        far_side = await self._open(wanted) if method == b"CONNECT" else None
+        if far_side is None:
             writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
             await writer.drain()
             return
-        try:
-            far_reader, far_writer = await asyncio.open_connection(*target)
-        except OSError:
-            writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
-            await writer.drain()
-            return
+        far_reader, far_writer = far_side
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_pump(reader, far_writer))
             tasks.create_task(_pump(far_reader, writer))
 
-    async def _target(self, wanted: str) -> tuple[str, int] | None:
+    async def _open(self, wanted: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """Connect to the process whose turn it is, or to the next that takes a connection; None where nobody does."""
+        for host, port in await self._in_turn(wanted):
+            try:
+                return await asyncio.open_connection(host, port)
+            except OSError:
+                continue
+        return None
+
+    async def _in_turn(self, wanted: str) -> tuple[Target, ...]:
         if wanted not in self._targets or self._changed():
             await self._resolve()
-        return self._targets.get(wanted)
+        targets = self._targets.get(wanted, deque())
+        now = tuple(targets)
+        targets.rotate(-1)
+        return now
 
     def _changed(self) -> bool:
         return self._routes_file.exists() and self._routes_file.stat().st_mtime != self._read_at
@@ -95,12 +113,12 @@ class EgressProxy:
         if not self._routes_file.exists():
             return
         self._read_at = self._routes_file.stat().st_mtime
-        targets: dict[str, tuple[str, int]] = {}
+        targets: dict[str, deque[Target]] = {}
         for line in self._routes_file.read_bytes().splitlines():
             route = msgspec.json.decode(line, type=Route)
             address = await self._address_of(route.namespace, route.name)
             if address is not None:
-                targets[f"{address}:{route.port}"] = (route.host, route.target_port)
+                targets[f"{address}:{route.port}"] = deque(route.targets)
         self._targets = targets
 
 

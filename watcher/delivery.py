@@ -142,6 +142,12 @@ class Delivery:
         self._client = self._new_client()
         self._under_way: Counter[httpx.AsyncClient] = Counter()
         self._upstream = settings.kcp_listener == UPSTREAM
+        self._taken_at = time.monotonic()
+
+    @property
+    def quiet_seconds(self) -> float:
+        """How long ago an event was taken last, or this was made."""
+        return time.monotonic() - self._taken_at
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -174,7 +180,7 @@ class Delivery:
             return
         milliseconds = round((time.perf_counter() - started) * 1000, 2)
         if answer.status_code == 200:
-            self._failures = 0
+            self._failures, self._taken_at = 0, time.monotonic()
             self._metrics.delivered()
             self._outbox.done(entry)
             if self._quota.grants(time.time()):

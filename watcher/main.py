@@ -5,7 +5,6 @@ import logging
 import signal
 import sys
 import time
-from random import random
 
 import uvloop
 
@@ -13,7 +12,9 @@ from certs import ReloadingServerContext
 from guarded_http import Bounds, server_for
 from watcher.changes import HEARTBEAT, ObjectChange, heartbeat
 from watcher.delivery import Delivery, Identity
+from watcher.heartbeat import keep_heard
 from watcher.logs import configure_logs
+from watcher.memory import return_large_blocks
 from watcher.metrics import Metrics
 from watcher.outbox import RESYNC, Outbox
 from watcher.pressure import Lateness
@@ -34,6 +35,7 @@ def main() -> None:
     except SettingInvalid as error:
         sys.exit(f"skr-watcher: {error}")
     configure_logs(settings.log_level)
+    return_large_blocks()
     uvloop.run(run(settings))
 
 
@@ -55,7 +57,7 @@ async def run(settings: Settings) -> None:
         AdmissionApp(recorder, metrics, lateness),
         settings.webhook_host,
         settings.webhook_port,
-        bounds=Bounds(connections=settings.most_connections),
+        bounds=Bounds(settings.most_connections, handshakes=settings.most_connections),
         tls=tls.ssl_context,
         on_refusal=recorder.missed,
     )
@@ -74,7 +76,13 @@ async def run(settings: Settings) -> None:
             tasks.create_task(recorder.make_up()),
         ]
         if settings.kcp_listener == OURS:  # upstream's listener would look at the whole Kyma with each beat
-            background.append(tasks.create_task(_beat(recorder, settings)))
+            sign_of_life = heartbeat(settings.resync_manager, "heartbeat")
+            beating = keep_heard(
+                lambda: delivery.quiet_seconds,
+                lambda: recorder.record(sign_of_life, time.time()),
+                settings.heartbeat_seconds,
+            )
+            background.append(tasks.create_task(beating))
         recorder.resync()
         log.info("watching", extra={"port": settings.webhook_port, "kcp": settings.kcp_address})
         await stopping.wait()
@@ -84,14 +92,6 @@ async def run(settings: Settings) -> None:
         await _drain(outbox, settings.drain_seconds)
         for task in background:
             task.cancel()
-
-
-async def _beat(recorder: Recorder, settings: Settings) -> None:
-    """Tell the control plane now and then that the way there works; one that could not be told yet is enough."""
-    sign_of_life = heartbeat(settings.resync_manager, "heartbeat")
-    while True:
-        await asyncio.sleep(settings.heartbeat_seconds * (0.9 + 0.2 * random()))  # noqa: S311 - spreads load only
-        recorder.record(sign_of_life, time.time())
 
 
 async def _drain(outbox: Outbox, seconds: float) -> None:

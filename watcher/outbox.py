@@ -34,7 +34,10 @@ Key = tuple[str, str, str, str, str]
 
 
 class Outbox:
-    """Pending entries, in the order of their first change; a sign of life goes before them."""
+    """Pending entries, in the order of their first change; a sign of life goes before them, and so does a RESYNC.
+
+    What failed goes behind the others, so that nothing which always fails holds them up; a RESYNC behind one of them.
+    """
 
     def __init__(self, resync: ObjectChange, most: int) -> None:
         self._resync = resync
@@ -62,7 +65,7 @@ class Outbox:
             self._pending.clear()
             entry = Entry(self._resync, entry.sequence, entry.observed_at, entry.event_id, entry.traceparent)
         self._pending[entry.change.key] = entry
-        if entry.change.operation == HEARTBEAT:
+        if entry.change.operation in {HEARTBEAT, RESYNC}:
             self._pending.move_to_end(entry.change.key, last=False)
         self._wake()
 
@@ -89,6 +92,8 @@ class Outbox:
         """Have all wait, and this entry told later, unless a newer one of its object has come."""
         self._under_way.pop(entry.change.key, None)
         self._pending.setdefault(entry.change.key, entry)
+        if entry.change.operation == RESYNC:
+            self._put_second(entry.change.key)
         self._one_at_a_time = True
         loop = asyncio.get_running_loop()
         if self._paused is not None:
@@ -106,6 +111,12 @@ class Outbox:
         while len(self):
             self._emptied.clear()
             await self._emptied.wait()
+
+    def _put_second(self, key: Key) -> None:
+        first = next(iter(self._pending))
+        self._pending.move_to_end(key, last=False)
+        if first != key:
+            self._pending.move_to_end(first, last=False)
 
     def _next(self) -> Entry | None:
         if self._paused is not None or (self._one_at_a_time and self._under_way):

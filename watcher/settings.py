@@ -32,7 +32,7 @@ class Settings:
     kcp_contract: str = "v2"
     kcp_listener: str = OURS
     resync_manager: str = "lifecycle-manager"
-    heartbeat_seconds: float = 20.0
+    heartbeat_seconds: float = 40.0
     most_pending: int = 3_000
     most_connections: int = 40
     drain_seconds: float = 10.0

@@ -12,6 +12,7 @@ from lifecycle_manager.skr_webhook.canary import Canaries, CanaryTimes, is_canar
 from lifecycle_manager.skr_webhook.cert_manager import CertificatePending, CertManagerStore
 from lifecycle_manager.skr_webhook.certificates import CertificatesRevoked, CertificateStore, LeafRules, LeafStore
 from lifecycle_manager.skr_webhook.documents import WatcherSettings, manager_of
+from lifecycle_manager.skr_webhook.metrics import AuthorityCollector, certificates_issued
 from lifecycle_manager.skr_webhook.reconciler import SkrWebhookReconciler
 from lifecycle_manager.skr_webhook.records import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.skr_webhook.rotation import AuthorityRotation
@@ -21,6 +22,7 @@ __all__ = [
     "ROTATE",
     "TRUST_RECORD",
     "WATCHER_RECORD",
+    "AuthorityCollector",
     "AuthorityRotation",
     "AuthorityStore",
     "Canaries",
@@ -35,6 +37,7 @@ __all__ = [
     "StoredAuthorities",
     "WatcherSettings",
     "WatcherStatusReconciler",
+    "certificates_issued",
     "is_canary",
     "manager_of",
 ]

@@ -47,10 +47,10 @@ class AuthorityUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredAuthorities:
-    """What the Secret holds, the version that says so, and whether somebody asked for a rotation."""
+    """The Secret, what it holds, and whether somebody asked for a rotation."""
 
+    secret: Secret
     authorities: Authorities
-    resource_version: str
     asked: bool
 
 
@@ -87,7 +87,7 @@ class AuthorityStore:
                 after = dropped(stored.authorities)
         notes = _notes(after) | ({ROTATE: None} if step is Step.ANNOUNCE else {})
         patch = {
-            "metadata": {"resourceVersion": stored.resource_version, "annotations": notes},
+            "metadata": {"resourceVersion": stored.secret.metadata.resource_version, "annotations": notes},
             "data": _data(after),
         }
         patched = await self.kcp.merge_patch(SECRETS, self.name, patch, self.namespace, field_manager=FIELD_MANAGER)
@@ -126,7 +126,7 @@ class AuthorityStore:
             since=_time(notes.get(SINCE)),
             spread_at=_time(notes.get(SPREAD_AT)),
         )
-        return StoredAuthorities(authorities, secret.metadata.resource_version, bool(notes.get(ROTATE)))
+        return StoredAuthorities(secret, authorities, bool(notes.get(ROTATE)))
 
 
 def _notes(authorities: Authorities) -> dict[str, str | None]:

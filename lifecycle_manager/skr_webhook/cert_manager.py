@@ -16,7 +16,7 @@ import msgspec
 from certs import Algorithm, Authorities, KeyPair, LeafRequest
 from kube_runtime import Client, Informer, ObjectKey, Resource
 from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
-from lifecycle_manager.skr_webhook.certificates import LeafRules, may_stay, owner_references
+from lifecycle_manager.skr_webhook.certificates import LeafRules, may_stay, nobody_counts, owner_references
 from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
 from lifecycle_manager_api import Kyma, names
 
@@ -35,7 +35,10 @@ class CertificatePending(Exception):
 
 @dataclass(eq=False)
 class CertManagerStore:
-    """Keeps an Issuer, and for each Kyma's Watcher a Certificate, whose Secret is followed."""
+    """Keeps an Issuer, and for each Kyma's Watcher a Certificate, whose Secret is followed.
+
+    `count` is told of each that was asked for anew.
+    """
 
     kcp: Client
     secrets: Informer[Secret]
@@ -43,6 +46,7 @@ class CertManagerStore:
     rules: LeafRules
     authority_secret: str
     issuer: str = "klm-watcher-selfsigned"
+    count: Callable[[], None] = nobody_counts
     _applied: dict[str, tuple[bytes, float]] = field(default_factory=dict, init=False)
     _told: dict[str, float] = field(default_factory=dict, init=False)
 
@@ -97,6 +101,7 @@ class CertManagerStore:
             subresource="status",
         )
         self._told[name] = time.monotonic()
+        self.count()
 
     def _issuer(self) -> dict[str, Any]:
         return _document(ISSUERS, self.issuer) | {"spec": {"ca": {"secretName": self.authority_secret}}}

@@ -99,6 +99,10 @@ def may_stay(pair: KeyPair, request: LeafRequest, authorities: Authorities) -> b
     )
 
 
+def nobody_counts() -> None:
+    """Count nothing."""
+
+
 def owner_references(kyma: Kyma) -> list[dict[str, str]]:
     """Return what has an object deleted together with a Kyma."""
     metadata = kyma.metadata
@@ -115,12 +119,16 @@ class LeafStore(Protocol):
 
 @dataclass(eq=False)
 class CertificateStore:
-    """Keeps one certificate for each Kyma's Watcher in a Secret in KCP, and renews it ahead of its end."""
+    """Keeps one certificate for each Kyma's Watcher in a Secret in KCP, and renews it ahead of its end.
+
+    `count` is told of each that was issued.
+    """
 
     kcp: Client
     secrets: Informer[Secret]
     clock: Callable[[], datetime]
     rules: LeafRules = field(default_factory=LeafRules)
+    count: Callable[[], None] = nobody_counts
 
     async def ensure(self, kyma: Kyma, authorities: Authorities) -> KeyPair:
         """Return the certificate of a Kyma's Watcher, issued anew where the one there may not stay.
@@ -149,6 +157,7 @@ class CertificateStore:
                 stored = await self.kcp.merge_patch(SECRETS, name, patch, namespace, field_manager=FIELD_MANAGER)
         except (AlreadyExists, Conflict):
             return None
+        self.count()
         return key_pair_in(stored)
 
     async def _of_somebody_else(self, name: str, request: LeafRequest, authorities: Authorities) -> KeyPair:

@@ -1,6 +1,7 @@
 """Brings the Watcher and its webhook to the SKR of one Kyma, and takes them away with it."""
 
 import hashlib
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -21,7 +22,6 @@ from kube_runtime import (
     Informer,
     KindUnknown,
     KubeError,
-    KubernetesObject,
     ObjectKey,
     Result,
 )
@@ -49,6 +49,7 @@ from lifecycle_manager.skr_webhook.documents import (
     workload_documents,
 )
 from lifecycle_manager.skr_webhook.records import TRUST_RECORD, WATCHER_RECORD
+from lifecycle_manager.skr_webhook.repair import apply_whole
 from lifecycle_manager.skr_webhook.watcher_status import WATCHERS_MARK, watchers_digest, watchers_in_force
 from lifecycle_manager_api import ConditionStatus, Kyma, ModuleTemplate, TrackingObject, Watcher, names
 from lifecycle_manager_api.conditions import find
@@ -68,6 +69,8 @@ NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
 
 UNKNOWN_KIND_SECONDS = 2.0
 REMOVAL_SECONDS = 2.0
+SILENT_SECONDS = 30.0
+"""How often the Watcher's objects in a cluster are put right while nothing is heard from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class SkrWebhookReconciler:
     not_renewed: Gauge
     renewal_alarm: timedelta = timedelta(days=59)
     interval_seconds: float = 30.0
-    silence_seconds: float = 45.0
+    silence_seconds: float = 55.0
     _began: float = field(default_factory=time.monotonic, init=False)
     _since: dict[ObjectKey, float] = field(default_factory=dict, init=False)
     _heard: dict[ObjectKey, float] = field(default_factory=dict, init=False)
@@ -139,8 +142,7 @@ class SkrWebhookReconciler:
             return Result()  # events are wanted until the last module has gone; its change wakes this key
         try:
             async with self.connections.to(kyma.metadata.name) as skr:
-                applier = self._applier(key, skr)
-                outcome = await (self._remove(applier) if _deleting(kyma) else self._install(key, kyma, skr, applier))
+                outcome = await (self._remove(key, skr) if _deleting(kyma) else self._install(key, kyma, skr))
         except (KubeError, SkrAccessError) as error:
             if _deleting(kyma) and isinstance(error, AccessSecretMissing):
                 return Result()
@@ -150,7 +152,7 @@ class SkrWebhookReconciler:
         await self._report(kyma, outcome)
         return Result(requeue_after=outcome.requeue_after)
 
-    async def _install(self, key: ObjectKey, kyma: Kyma, skr: Client, applier: Applier) -> Outcome:
+    async def _install(self, key: ObjectKey, kyma: Kyma, skr: Client) -> Outcome:
         if find(kyma.status.conditions, CONDITION) is None:  # said first, so that whoever dies leaves nothing unknown
             await self._report(kyma, Outcome("False", "Installing", "the Watcher is being brought to the cluster"))
         authorities = self.authorities()
@@ -160,19 +162,24 @@ class SkrWebhookReconciler:
             reason, again = NO_CERTIFICATE[type(error)]
             return Outcome("False", reason, str(error), again)
         self._alarm(kyma, certificate)
+        silent_for = self._silent_for(key)
+        silent = silent_for > self.silence_seconds
+        if silent and _reason_of(kyma) not in {SILENT, STARTING}:
+            self._due[key] = 0.0  # what is in the cluster may be why
         trust = authorities.trusted
         documents = [*workload_documents(self.settings, certificate, trust)]
         ready = key in self._heard or _was_ready(kyma)
         rules, unknown = await self._module_rules(kyma, skr)
         if ready:
             documents.append(webhook_document(watchers_in_force(self.watchers.cache.list()), rules, trust))
-        await self._keep_in_place(key, kyma, documents, authorities.fingerprint, applier)
+        await self._keep_in_place(key, kyma, documents, authorities.fingerprint, skr)
         if not ready:
             return Outcome("False", STARTING, "the Watcher is installed and was not heard from yet")
-        if (silent_for := self._silent_for(key)) > self.silence_seconds:
+        if silent:
             self.canaries.forget(key)  # a trial can't be answered now, and that is told already
             message = f"nothing was heard from the Watcher for {silent_for:.0f} s; changes are found at intervals"
-            return Outcome("False", SILENT, message, self.interval_seconds)
+            self._due[key] = min(self._due.get(key, math.inf), time.monotonic() + SILENT_SECONDS)
+            return Outcome("False", SILENT, message, min(self.interval_seconds, SILENT_SECONDS))
         if _reason_of(kyma) == BROKEN:
             self.canaries.take_over_broken(key)
         await self.canaries.try_when_due(key, skr)
@@ -201,7 +208,7 @@ class SkrWebhookReconciler:
                 self.not_renewed.remove(name)
 
     async def _keep_in_place(
-        self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], trust: str, applier: Applier
+        self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], trust: str, skr: Client
     ) -> None:
         """Apply the documents where they are others than before, or it is time to see that they are still in place.
 
@@ -212,7 +219,7 @@ class SkrWebhookReconciler:
         noted = records.items() <= kyma.metadata.annotations.items()
         if noted and _was_applied(kyma) and not self._is_due(key):
             return
-        applied = await applier.apply(_as_objects(documents), INVENTORY, prune=False)
+        applied = await apply_whole(skr, self._applier(key, skr), documents)
         applied.raise_first_failure()
         if noted and any(outcome.action != "unchanged" for outcome in applied.outcomes):
             self.canaries.suspect(key)  # somebody else's edit was put right just now
@@ -232,8 +239,8 @@ class SkrWebhookReconciler:
         """Return how long nothing was heard from a Watcher; what was before it was this process's does not count."""
         return time.monotonic() - self._heard.get(key, self._since.get(key, self._began))
 
-    async def _remove(self, applier: Applier) -> Outcome:
-        result = await applier.delete(INVENTORY)
+    async def _remove(self, key: ObjectKey, skr: Client) -> Outcome:
+        result = await self._applier(key, skr).delete(INVENTORY)
         if result.inventory:
             waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
             return Outcome("False", "Removing", f"waits for {waits}", REMOVAL_SECONDS)
@@ -329,7 +336,3 @@ def _reason_of(kyma: Kyma) -> str:
 
 def _deleting(kyma: Kyma) -> bool:
     return kyma.metadata.deletion_timestamp is not None
-
-
-def _as_objects(documents: Iterable[Document]) -> tuple[KubernetesObject, ...]:
-    return tuple(KubernetesObject.of(document, index) for index, document in enumerate(documents))

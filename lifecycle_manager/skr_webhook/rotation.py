@@ -1,23 +1,37 @@
 """Replaces the authority of the control plane, one step at a time, and has this process follow what is in force.
 
 Every replica runs this. A step is decided on one version of the Secret and taken by the replica that is first; the
-others read what came of it. What a cluster has is noted on its Kyma, once it was applied there.
+others read what came of it. What a cluster has is noted on its Kyma, once it was applied there. Each step is told in an
+Event about the Secret.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
-from certs import Authorities, RotationRules, Step, next_step
-from kube_runtime import Conflict, Informer, ObjectKey, Result
+from certs import Authorities, RotationRules, Step, describe, next_step
+from kube_runtime import Conflict, EventRecorder, Informer, ObjectKey, Result
+from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook.authority import AuthorityStore, StoredAuthorities
 from lifecycle_manager.skr_webhook.records import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager_api import Kyma
 
 CALM_SECONDS = 3600.0
 ROTATING_SECONDS = 2.0
+MOST_NAMED = 5
+
+NEWS: Mapping[Step, tuple[str, str]] = {
+    Step.ANNOUNCE: ("AuthorityAnnounced", "another authority is trusted too, and issues once every cluster trusts it"),
+    Step.NOTE_SPREAD: ("AuthoritySpread", "every cluster has what this phase of the rotation brought"),
+    Step.SWITCH: (
+        "AuthoritySwitched",
+        "the new authority issues; the former is trusted while it has certificates",
+    ),
+    Step.DROP: ("AuthorityReplaced", "the former authority is not trusted any more"),
+}
+"""The reason and the note of the Event that tells of a step."""
 
 log = structlog.get_logger("authority")
 
@@ -38,6 +52,7 @@ class AuthorityRotation:
     current: Authorities
     rules: RotationRules = field(default_factory=RotationRules)
     adopt: Adopt = nothing_to_adopt
+    events: EventRecorder | None = None
     _adopted: str = field(default="", init=False)
 
     @property
@@ -58,7 +73,7 @@ class AuthorityRotation:
         )
         if step is not None:
             stored = await self._take(step, stored)
-        return Result(requeue_after=ROTATING_SECONDS if stored.authorities.rotating else CALM_SECONDS)
+        return Result(requeue_after=self._look_again_after(stored.authorities))
 
     def laggards(self) -> list[str]:
         """Return the names of the Kymas whose cluster has a Watcher that does not have yet what is in force."""
@@ -77,8 +92,29 @@ class AuthorityRotation:
             after = await self.store.ensure()
         else:
             log.info("authority rotation", step=str(step), in_force=after.authorities.fingerprint)
+            self._tell(step, after)
         await self._follow(after.authorities)
         return after
+
+    def _tell(self, step: Step, stored: StoredAuthorities) -> None:
+        """Tell of a step; one that did not wait for every cluster is a warning that names some of them."""
+        if self.events is None:
+            return
+        reason, note = NEWS[step]
+        behind = self.laggards() if step in {Step.SWITCH, Step.DROP} else []
+        if behind:
+            named = ", ".join(behind[:MOST_NAMED])
+            note = f"{note}; {len(behind)} clusters could not be waited for any longer: {named}"
+        self.events.record(
+            SECRETS, stored.secret, reason, note, type="Warning" if behind else "Normal", action="RotateAuthority"
+        )
+
+    def _look_again_after(self, authorities: Authorities) -> float:
+        """Return in how many seconds there may be something to do: soon, in an hour, or when a rotation is due."""
+        if authorities.rotating:
+            return ROTATING_SECONDS
+        due = describe(authorities.signing.certificate_pem).not_after - self.rules.renew_before
+        return min(CALM_SECONDS, max(ROTATING_SECONDS, (due - self.clock()) / timedelta(seconds=1)))
 
     async def _follow(self, authorities: Authorities) -> None:
         """Put the authorities in force here; what could not adopt them is tried again with the next attempt."""

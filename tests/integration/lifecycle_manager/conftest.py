@@ -16,7 +16,10 @@ from local.demo.report import Silence
 from local.demo.stage import Stage, open_stage
 from local.demo.story import Story
 from tests.integration.lifecycle_manager.links import write_trust
+from tests.integration.lifecycle_manager.programs import Manager, manager_with
+from tests.integration.lifecycle_manager.watching import is_well
 from tests.registries import BlobServer, blob_server
+from tests.waiting import eventually
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -88,6 +91,14 @@ async def layers(story: Story) -> AsyncIterator[BlobServer]:
             for kind in ("ClusterRole", "ClusterRoleBinding")
         ]
     )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def manager(story: Story) -> AsyncIterator[Manager]:
+    """The Lifecycle Manager, with its metrics in reach, and a way of events that works."""
+    async with manager_with(story.cast) as manager:
+        await eventually(lambda: is_well(story.stage), within=30)
+        yield manager
 
 
 @pytest.fixture

@@ -1,50 +1,141 @@
 """The way of a user's change to the control plane: tried end to end, told where it is broken, and kept in order."""
 
-from typing import Any
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
 
-from kube_runtime import NotFound, Resource
-from lifecycle_manager.resources import KYMAS
+from certs import KeyPair, LeafRequest, create_authority, describe, issue
+from kube_runtime import NotFound
+from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook.canary import ANNOTATION, SERVICE_ACCOUNTS
-from lifecycle_manager_api import Kyma, find, names
+from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
+from lifecycle_manager_api import names
 from local.demo import processes
+from local.demo.cast import TLS_SECRET
 from local.demo.stage import Stage
 from local.demo.story import Story
 from local.egress import Route, add_route
 from local.ports import free_port
+from tests.integration.lifecycle_manager.programs import Manager, altered
+from tests.integration.lifecycle_manager.watching import (
+    SERVICES,
+    WEBHOOKS,
+    is_well,
+    kubelet,
+    moment,
+    says_everywhere,
+    webhook_says,
+)
 from tests.waiting import eventually
 
-EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
-WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
-)
+WATCHER = "skr-watcher"
+NAMESPACE = names.SKR_NAMESPACE
+BY_EVENT_MS = 5_000
 
 
-async def test_broken_way_is_told_and_changes_are_found_until_it_is_mended(story: Story) -> None:
+async def test_broken_way_is_told_and_changes_are_found_until_it_is_mended(story: Story, manager: Manager) -> None:
     """The Watcher runs, and is heard; but its Service leads the API server to where nobody listens."""
-    stage, cast = story.stage, story.cast
+    stage, cast, began = story.stage, story.cast, moment()
     await story.change_volume("610Gi")
     elsewhere = free_port()
-    await cast.stop("skr-watcher")
-    await cast._start(processes.skr_watcher(stage.directory / "skr-webhook-tls", elsewhere, cast.event_port))
+    await cast.stop(WATCHER)
+    await cast._start(processes.skr_watcher(stage.directory / TLS_SECRET, elsewhere, cast.event_port))
 
-    message = await eventually(lambda: webhook_says(stage, "False", "EventPathBroken"), within=30)
+    await eventually(lambda: says_everywhere(stage, manager, "EventPathBroken", began), within=30)
+    message = await webhook_says(stage, "False", "EventPathBroken")
+    assert message is not None
     assert "changes are found at intervals" in message
-    await eventually(lambda: told(stage, "EventPathBroken"))
     await story.patch_volume("611Gi")  # the user's write meets no error
     await story.sees_volume("611Gi", within=20)
 
     assert stage.skr_routes is not None
-    add_route(stage.skr_routes, Route(names.SKR_NAMESPACE, "skr-webhook", 443, "127.0.0.1", elsewhere))
-    await eventually(lambda: webhook_says(stage, "True", "WatcherReady"), within=30)
+    add_route(stage.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", elsewhere))
+    await eventually(lambda: is_well(stage), within=30)
     await story.change_volume("612Gi")
 
 
+async def test_watcher_with_a_certificate_that_does_not_bear_its_service_is_told(
+    story: Story, manager: Manager
+) -> None:
+    """It is who it says, and heard; but the API server does not believe that it asks the Service."""
+    stage, began = story.stage, moment()
+    authority = key_pair_in(await stage.kcp.get(SECRETS, "klm-watcher", names.KCP_NAMESPACE))
+    assert authority is not None
+    shown = describe((stage.directory / TLS_SECRET / "tls.crt").read_bytes())
+    request = LeafRequest(common_name=shown.common_name, dns_names=("elsewhere.example",))
+    pair = issue(authority, request, now=moment())
+    async with watcher_with(story, pair, authority.certificate_pem):
+        await eventually(lambda: says_everywhere(stage, manager, "EventPathBroken", began), within=30)
+        await story.patch_volume("621Gi")
+        await story.sees_volume("621Gi", within=20)
+    await eventually(lambda: is_well(stage), within=30)
+    assert await story.change_volume("622Gi") < BY_EVENT_MS
+
+
+async def test_wrong_certificate_in_the_cluster_is_put_right(story: Story, manager: Manager) -> None:
+    """Somebody puts a certificate of their own into the Watcher's Secret: nobody believes the Watcher any more."""
+    stage, cast = story.stage, story.cast
+    await story.change_volume("630Gi")
+    theirs = create_authority("theirs", lifetime=timedelta(days=5), now=moment())
+    pair = issue(theirs, LeafRequest(common_name="anybody", dns_names=("skr-webhook.kyma-system.svc",)), now=moment())
+    data = {"tls.crt": encoded(pair.certificate_pem), "tls.key": encoded(pair.key_pem)}
+    before = await stage.skr.get(SECRETS, TLS_SECRET, NAMESPACE)
+    async with kubelet(stage):
+        await stage.skr.merge_patch(SECRETS, TLS_SECRET, {"data": data}, NAMESPACE)
+        await cast.stop(WATCHER)
+        await cast.restart(WATCHER)
+
+        async def right() -> bool:
+            return (await stage.skr.get(SECRETS, TLS_SECRET, NAMESPACE)).data == before.data
+
+        await eventually(right, within=30)
+        await eventually(lambda: is_well(stage), within=30)
+        assert await story.change_volume("631Gi") < BY_EVENT_MS
+
+
+async def test_wrong_trust_in_the_webhook_is_put_right(story: Story, manager: Manager) -> None:
+    """With another caBundle the API server distrusts the Watcher, and lets users' changes pass without asking it."""
+    stage = story.stage
+    before = await stage.skr.get(WEBHOOKS, "skr-webhook")
+    theirs = create_authority("theirs", lifetime=timedelta(days=5), now=moment())
+    webhooks = [
+        each | {"clientConfig": each["clientConfig"] | {"caBundle": encoded(theirs.certificate_pem)}}
+        for each in before["webhooks"]
+    ]
+    await stage.skr.merge_patch(WEBHOOKS, "skr-webhook", {"webhooks": webhooks})
+    await story.patch_volume("640Gi")  # the user's write meets no error
+
+    async def right() -> bool:
+        return bool((await stage.skr.get(WEBHOOKS, "skr-webhook"))["webhooks"] == before["webhooks"])
+
+    await eventually(right, within=30)
+    await eventually(lambda: is_well(stage), within=30)
+    await story.sees_volume("640Gi", within=20)
+    assert await story.change_volume("641Gi") < BY_EVENT_MS
+
+
+async def test_edited_service_is_put_right(story: Story, manager: Manager) -> None:
+    """Another port and another selector: the API server finds nobody any more behind the port that it asks for."""
+    stage, cast = story.stage, story.cast
+    before = (await stage.skr.get(SERVICES, "skr-webhook", NAMESPACE))["spec"]
+    edit = {"selector": {"app": "nobody"}, "ports": [before["ports"][0] | {"port": 444, "targetPort": 9999}]}
+    await stage.skr.merge_patch(SERVICES, "skr-webhook", {"spec": edit}, NAMESPACE)
+    await cast.stop(WATCHER)  # what is open stays open, whatever becomes of a Service
+    await cast.restart(WATCHER)
+
+    async def right() -> bool:
+        now = (await stage.skr.get(SERVICES, "skr-webhook", NAMESPACE))["spec"]
+        return bool((now["ports"], now["selector"]) == (before["ports"], before["selector"]))
+
+    await eventually(right, within=30)
+    await eventually(lambda: is_well(stage), within=30)
+    assert await story.change_volume("651Gi") < BY_EVENT_MS
+
+
 async def test_canary_leaves_one_annotation_on_an_object_of_our_own(stage: Stage) -> None:
-    account = await stage.skr.get(SERVICE_ACCOUNTS, "skr-webhook", names.SKR_NAMESPACE)
+    account = await stage.skr.get(SERVICE_ACCOUNTS, "skr-webhook", NAMESPACE)
     assert set(account["metadata"].get("annotations", {})) <= {ANNOTATION}
 
 
@@ -62,14 +153,28 @@ async def test_deleted_webhook_is_put_back(stage: Stage) -> None:
     await eventually(back, within=40)
 
 
-async def webhook_says(stage: Stage, status: str, reason: str) -> str | None:
-    """Return the message of the SKRWebhook condition if it has a status and reason."""
-    kyma: Kyma = await stage.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
-    condition = find(kyma.status.conditions, "SKRWebhook")
-    return condition.message if condition and (condition.status, condition.reason) == (status, reason) else None
+@asynccontextmanager
+async def watcher_with(story: Story, pair: KeyPair, trust: bytes) -> AsyncGenerator[None, None]:
+    """Have the Watcher run with other files for a while, on the port where it is looked for."""
+    cast = story.cast
+    folder = files_of(story.stage.directory / "other-files", pair, trust)
+    files = {"TLS_CERT": str(folder / "tls.crt"), "TLS_KEY": str(folder / "tls.key"), "CA_CERT": str(folder / "ca.crt")}
+    original = cast._programs[WATCHER]
+    await cast.stop(WATCHER)
+    await cast._start(altered(original, **files))
+    yield
+    await cast.stop(WATCHER)
+    await cast._start(original)
 
 
-async def told(stage: Stage, reason: str) -> bool:
-    """Tell whether an Event about the Kyma has a reason."""
-    events = await stage.kcp.list(EVENTS, names.KCP_NAMESPACE, field_selector="regarding.kind=Kyma")
-    return any(event["reason"] == reason for event in events.items)
+def files_of(folder: Path, pair: KeyPair, trust: bytes) -> Path:
+    """Write what a Watcher is given into a folder."""
+    folder.mkdir()
+    for name, content in (("tls.crt", pair.certificate_pem), ("tls.key", pair.key_pem), ("ca.crt", trust)):
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def encoded(content: bytes) -> str:
+    """Return what stands for some bytes in JSON."""
+    return base64.b64encode(content).decode()

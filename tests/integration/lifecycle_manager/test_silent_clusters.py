@@ -1,9 +1,7 @@
 """A cluster that accepts connections and never answers: its Kyma says so, and nobody else is kept waiting by it."""
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest_asyncio
@@ -13,49 +11,11 @@ from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager_api import State, find, names
 from local.demo.story import Story
+from tests.integration.lifecycle_manager.black_hole import BlackHole
 from tests.waiting import eventually
 
 KCP = names.KCP_NAMESPACE
 KYMA = "black-hole"
-
-
-@dataclass(eq=False)
-class BlackHole:
-    """Takes connections and says nothing, until it is told to pass them on."""
-
-    target: tuple[str, int]
-    connections: int = 0
-    passing: bool = False
-    port: int = 0
-    _open: list[asyncio.StreamWriter] = field(default_factory=list)
-
-    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        self._open.append(writer)
-        if not self.passing:
-            await reader.read(-1)
-            writer.close()
-            return
-        back_reader, back_writer = await asyncio.open_connection(*self.target)
-        self._open.append(back_writer)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_pump(reader, back_writer))
-            tasks.create_task(_pump(back_reader, writer))
-
-    def close(self) -> None:
-        for writer in self._open:
-            writer.close()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while chunk := await reader.read(65536):
-            writer.write(chunk)
-            await writer.drain()
-    except ConnectionError:
-        pass  # one side has gone, and so will the other
-    finally:
-        writer.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -65,26 +25,23 @@ async def black_hole(story: Story) -> AsyncIterator[BlackHole]:
     cluster = kubeconfig["clusters"][0]["cluster"]
     host, _, port = cluster["server"].rpartition("//")[2].partition(":")
     hole = BlackHole((host, int(port)))
-    server = await asyncio.start_server(hole.take, "127.0.0.1", 0)
-    hole.port = server.sockets[0].getsockname()[1]
-    cluster["server"] = f"https://127.0.0.1:{hole.port}"
-    labels = {names.KYMA_NAME: KYMA, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": f"kubeconfig-{KYMA}", "namespace": KCP, "labels": labels},
-        "data": {"config": base64.b64encode(dump_yaml(kubeconfig).encode()).decode()},
-    }
-    kyma = {
-        "apiVersion": KYMAS.api_version,
-        "kind": "Kyma",
-        "metadata": {"name": KYMA, "namespace": KCP, "labels": {names.RUNTIME_ID: "silent-runtime"}},
-        "spec": {"channel": "regular"},
-    }
-    await apply_objects(story.stage.kcp, dump_yaml(secret) + "\n---\n" + dump_yaml(kyma))
-    yield hole
-    hole.close()
-    server.close()
+    async with hole.open():
+        cluster["server"] = f"https://127.0.0.1:{hole.port}"
+        labels = {names.KYMA_NAME: KYMA, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"kubeconfig-{KYMA}", "namespace": KCP, "labels": labels},
+            "data": {"config": base64.b64encode(dump_yaml(kubeconfig).encode()).decode()},
+        }
+        kyma = {
+            "apiVersion": KYMAS.api_version,
+            "kind": "Kyma",
+            "metadata": {"name": KYMA, "namespace": KCP, "labels": {names.RUNTIME_ID: "silent-runtime"}},
+            "spec": {"channel": "regular"},
+        }
+        await apply_objects(story.stage.kcp, dump_yaml(secret) + "\n---\n" + dump_yaml(kyma))
+        yield hole
 
 
 async def test_silent_cluster_is_told_costs_little_and_holds_nobody_up(story: Story, black_hole: BlackHole) -> None:

@@ -18,7 +18,7 @@ from local.demo.stage import Stage
 from local.demo.story import Story
 from local.egress import Route, add_route
 from local.ports import free_port
-from tests.integration.lifecycle_manager.test_event_path import WEBHOOKS
+from tests.integration.lifecycle_manager.watching import WEBHOOKS
 from tests.waiting import eventually
 from tests.watcher_process import AUTHORITY, write_leaf
 

@@ -11,7 +11,7 @@ from lifecycle_manager_api import Watcher, find, names
 from local.demo.names import USER
 from local.demo.stage import Stage
 from local.demo.story import Story
-from tests.integration.lifecycle_manager.test_event_path import WEBHOOKS
+from tests.integration.lifecycle_manager.watching import WEBHOOKS
 from tests.waiting import eventually
 
 CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)

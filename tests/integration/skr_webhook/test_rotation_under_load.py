@@ -62,7 +62,7 @@ class BusyWatcher:
     def failures(self) -> dict[str, float]:
         """Return how often delivery failed, by why."""
         return {
-            sample.labels["reason"]: sample.value
+            sample.labels["error_reason"]: sample.value
             for metric in self.metrics.registry.collect()
             for sample in metric.samples
             if sample.name == "watcher_failed_kcp_total"

@@ -13,6 +13,7 @@ from tests.watcher_process import Connection, ControlPlane, Watcher, review, ser
 
 MOST_MEGABYTES = 100
 FLOOD = 12_000
+SILENT = 2_000
 LARGE = 5 * 1024 * 1024
 
 
@@ -47,13 +48,28 @@ async def test_memory_stays_bounded_at_any_backlog_and_load(watchers: StartWatch
     assert counted["watcher_outbox_oldest_age_seconds"] > 0
 
     large = [review(f"large-{number}", padding=LARGE // 2) for number in range(8)]
-    answers = await in_parallel(watcher, large * 5, connections=36)
+    answers = await in_parallel(watcher, large * 6, connections=38)
     assert {answer["uid"] for answer in answers} == {f"review-large-{number}" for number in range(8)}
     assert (await watcher.metrics())["watcher_admission_request_shed_total"] >= 1
     assert watcher.peak_megabytes() < MOST_MEGABYTES, "more memory than the Watcher may have"
 
     async with serving(control_plane, tmp_path):
         await eventually(lambda: control_plane.told("RESYNC"), within=30)
+
+
+async def test_connections_that_never_end_their_handshake_cost_neither_memory_nor_anybodys_turn(
+    watchers: StartWatcher, control_plane: ControlPlane
+) -> None:
+    watcher = await watchers(control_plane.port)
+    silent = [await asyncio.open_connection("127.0.0.1", watcher.admission_port) for _ in range(SILENT)]
+    answer = await watcher.review("meanwhile")
+    assert answer.json()["response"]["allowed"]
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(reader.read() for reader, _ in silent), return_exceptions=True)
+    for _, writer in silent:
+        writer.transport.abort()
+    assert watcher.peak_megabytes() < MOST_MEGABYTES
+    await eventually(lambda: control_plane.told("RESYNC"), what="what may have been turned away is made up for")
 
 
 async def test_admission_is_answered_whatever_the_control_plane_does(

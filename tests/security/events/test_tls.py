@@ -1,5 +1,6 @@
 """Who a sender is where TLS ends in the Lifecycle Manager itself, on a real socket."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from ipaddress import ip_network
@@ -11,6 +12,7 @@ import pytest
 
 from certs import Authorities, KeyPair
 from lifecycle_manager.events import EndpointOptions, Reason
+from lifecycle_manager.serving import BOUNDS
 from tests.security.events.serving import ServedEndpoint, leaf, new_authority
 from tests.security.events.test_attacks import BODY, PATH, Message, xfcc
 
@@ -101,3 +103,16 @@ async def test_proxy_names_the_sender_and_passes_signatures_on(tmp_path: Path) -
         assert (await send(served, THEIRS, forwarded)).status_code == 200, "a proxy may have a certificate itself"
         assert (await send(served, None, signed_by=MINE)).status_code == 200
         assert [event.runtime_id for event in served.taken] == ["mine"] * 3
+
+
+async def test_connection_that_does_not_end_its_handshake_is_closed_and_holds_nobody_up(tmp_path: Path) -> None:
+    async with endpoint(tmp_path) as served:
+        slow = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(20)]
+        for _, writer in slow[:10]:
+            writer.write(b"\x16\x03\x01\x00\xc8\x01\x00")
+        assert (await send(served, MINE, signed_by=MINE)).status_code == 200
+        async with asyncio.timeout(BOUNDS.tls_seconds + 5):
+            await asyncio.gather(*(reader.read() for reader, _ in slow), return_exceptions=True)
+        for _, writer in slow:
+            writer.transport.abort()
+        assert (await send(served, THEIRS, signed_by=THEIRS)).status_code == 200

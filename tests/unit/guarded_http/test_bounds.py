@@ -49,7 +49,7 @@ async def served() -> AsyncIterator[Served]:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve())
         await eventually(lambda: server.started)
-        served.port = server.servers[0].sockets[0].getsockname()[1]
+        served.port = server.port
         yield served
         for writer in served.connections:
             writer.close()

@@ -83,3 +83,18 @@ async def test_a_process_that_has_gone_is_a_bad_gateway(tmp_path: Path) -> None:
     async with proxy(tmp_path) as socket:
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", 1))
         assert (await ask(socket, CONNECT))[0] == b"HTTP/1.1 502 Bad Gateway"
+
+
+async def test_processes_behind_one_service_take_turns(tmp_path: Path) -> None:
+    async with echoing(b"one: ") as one, echoing(b"two: ") as two, proxy(tmp_path) as socket:
+        others = (("127.0.0.1", two),)
+        add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", one, others))
+        answers = [(await ask(socket, CONNECT))[1] for _ in range(4)]
+        assert answers == [b"one: hello\n", b"two: hello\n"] * 2
+
+
+async def test_process_that_refuses_gives_its_turn_to_the_next(tmp_path: Path) -> None:
+    async with echoing(b"two: ") as two, proxy(tmp_path) as socket:
+        others = (("127.0.0.1", two),)
+        add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", 1, others))
+        assert [(await ask(socket, CONNECT))[1] for _ in range(3)] == [b"two: hello\n"] * 3

@@ -94,3 +94,19 @@ async def test_drained_waits_for_what_is_on_its_way() -> None:
     assert not draining.done()
     box.done(first)
     await draining
+
+
+@pytest.mark.looptime
+async def test_resync_does_not_wait_for_all_that_is_pending() -> None:
+    """It makes up for everything; behind thousands of entries, at the pace of sending, it would come minutes late."""
+    box = outbox()
+    for number in range(50):
+        box.put(entry(f"object-{number}"))
+    box.put(Entry(RESYNC_CHANGE, 99, 0.0, "id-99", ""))
+    resync = await box.take()
+    assert resync.change.operation == RESYNC
+    box.again(resync, 1.0)
+    first = await box.take()
+    assert first.change.name == "object-0", "one that always fails must not hold up the others"
+    box.done(first)
+    assert (await box.take()).change.operation == RESYNC

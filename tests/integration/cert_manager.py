@@ -1,0 +1,136 @@
+"""cert-manager in a control plane of the tests: its own CRDs, and its own controllers or one played here.
+
+Its CRDs come from its Go module. With CERT_MANAGER_CONTROLLER=build, or the path of the program in
+skr_webhook/cert_manager, its own controllers can be at work; building them takes minutes.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certs import Algorithm, KeyPair, LeafRequest, describe, issue
+from kube_runtime import AlreadyExists, Client, Conflict, NotFound
+from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES, ISSUERS
+from lifecycle_manager_api import names
+
+MODULE = "github.com/cert-manager/cert-manager@v1.21.2"
+NAMESPACE = names.KCP_NAMESPACE
+CONTROLLER = "CERT_MANAGER_CONTROLLER"
+KINDS = ("certificates", "certificaterequests", "issuers", "clusterissuers")
+ALGORITHMS = {"ECDSA": Algorithm.ECDSA_P256, "Ed25519": Algorithm.ED25519, "RSA": Algorithm.RSA}
+
+
+def fetch_crds(folder: Path) -> str:
+    """Return the CRDs of a release of cert-manager, from its Go module; skip the test where there is no Go."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("needs a Go toolchain, which fetches cert-manager's module")
+    (folder / "go.mod").write_text("module probe\n")
+    done = subprocess.run(
+        [go, "mod", "download", "-json", MODULE], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    deployed = Path(json.loads(done.stdout)["Dir"]) / "deploy" / "crds"
+    return "\n---\n".join((deployed / f"cert-manager.io_{kind}.yaml").read_text() for kind in KINDS)
+
+
+def find_controller(folder: Path) -> Path:
+    """Return the program with cert-manager's own controllers, built where that is asked for; skip where it is not."""
+    given = os.environ.get(CONTROLLER)
+    if not given:
+        pytest.skip(f"{CONTROLLER} is not set: give the program in cert_manager/, or `build` to have it built")
+    if given != "build":
+        return Path(given)
+    target = folder / "cert-manager"
+    source = Path(__file__).with_name("skr_webhook") / "cert_manager"
+    subprocess.run(["go", "build", "-o", target, "."], cwd=source, timeout=1800, check=True)
+    return target
+
+
+@asynccontextmanager
+async def controller_at_work(program: Path, kubeconfig: Path, log: Path) -> AsyncGenerator[None, None]:
+    """Run cert-manager's own controllers."""
+    command = (str(program), f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}")
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
+        try:
+            yield
+        finally:
+            process.kill()
+            await process.wait()
+
+
+@asynccontextmanager
+async def issuer_at_work(client: Client) -> AsyncGenerator[None, None]:
+    """Play cert-manager's controller: issue what is wanted and not there, or is to be issued anew."""
+
+    async def work() -> None:
+        while True:
+            for certificate in (await client.list(CERTIFICATES, NAMESPACE)).items:
+                try:
+                    await _issue(client, certificate)
+                except (Conflict, NotFound, AlreadyExists):
+                    continue
+            await asyncio.sleep(0.05)
+
+    async with asyncio.TaskGroup() as tasks:
+        working = tasks.create_task(work())
+        yield
+        working.cancel()
+
+
+async def _issue(client: Client, certificate: dict[str, Any]) -> None:
+    spec, name = certificate["spec"], certificate["metadata"]["name"]
+    conditions = certificate.get("status", {}).get("conditions", [])
+    told = any(each["type"] == "Issuing" and each["status"] == "True" for each in conditions)
+    former = await _secret(client, spec["secretName"])
+    if former is not None and not told:
+        shown = describe(base64.b64decode(former.data["tls.crt"]))
+        if (shown.common_name, set(shown.dns_names)) == (spec["commonName"], set(spec["dnsNames"])):
+            return
+    issuer = await client.get(ISSUERS, spec["issuerRef"]["name"], NAMESPACE)
+    ca = await client.get(SECRETS, issuer["spec"]["ca"]["secretName"], NAMESPACE)
+    authority = KeyPair(base64.b64decode(ca.data["tls.crt"]), base64.b64decode(ca.data["tls.key"]))
+    key = spec["privateKey"]
+    request = LeafRequest(
+        common_name=spec["commonName"],
+        dns_names=tuple(spec["dnsNames"]),
+        algorithm=ALGORITHMS[key["algorithm"]],
+        not_before=now(),  # cert-manager does not date back
+    )
+    pair = issue(authority, request, now=now())
+    data = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": authority.certificate_pem}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": spec["secretName"], "namespace": NAMESPACE, "labels": spec["secretTemplate"]["labels"]},
+        "type": "kubernetes.io/tls",
+        "data": {entry: base64.b64encode(content).decode() for entry, content in data.items()},
+    }
+    await client.apply(SECRETS, spec["secretName"], document, NAMESPACE, field_manager="cert-manager")
+    if told:
+        patch = {"status": {"conditions": [each for each in conditions if each["type"] != "Issuing"]}}
+        await client.merge_patch(CERTIFICATES, name, patch, NAMESPACE, subresource="status")
+
+
+async def _secret(client: Client, name: str) -> Any:
+    try:
+        return await client.get(SECRETS, name, NAMESPACE)
+    except NotFound:
+        return None
+
+
+def now() -> datetime:
+    """Return the time, to the second, as cert-manager writes it."""
+    return datetime.now(UTC).replace(microsecond=0)

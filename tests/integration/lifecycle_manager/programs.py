@@ -1,0 +1,85 @@
+"""The programs of the stage started otherwise: with other options, beside each other, and with their metrics read."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import httpx
+
+from local.demo import processes
+from local.demo.cast import Cast
+from local.ports import free_port
+from local.processes import ChildProcess
+from tests.waiting import eventually
+
+MANAGER = "lifecycle-manager"
+
+
+def altered(program: processes.Program, *options: str, name: str = "", **environment: str) -> processes.Program:
+    """Return a program with options in place of those of the same name, and more environment."""
+    given = {option.partition("=")[0] for option in options}
+    kept = (each for each in program.command if each.partition("=")[0] not in given)
+    return replace(
+        program,
+        name=name or program.name,
+        command=(*kept, *options),
+        environment={**program.environment, **environment},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Manager:
+    """A Lifecycle Manager whose metrics can be read."""
+
+    process: ChildProcess
+    metrics_port: int
+
+    async def metrics(self) -> dict[str, float]:
+        """Return the samples, by name and labels."""
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await client.get(f"http://127.0.0.1:{self.metrics_port}/metrics")
+        lines = [line.rpartition(" ") for line in answer.text.splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, _, value in lines}
+
+    async def sample(self, text: str) -> float | None:
+        """Return the first sample whose name and labels begin so."""
+        return next((value for name, value in (await self.metrics()).items() if name.startswith(text)), None)
+
+
+async def start_manager(cast: Cast, *options: str, name: str = MANAGER, **environment: str) -> Manager:
+    """Start the Lifecycle Manager, with options besides those of the stage, and wait until it works."""
+    port = free_port()
+    log = cast.stage.logs / f"{name}.log"
+    said = log.read_text(errors="replace").count('"msg":"ready"') if log.exists() else 0
+    address = f"127.0.0.1:{free_port()}"
+    program = altered(
+        cast._programs[MANAGER],
+        f"--metrics-bind-address=127.0.0.1:{port}",
+        f"--replica-name={name}",
+        f"--replica-bind-address={address}",
+        f"--replica-address={address}",
+        *options,
+        name=name,
+        **environment,
+    )
+    original = cast._programs[MANAGER]
+    await cast._start(program)
+    cast._programs[MANAGER] = original
+    process = cast.running[name]
+
+    async def ready() -> bool:
+        assert process.returncode is None, log.read_text(errors="replace")[-3000:]
+        return log.read_text(errors="replace").count('"msg":"ready"') > said
+
+    await eventually(ready, within=60, what=f"the readiness that {log} speaks of")
+    return Manager(process, port)
+
+
+@asynccontextmanager
+async def manager_with(cast: Cast, *options: str, **environment: str) -> AsyncGenerator[Manager, None]:
+    """Have the Lifecycle Manager run with other options for a while."""
+    await cast.stop(MANAGER)
+    manager = await start_manager(cast, *options, **environment)
+    yield manager
+    await manager.process.stop()
+    await start_manager(cast)

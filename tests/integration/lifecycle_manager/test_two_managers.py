@@ -1,0 +1,130 @@
+"""Two Lifecycle Managers replace the authority while users and Watchers go on: once, and nobody notices."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import pytest_asyncio
+
+from lifecycle_manager.resources import SECRETS, Secret
+from lifecycle_manager.skr_webhook import ROTATE
+from lifecycle_manager_api import names
+from local.demo.story import Story
+from local.ports import free_port
+from tests.integration.lifecycle_manager.programs import MANAGER, Manager, start_manager
+from tests.integration.lifecycle_manager.replicas import FIRST, SECOND, Replicas, two_watchers
+from tests.integration.lifecycle_manager.watching import EVENTS, is_well, kubelet, moment
+from tests.waiting import eventually
+
+AUTHORITY = "klm-watcher"
+BESIDE = "lifecycle-manager-beside"
+PHASE = "lifecycle_mgr_watcher_authority_phase{"
+ISSUED = "lifecycle_mgr_watcher_certificates_issued_total"
+STEPS = ("AuthorityAnnounced", "AuthoritySwitched", "AuthorityReplaced")
+# The authority there was made to live for ten years, so it is due as soon as these two begin; the next one is not.
+DUE_AT_ONCE = ("--self-signed-ca-duration=87648h", "--self-signed-ca-renew-before=87600h")
+
+
+@dataclass(frozen=True, eq=False)
+class Managers:
+    """Two Lifecycle Managers of one control plane, each with an event endpoint."""
+
+    story: Story
+    both: tuple[Manager, Manager]
+    event_ports: tuple[int, int]
+    began: datetime
+
+    async def authority(self) -> Secret:
+        return await self.story.stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
+
+    async def steps_told(self) -> Counter[str]:
+        """Count the steps that Events have told of since these two began."""
+        events = await self.story.stage.kcp.list(
+            EVENTS, names.KCP_NAMESPACE, field_selector=f"regarding.kind=Secret,regarding.name={AUTHORITY}"
+        )
+        return Counter(
+            each["reason"] for each in events.items if datetime.fromisoformat(each["eventTime"]) >= self.began
+        )
+
+    async def sums(self, prefix: str) -> float:
+        """Add up the samples of both whose name begins so."""
+        samples = [sample for manager in self.both for sample in (await manager.metrics()).items()]
+        return sum(value for name, value in samples if name.startswith(prefix))
+
+    async def both_say(self, phase: str) -> bool:
+        wanted = f'{PHASE}phase="{phase}"}}'
+        return all([wanted in await manager.metrics() for manager in self.both])
+
+    async def rotated(self, former: Secret) -> bool:
+        """Tell whether another authority is in force, and nothing is under way any more."""
+        now = await self.authority()
+        return now.data["tls.crt"] != former.data["tls.crt"] and now.data.keys() == {"tls.crt", "tls.key", "ca.crt"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def managers(story: Story) -> AsyncIterator[Managers]:
+    cast = story.cast
+    await cast.stop(MANAGER)
+    beside, began = free_port(), moment()
+    former = await story.stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
+    async with kubelet(story.stage):
+        first, second = await asyncio.gather(
+            start_manager(cast, *DUE_AT_ONCE),
+            start_manager(
+                cast,
+                *DUE_AT_ONCE,
+                f"--kyma-skr-listener-bind-address=127.0.0.1:{beside}",
+                f"--webhook-bind-address=127.0.0.1:{free_port()}",
+                name=BESIDE,
+            ),
+        )
+        managers = Managers(story, (first, second), (cast.event_port, beside), began)
+        await eventually(lambda: managers.rotated(former), within=60, what="the rotation that was due")
+        await eventually(lambda: is_well(story.stage), within=30)
+        yield managers
+    for name in (BESIDE, MANAGER):
+        await cast.stop(name)
+    await start_manager(cast)
+    await eventually(lambda: is_well(story.stage), within=30)
+
+
+async def test_authority_that_is_due_is_replaced_once(managers: Managers) -> None:
+    await eventually(lambda: managers.both_say("Stable"))
+    told = await managers.steps_told()
+    assert [told[step] for step in STEPS] == [1, 1, 1]
+
+
+async def test_authority_is_replaced_and_no_client_of_either_fails(managers: Managers) -> None:
+    story, former = managers.story, await managers.authority()
+    async with two_watchers(story, *managers.event_ports) as replicas:
+        refused = await managers.sums("lifecycle_mgr_event_refused_total{")
+        issued = await managers.sums(ISSUED)
+        before = {name: len(replicas.lines(name)) for name in (FIRST, SECOND)}
+        patch = {"metadata": {"annotations": {ROTATE: "now"}}}
+        await story.stage.kcp.merge_patch(SECRETS, AUTHORITY, patch, names.KCP_NAMESPACE)
+        rounds = 0
+        async with asyncio.timeout(120):
+            while not await managers.rotated(former):
+                await users_come_and_go(replicas, f"round-{rounds}")
+                rounds += 1
+        await eventually(lambda: managers.both_say("Stable"))
+        await users_come_and_go(replicas, "after")
+        for name in (FIRST, SECOND):
+            assert not [line for line in replicas.lines(name)[before[name] :] if not went_well(line["msg"])]
+            assert any(line["msg"] == "event delivered" for line in replicas.lines(name)[before[name] :])
+        assert await managers.sums("lifecycle_mgr_event_refused_total{") == refused
+        assert await managers.sums(ISSUED) > issued
+
+
+async def users_come_and_go(replicas: Replicas, prefix: str) -> None:
+    """Create objects at once, and delete them; the control plane hears of all."""
+    created = await replicas.users_create(prefix)
+    await replicas.control_plane_has(created)
+    await replicas.users_delete(created)
+
+
+def went_well(message: str) -> bool:
+    """Tell whether a line of a Watcher's log is about something that is as it should be."""
+    return message not in {"event not delivered", "event refused"}

@@ -1,0 +1,80 @@
+"""Several Watchers behind one Service: changes go through each of them, and none is missed where one dies."""
+
+import time
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from local.demo.story import Story
+from tests.integration.lifecycle_manager.black_hole import BlackHole
+from tests.integration.lifecycle_manager.programs import Manager
+from tests.integration.lifecycle_manager.replicas import FIRST, SECOND, Replicas, two_watchers
+from tests.integration.lifecycle_manager.watching import is_well, moment, says_everywhere, told
+from tests.waiting import eventually
+
+SILENCE_SECONDS = 4.0  # as the stage has it
+BY_EVENT_MS = 5_000
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def way_of_first(story: Story, manager: Manager) -> AsyncIterator[BlackHole]:
+    """The first Watcher's way to the control plane, which can be cut."""
+    hole = BlackHole(("127.0.0.1", story.cast.event_port), passing=True)
+    async with hole.open():
+        yield hole
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def replicas(story: Story, way_of_first: BlackHole) -> AsyncIterator[Replicas]:
+    async with two_watchers(story, way_of_first.port, story.cast.event_port) as replicas:
+        yield replicas
+
+
+async def test_changes_go_through_both_and_all_arrive(replicas: Replicas) -> None:
+    created = await replicas.users_create("both")
+    await replicas.control_plane_has(created)
+    first, second = replicas.admitted(FIRST) & created, replicas.admitted(SECOND) & created
+    assert first
+    assert second
+    assert first | second == created
+    await replicas.users_delete(created)
+
+
+async def test_what_one_held_when_it_was_killed_is_not_missed(replicas: Replicas, way_of_first: BlackHole) -> None:
+    """It had been asked about changes that it could not tell; the one in its place has everything read again."""
+    way_of_first.swallow()
+    created = await replicas.users_create("held")
+    held = replicas.admitted(FIRST) & created
+    assert held, "nothing went through the first"
+    await replicas.kill(FIRST)
+    way_of_first.passing = True
+    await replicas.control_plane_has(created - held)
+    await replicas.start(FIRST)
+    await replicas.control_plane_has(created)
+    await replicas.users_delete(created)
+    await eventually(lambda: is_well(replicas.story.stage), within=30)
+
+
+async def test_one_of_two_that_is_gone_is_no_false_alarm_and_both_are_told(
+    replicas: Replicas, manager: Manager
+) -> None:
+    story, stage = replicas.story, replicas.story.stage
+    await replicas.kill(FIRST)
+    alone, began = time.monotonic(), moment()
+    capacity = 700
+    while time.monotonic() - alone < 2 * SILENCE_SECONDS:
+        assert await story.change_volume(f"{capacity}Gi") < BY_EVENT_MS
+        assert await is_well(stage)
+        capacity += 1
+    assert await manager.sample("lifecycle_mgr_skr_event_path_broken{") is None
+    assert not await told(stage, "WatcherSilent", began)
+    assert not await told(stage, "EventPathBroken", began)
+
+    await replicas.kill(SECOND)
+    await eventually(lambda: says_everywhere(stage, manager, "WatcherSilent", began), within=30)
+    await story.patch_volume("790Gi")  # the user's write meets no error
+    await story.sees_volume("790Gi", within=20)
+    await replicas.start(SECOND)
+    await eventually(lambda: is_well(stage), within=30)
+    assert await story.change_volume("791Gi") < BY_EVENT_MS
+    await replicas.start(FIRST)

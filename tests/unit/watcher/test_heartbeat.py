@@ -1,0 +1,65 @@
+"""A heartbeat is sent where nothing else showed that the Watcher is there, and only there."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from watcher.heartbeat import keep_heard
+
+LONGEST = 40.0
+
+
+@dataclass(eq=False)
+class Told:
+    """What the control plane heard, and when; heartbeats are taken where `reached`."""
+
+    reached: bool = True
+    last: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+    beats: list[float] = field(default_factory=list)
+
+    def quiet_seconds(self) -> float:
+        return asyncio.get_running_loop().time() - self.last
+
+    def event(self) -> None:
+        self.last = asyncio.get_running_loop().time()
+
+    def beat(self) -> None:
+        self.beats.append(asyncio.get_running_loop().time())
+        if self.reached:
+            self.event()
+
+
+async def watch(told: Told, *, events_every: float | None, seconds: float) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        beating = tasks.create_task(keep_heard(told.quiet_seconds, told.beat, LONGEST))
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (now := loop.time()) < until:
+            await asyncio.sleep(min(events_every or seconds, until - now))
+            if events_every is not None:
+                told.event()
+        beating.cancel()
+
+
+@pytest.mark.looptime
+async def test_watcher_that_tells_of_changes_sends_no_heartbeat() -> None:
+    told = Told()
+    await watch(told, events_every=30, seconds=3600)
+    assert told.beats == []
+
+
+@pytest.mark.looptime
+async def test_quiet_watcher_is_heard_often_enough_and_not_more_often() -> None:
+    told = Told()
+    await watch(told, events_every=None, seconds=3600)
+    pauses = [after - before for before, after in zip(told.beats, told.beats[1:], strict=False)]
+    assert len(pauses) >= 3600 / LONGEST - 2
+    assert all(0.9 * LONGEST <= pause <= LONGEST + 0.01 for pause in pauses)
+
+
+@pytest.mark.looptime
+async def test_heartbeat_that_is_not_taken_is_not_heaped_up() -> None:
+    told = Told(reached=False)
+    await watch(told, events_every=None, seconds=3600)
+    assert len(told.beats) <= 3600 / (0.9 * LONGEST) + 1
