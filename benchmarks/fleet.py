@@ -159,6 +159,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
             async with _manager(kubeconfig, port, folder) as manager:
                 await _in_sync(fleet, manager)
                 seconds = time.perf_counter() - began
+                await _settled(fleet)
                 figures.append(_figure("fleet_start", "s", seconds, "none given", met=True))
                 figures.append(_figure("fleet_start_cpu", "s", manager.cpu_seconds(), "none given", met=True))
                 users = await _users(fleet, options, port, folder, stack)
@@ -311,6 +312,16 @@ async def _in_sync(fleet: FleetProgram, manager: Manager) -> None:
                 raise RuntimeError(f"the Lifecycle Manager ended:\n{tail(manager.child.log, 40)}")
             print(said, round(manager.cpu_seconds(), 1), "s CPU", file=sys.stderr)
             await asyncio.sleep(POLL_SECONDS)
+
+
+async def _settled(fleet: FleetProgram) -> None:
+    """Wait until nothing was written for some seconds: what is still to be told of the start is no change later."""
+    before, now = -1, 0
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while now != before:
+            await asyncio.sleep(POLL_SECONDS)
+            counts = await fleet.do("counts")
+            before, now = now, counts["skr_writes"] + counts["kcp_writes"]
 
 
 async def _listening(port: int) -> None:
