@@ -38,6 +38,8 @@ from lifecycle_manager_api import (
 )
 
 SETTLE_SECONDS = 0.2
+RULES_SECONDS = 2.0
+"""How long an API server may take to ask by the rules of a webhook that it was just given."""
 NOT_OURS_TO_HEED = frozenset({CRD_HASH, CATALOG_RECORD, WATCHER_RECORD, TRUST_RECORD})
 
 
@@ -51,6 +53,7 @@ class Wiring:
     def connect(self) -> None:
         """Have every informer's changes wake what they concern from now on, and every cluster that is back."""
         self.controllers.on_recovery = self._wake_all_of
+        self.controllers.reconcilers.skr_webhook.on_other_rules = self._other_rules
         self.informers.manifests.on_change(self._manifest_changed, replay=False)
         self.informers.kymas.on_change(self._kyma_changed, replay=False)
         self.informers.secrets.on_change(self._secret_changed, replay=False)
@@ -149,6 +152,15 @@ class Wiring:
                 self._wake_module(key)
             self._wake_manifests(kyma_name)
             self._wake_sync_resources(kyma_name)
+
+    def _other_rules(self, key: ObjectKey) -> None:
+        """Have Module CRs read once more: nobody told of what changed before the API server knew the rules."""
+        kyma = self.informers.kymas.cache.get(key)
+        for module in keys_of(kyma) if kyma is not None else ():
+            self.controllers.reconcilers.module_config.wake(module)
+            self.controllers.module_config.queue.add_after(module, RULES_SECONDS, Priority.CHANGE)
+        for manifest in self.informers.manifests.cache.by_index("kyma", key.name):
+            self.controllers.manifest.queue.add_after(_key(manifest), RULES_SECONDS, Priority.CHANGE)
 
     def _template_changed(self, change: Change[ModuleTemplate]) -> None:
         """Wake the Kymas that have the template, or may have it now; and those whose catalog shows it."""

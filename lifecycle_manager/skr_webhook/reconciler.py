@@ -68,6 +68,7 @@ NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
 """Why a Watcher has no certificate, as the condition says it, and after how many seconds to try again."""
 
 UNKNOWN_KIND_SECONDS = 2.0
+WEBHOOK = "ValidatingWebhookConfiguration"
 REMOVAL_SECONDS = 2.0
 SILENT_SECONDS = 30.0
 """How often the Watcher's objects in a cluster are put right while nothing is heard from there."""
@@ -103,6 +104,8 @@ class SkrWebhookReconciler:
     renewal_alarm: timedelta = timedelta(days=59)
     interval_seconds: float = 30.0
     silence_seconds: float = 55.0
+    on_other_rules: Callable[[ObjectKey], None] = lambda _: None
+    """Told of the Kymas whose cluster asks about other kinds than before from now on."""
     _began: float = field(default_factory=time.monotonic, init=False)
     _since: dict[ObjectKey, float] = field(default_factory=dict, init=False)
     _heard: dict[ObjectKey, float] = field(default_factory=dict, init=False)
@@ -223,6 +226,8 @@ class SkrWebhookReconciler:
         applied.raise_first_failure()
         if noted and any(outcome.action != "unchanged" for outcome in applied.outcomes):
             self.canaries.suspect(key)  # somebody else's edit was put right just now
+        if any(each.entry.kind == WEBHOOK and each.action in {"created", "changed"} for each in applied.outcomes):
+            self.on_other_rules(key)
         self._due[key] = time.monotonic() + self.interval_seconds
         if not noted:
             patch = {"metadata": {"annotations": records}}

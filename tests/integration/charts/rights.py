@@ -56,7 +56,8 @@ def requests_in(audit_log: Path) -> Iterator[Request]:
     unbound: set[str] = set()
     for line in audit_log.read_text().splitlines():
         event = json.loads(line)
-        user, target = event["user"]["username"], event.get("objectRef", {})
+        # Whoever could not say who it is has no name.
+        user, target = event["user"].get("username", ""), event.get("objectRef", {})
         if target.get("resource") in {"rolebindings", "clusterrolebindings"}:
             change = unbound.add if event["verb"] == "delete" else unbound.discard
             change(target.get("name", ""))  # of which a chart makes one, named like its ServiceAccount

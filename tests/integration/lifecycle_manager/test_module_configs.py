@@ -9,6 +9,7 @@ from lifecycle_manager_api import names
 from local.demo.stage import Stage
 from local.demo.story import INFRASTRUCTURES, Story
 from local.demo.witness import CONFIG_MAPS
+from tests.integration.lifecycle_manager.watching import WEBHOOKS
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -38,6 +39,22 @@ async def test_template_that_stops_enabling_it_takes_the_configuration_away(stor
     finally:
         await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
     await story.sees_volume("210Gi", within=60)
+
+
+async def test_change_made_before_the_webhook_knows_of_the_kind_is_found(story: Story) -> None:
+    stage = story.stage
+    await story.change_volume("220Gi")
+    await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": False}}, KCP)
+    try:
+        await nothing_is_left(stage)
+        await eventually(lambda: _watches_infrastructures(stage, False))
+    finally:
+        await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
+    number = 221
+    while not await _watches_infrastructures(stage, True):
+        await story.patch_volume(f"{number}Gi")
+        number += 1
+    await story.sees_volume(f"{number - 1}Gi", within=20)
 
 
 async def test_secret_that_a_module_cr_refers_to_is_never_read(story: Story) -> None:
@@ -83,6 +100,12 @@ async def test_kyma_that_goes_with_its_cluster_leaves_nothing_in_the_control_pla
         assert not await _has_config(stage, "short-lived")
         left = [each.metadata.name for each in (await stage.kcp.list(SYNC_RESOURCES, KCP)).items]
         assert not [name for name in left if name.startswith("short-lived")]
+
+
+async def _watches_infrastructures(stage: Stage, wanted: bool) -> bool:
+    webhook = await stage.skr.get(WEBHOOKS, "skr-webhook")
+    resources = {name for hook in webhook["webhooks"] for rule in hook["rules"] for name in rule["resources"]}
+    return ("infrastructures" in resources) is wanted
 
 
 async def _has_config(stage: Stage, kyma: str) -> bool:

@@ -236,7 +236,7 @@ async def rights(stage: Stage, name: str, groups: list[str], resources: list[str
     definitions = {
         "apiGroups": ["apiextensions.k8s.io"],
         "resources": ["customresourcedefinitions"],
-        "verbs": ["delete"],
+        "verbs": ["get", "delete"],
     }
     role = {
         "metadata": {"name": role_name},
