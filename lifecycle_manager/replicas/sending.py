@@ -75,20 +75,26 @@ class _Link:
         await taken
 
     async def run(self) -> None:
-        """Send what waits, until nothing did for a minute or the certificate is another one."""
-        self._identity.check()
-        context = self._identity.ssl_context
+        """Send what waits, until nothing did for a minute."""
         try:
-            async with httpx.AsyncClient(verify=context, timeout=TIMEOUT_SECONDS, trust_env=False) as client:
-                while await self._is_filled():
-                    self._identity.check()
-                    if self._identity.ssl_context is not context:
-                        return
-                    await self._send_what_waits(client)
+            while await self._run_with_one_certificate() or self._waiting:
+                log.debug("another connection", to=self.to.identity)
         finally:
             self.closed = True
             for _, taken in self._waiting:
                 _settle(taken, NotHandedOver(f"the connection to {self.to.identity} has ended"))
+
+    async def _run_with_one_certificate(self) -> bool:
+        """Send until nothing waits any more, or the certificate is another one; return whether it was that."""
+        self._identity.check()
+        context = self._identity.ssl_context
+        async with httpx.AsyncClient(verify=context, timeout=TIMEOUT_SECONDS, trust_env=False) as client:
+            while await self._is_filled():
+                self._identity.check()
+                if self._identity.ssl_context is not context:
+                    return True
+                await self._send_what_waits(client)
+        return False
 
     async def _is_filled(self) -> bool:
         try:

@@ -101,9 +101,14 @@ async def receiver(tmp_path: Path) -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-async def deliveries(tmp_path: Path) -> AsyncIterator[Deliveries]:
+async def certificate(tmp_path: Path) -> ServingCertificate:
     certificate = ServingCertificate(tmp_path / "sender", (REPLICA_HOST,), utc_now, frozenset(Usage))
     await certificate.write(AUTHORITIES)
+    return certificate
+
+
+@pytest.fixture
+async def deliveries(certificate: ServingCertificate) -> AsyncIterator[Deliveries]:
     deliveries = Deliveries(certificate.client_context())
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(deliveries.run())
@@ -123,6 +128,15 @@ async def test_events_arrive_as_they_were_verified_and_in_order(receiver: Receiv
         for each in events:
             tasks.create_task(deliveries.deliver(receiver.member, MINE, each))
     assert receiver.taken == [(MINE, each) for each in events]
+
+
+async def test_no_event_is_refused_because_the_certificate_was_renewed(
+    receiver: Receiver, deliveries: Deliveries, certificate: ServingCertificate
+) -> None:
+    for number in range(5):
+        await deliveries.deliver(receiver.member, MINE, event(number))
+        await certificate.write(AUTHORITIES)
+    assert len(receiver.taken) == 5
 
 
 async def test_event_for_a_kyma_of_another_is_refused_and_those_beside_it_are_taken(
