@@ -67,9 +67,9 @@ log = structlog.get_logger("lifecycle_manager")
 
 GRACE_SECONDS = 20.0
 SKR_REQUESTS_AT_ONCE = 16
-# Longer than the interval of the canary, which keeps one connection to each cluster warm, and not for ever: whatever a
-# busy moment opened besides is closed again.
-SKR_IDLE_SECONDS = 40.0
+# Longer than a quiet cluster is left alone, so that one connection to it stays warm; shorter than servers keep an idle
+# one, so that nobody closes it under a request.
+SKR_IDLE_SECONDS = 70.0
 
 
 async def run(settings: Settings) -> None:
