@@ -208,9 +208,11 @@ def _while_owned(
             return Result()
         try:
             return await reconcile(key)
-        except LeaseLost:
-            log.info("left to another replica", key=str(key))
-            return Result()
+        except (LeaseLost, ExceptionGroup) as error:  # a group comes from what a reconcile does at the same time
+            if isinstance(error, ExceptionGroup) and error.split(LeaseLost)[1] is not None:
+                raise
+        log.info("left to another replica", key=str(key))
+        return Result()
 
     return attempt
 

@@ -198,12 +198,24 @@ async def test_kyma_is_given_away_when_nothing_of_it_is_under_way(room: str) -> 
             await finishing
 
 
-async def test_work_that_the_fence_stopped_is_left_to_whoever_has_the_kyma_now() -> None:
+LOST = LeaseLost("others may have taken over")
+
+
+@pytest.mark.parametrize("error", [LOST, ExceptionGroup("at once", [LOST, LOST])])
+async def test_work_that_the_fence_stopped_is_left_to_whoever_has_the_kyma_now(error: Exception) -> None:
     replica = Replica("mine")
-    replica.rooms["kyma"].fails_with = LeaseLost("others may have taken over")
+    replica.rooms["kyma"].fails_with = error
     async with replica.at_work():
         replica.controllers.kyma.queue.add(ObjectKey(KCP, "mine"))
     assert replica.controllers.kyma.failures == {}
+
+
+async def test_other_failure_beside_it_is_one() -> None:
+    replica = Replica("mine")
+    replica.rooms["kyma"].fails_with = ExceptionGroup("at once", [LOST, ValueError("something else")])
+    async with replica.at_work():
+        replica.controllers.kyma.queue.add(ObjectKey(KCP, "mine"))
+    assert list(replica.controllers.kyma.failures) == [ObjectKey(KCP, "mine")]
 
 
 class Members:
