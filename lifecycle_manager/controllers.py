@@ -30,6 +30,8 @@ Owns = Callable[[str], bool]
 
 PROBE_POLICY = RetryPolicy(base_seconds=0.5, most_seconds=60.0, rate=100.0, burst=1000)
 FIRST_PROBE_SECONDS = 0.1
+TURN_SECONDS = 0.001
+"""How long other work may hold up an event at each of the dozen turns of the loop that it takes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,7 @@ class Controllers:
         requeues: Counter,
         owns: Owns,
     ) -> None:
-        pace = Pace()
+        pace = Pace(turn_seconds=TURN_SECONDS)
         policy = RetryPolicy(
             base_seconds=settings.failure_base_delay.total_seconds(),
             most_seconds=settings.failure_max_delay.total_seconds(),

@@ -8,6 +8,7 @@ with the monotonic clock of the machine. Run by `benchmarks.fleet`.
 import argparse
 import asyncio
 import base64
+import gc
 import itertools
 import json
 import sys
@@ -255,6 +256,8 @@ async def serve(arguments: argparse.Namespace) -> None:
     async with serve_simulation(history=200_000, records=0) as simulation:
         layers = msgspec.json.decode(arguments.layers.read_bytes(), type=Layers)
         fleet = Fleet(simulation, arguments.kymas, arguments.modules, layers)
+        # A collection of garbage takes seconds here, and would be taken for a pause of what is measured.
+        gc.disable()
         say({"kubeconfig": fleet.kcp.kubeconfig})
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
