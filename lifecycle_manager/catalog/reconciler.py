@@ -149,8 +149,9 @@ class CatalogReconciler:
     async def _bring_in_order(
         self, key: ObjectKey, skr: Client, record: Record, wanted: WantedCatalog, suspected: Iterable[str]
     ) -> Record:
+        new: frozenset[str] = frozenset()
         if record.definitions != self.definitions_digest:
-            await self._define(skr)
+            new = await self._define(skr)
             record = replace(record, definitions=self.definitions_digest)
         if record.catalog == wanted.digest:
             kinds = tuple(sorted(suspected)) or (self._whose_turn(key),)
@@ -159,10 +160,9 @@ class CatalogReconciler:
             changed = list(RESOURCES)
         if changed:
             try:
-                prints = await self._sync(skr, wanted, changed)
+                prints = await self._sync(skr, wanted, changed, new)
             except NotFound:  # somebody deleted a definition
-                await self._define(skr)
-                prints = await self._sync(skr, wanted, RESOURCES)
+                prints = await self._sync(skr, wanted, RESOURCES, await self._define(skr))
             record = replace(record, catalog=wanted.digest).with_prints(prints)
         return record
 
@@ -179,13 +179,23 @@ class CatalogReconciler:
             return True
         return fingerprint(revisions) != record.print_of(kind)
 
-    async def _define(self, skr: Client) -> None:
+    async def _define(self, skr: Client) -> frozenset[str]:
+        """Bring the definitions, and return the kinds that the cluster did not know: there is nothing of them yet."""
         applied = await Applier(skr, field_manager=FIELD_MANAGER).apply(self.definitions, prune=False)
         applied.raise_first_failure()
+        created = {each.entry.name for each in applied.outcomes if each.action == "created"}
+        return frozenset(kind for kind, resource in RESOURCES.items() if resource.plural_name in created)
 
-    async def _sync(self, skr: Client, wanted: WantedCatalog, kinds: Iterable[str]) -> dict[str, str]:
-        """Send the differences, and return the fingerprints of what we left there. Raises ItemRefused at the end."""
-        live = {(kind, item.metadata.name): item for kind in kinds for item in await _read(skr, kind)}
+    async def _sync(
+        self, skr: Client, wanted: WantedCatalog, kinds: Iterable[str], new: frozenset[str]
+    ) -> dict[str, str]:
+        """Send the differences, and return the fingerprints of what we left there. Raises ItemRefused at the end.
+
+        Of kinds that are new in the cluster nothing is read: an API server has those who list one right after its
+        definition come again in a second.
+        """
+        known = [kind for kind in kinds if kind not in new]
+        live = {(kind, item.metadata.name): item for kind in known for item in await _read(skr, kind)}
         found = differences(wanted, live, kinds)
         places = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as tasks:

@@ -44,6 +44,8 @@ async def test_catalog_comes_by_server_side_apply_after_its_definitions_and_only
         assert kinds[:2] == ["customresourcedefinitions"] * 2
         assert sorted(kinds[2:]) == ["modulereleasemetas", "moduletemplates"]
         assert {record.verb for record in writes} == {"apply"}
+        asked_for = [record for record in world.cluster("demo").requests(since=before) if record.verb == "list"]
+        assert not [record for record in asked_for if record.resource.startswith("module")]  # there is nothing yet
 
         await world.offer(builders.template(version="0.2.0"))
         before = world.asked

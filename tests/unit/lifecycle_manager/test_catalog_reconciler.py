@@ -59,6 +59,6 @@ async def test_edit_that_follows_at_once_is_seen_as_a_change(edited: str) -> Non
     nothing = cast("Any", None)
     keeper = CatalogReconciler(nothing, nothing, nothing, nothing, utc_now)
     skr = cast("Any", Cluster(edited))
-    record = Record().with_prints(await keeper._sync(skr, CATALOG, RESOURCES))
+    record = Record().with_prints(await keeper._sync(skr, CATALOG, RESOURCES, frozenset()))
     changed = [kind for kind in KINDS if await keeper._was_changed(skr, kind, record)]
     assert changed == ([edited] if edited else [])
