@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import AsyncIterator
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ KCP = names.KCP_NAMESPACE
 AUTHORITY, LEAF = "klm-watcher", "demo-webhook-tls"
 ISSUED = 'lifecycle_mgr_watcher_certificates_issued_total{issuer="cert-manager.io/v1"}'
 BY_EVENT_MS = 5_000
+RIGHTS = f"""{files("lifecycle_manager.rbac").joinpath("kcp-cert-manager.yaml").read_text()}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: lifecycle-manager-cert-manager, namespace: kcp-system}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: lifecycle-manager-cert-manager}}
+subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kcp-system}}]
+"""
 
 
 @pytest_asyncio.fixture(params=["played", "real"], scope="module", loop_scope="session")
@@ -33,6 +42,7 @@ async def manager_beside_cert_manager(
     stage, folder = story.stage, tmp_path_factory.mktemp("cert-manager")
     program: Path | None = find_controller(folder) if request.param == "real" else None
     await apply_objects(stage.kcp, fetch_crds(folder))
+    await apply_objects(stage.kcp, RIGHTS)
     at_work = (
         issuer_at_work(stage.kcp)
         if program is None
