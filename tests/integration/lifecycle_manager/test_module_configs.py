@@ -50,7 +50,7 @@ async def test_change_made_before_the_webhook_knows_of_the_kind_is_found(story: 
         await eventually(lambda: _watches_infrastructures(stage, False))
     finally:
         await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
-    number = 221
+    number = 9_001  # sizes that no other test waits for
     while not await _watches_infrastructures(stage, True):
         await story.patch_volume(f"{number}Gi")
         number += 1
