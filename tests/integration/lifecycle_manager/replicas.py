@@ -59,6 +59,20 @@ class Replicas:
             if line["msg"] == "change admitted" and line["operation"] == operation
         }
 
+    async def users_create_until_asked(self, prefix: str, *asked: str) -> set[str]:
+        """Create objects until each of some replicas was asked about one; return their names.
+
+        How an API server spreads its questions is its own business: it prefers the connections that it has.
+        """
+        created: set[str] = set()
+
+        async def have_been() -> bool:
+            created.update(await self.users_create(f"{prefix}-{len(created)}"))
+            return all(self.admitted(name) & created for name in asked)
+
+        await eventually(have_been, within=60, what=f"the API server asks {' and '.join(asked)}")
+        return created
+
     async def users_create(self, prefix: str) -> set[str]:
         """Create objects all at once, as so many users; return their names."""
         created = {f"{prefix}-{number}" for number in range(AT_ONCE)}
