@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from local.joining import Streams, join
+
 ServiceAddress = Callable[[str, str], Awaitable[str | None]]
 MOST_CONNECTIONS = 500
-CHUNK = 65536
-
 
 Target = tuple[str, int]
 
@@ -82,13 +82,10 @@ class EgressProxy:
             writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
             await writer.drain()
             return
-        far_reader, far_writer = far_side
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_pump(reader, far_writer))
-            tasks.create_task(_pump(far_reader, writer))
+        await join((reader, writer), far_side)
 
-    async def _open(self, wanted: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    async def _open(self, wanted: str) -> Streams | None:
         """Connect to the process whose turn it is, or to the next that takes a connection; None where nobody does."""
         for host, port in await self._in_turn(wanted):
             try:
@@ -120,13 +117,3 @@ class EgressProxy:
             if address is not None:
                 targets[f"{address}:{route.port}"] = deque(route.targets)
         self._targets = targets
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy one direction until its end."""
-    with suppress(OSError):
-        while chunk := await reader.read(CHUNK):
-            writer.write(chunk)
-            await writer.drain()
-    with suppress(OSError):
-        writer.close()

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
+from local.joining import Streams, join
+
 Ports = Callable[[], Sequence[int]]
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 CONNECT_SECONDS = 5.0
-CHUNK = 65536
 
 
 @asynccontextmanager
@@ -42,7 +42,7 @@ class _Balancer:
         try:
             found = await self._connect()
             if found is not None:
-                await _join((reader, writer), found)
+                await join((reader, writer), found)
         finally:
             writer.close()
             del self._open[task]
@@ -64,22 +64,3 @@ class _Balancer:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     return await asyncio.open_connection("127.0.0.1", targets[(self._turn + nth) % len(targets)])
         return None
-
-
-async def _join(near: Streams, far: Streams) -> None:
-    try:
-        async with asyncio.TaskGroup() as both:
-            both.create_task(_pump(near[0], far[1]))
-            both.create_task(_pump(far[0], near[1]))
-    finally:
-        far[1].close()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy one direction until its end, and have the other side know of it."""
-    with suppress(OSError):
-        while chunk := await reader.read(CHUNK):
-            writer.write(chunk)
-            await writer.drain()
-    with suppress(OSError):
-        writer.close()

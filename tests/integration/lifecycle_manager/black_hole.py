@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from local.joining import join
+
 
 @dataclass(eq=False)
 class BlackHole:
@@ -35,9 +37,7 @@ class BlackHole:
             return
         back_reader, back_writer = await asyncio.open_connection(*self.target)
         self._open.append(back_writer)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_pump(reader, back_writer))
-            tasks.create_task(_pump(back_reader, writer))
+        await join((reader, writer), (back_reader, back_writer))
 
     def close(self) -> None:
         """End what is open."""
@@ -49,14 +49,3 @@ class BlackHole:
         """Pass nothing on any more, and end what is open."""
         self.passing = False
         self.close()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while chunk := await reader.read(65536):
-            writer.write(chunk)
-            await writer.drain()
-    except ConnectionError:
-        pass  # one side has gone, and so will the other
-    finally:
-        writer.close()
