@@ -2,53 +2,24 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from certs import describe
-from kube_runtime import Resource
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager_api import names
-from local.demo.cast import TLS_SECRET, project
+from local.demo.cast import TLS_SECRET
 from local.demo.stage import Stage
 from local.demo.story import Story
+from tests.integration.lifecycle_manager.watching import WEBHOOKS, kubelet
 from tests.waiting import eventually
 
-WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
-)
 AUTHORITY = "klm-watcher"
-
-
-@asynccontextmanager
-async def kubelet(stage: Stage) -> AsyncGenerator[Path, None]:
-    """Have the Watcher's files follow their Secret, as they do in a Pod."""
-    mount = stage.directory / TLS_SECRET
-
-    async def follow() -> None:
-        version = ""
-        while True:
-            secret = await stage.skr.get(SECRETS, TLS_SECRET, names.SKR_NAMESPACE)
-            if secret.metadata.resource_version != version:
-                project(secret, mount)
-                version = secret.metadata.resource_version
-            await asyncio.sleep(0.1)
-
-    async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(follow())
-        yield mount
-        following.cancel()
 
 
 @pytest.fixture
