@@ -3,17 +3,26 @@
 A change enqueues exactly the keys that it concerns. Events from the clusters come in beside it, through `routing`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kube_runtime import Change, ObjectKey, Priority
-from lifecycle_manager.catalog import CATALOG_RECORD
 from lifecycle_manager.controllers import Controllers
 from lifecycle_manager.informers import Informers
-from lifecycle_manager.kyma import CRD_HASH
 from lifecycle_manager.mandatory import ReleaseKey
 from lifecycle_manager.module_config import ModuleKey, keys_of
 from lifecycle_manager.modules import is_mandatory_manifest, module_of, module_of_manifest
+from lifecycle_manager.news import (
+    asks_for_more,
+    has_let_go,
+    has_other_modules,
+    is_in_other_state,
+    is_new_to_kyma,
+    offers_other,
+    wants_other_module,
+    wants_other_objects,
+    watches_other,
+)
 from lifecycle_manager.release_audience import (
     Concerned,
     concerned_by_release,
@@ -23,9 +32,7 @@ from lifecycle_manager.release_audience import (
 )
 from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.skr import access_index
-from lifecycle_manager.skr.event_path import is_faulty
-from lifecycle_manager.skr_webhook import TRUST_RECORD, WATCHER_RECORD
-from lifecycle_manager.sync_resource import in_conflict, inventory_of
+from lifecycle_manager.sync_resource import in_conflict
 from lifecycle_manager_api import (
     Kyma,
     Manifest,
@@ -40,7 +47,6 @@ from lifecycle_manager_api import (
 SETTLE_SECONDS = 0.2
 RULES_SECONDS = 2.0
 """How long an API server may take to ask by the rules of a webhook that it was just given."""
-NOT_OURS_TO_HEED = frozenset({CRD_HASH, CATALOG_RECORD, WATCHER_RECORD, TRUST_RECORD})
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +129,15 @@ class Wiring:
 
     def _kyma_changed(self, change: Change[Kyma]) -> None:
         kyma = change.new or change.old
-        if kyma is None or not _asks_for_more(change):
+        if kyma is None or not asks_for_more(change):
             return
         self._wake_kyma(kyma)
         before = keys_of(change.old) if change.old is not None else ()
         after = keys_of(change.new) if change.new is not None else ()
-        if change.new is None or change.old is None or _modules_differ(change.old, change.new):
+        if has_other_modules(change):
             for key in {*before, *after, *self._configured(kyma.metadata.name)}:
                 self._wake_module(key)
-        if change.new is None or _deleting(change.new):
+        if change.new is None or change.new.metadata.being_deleted:
             self._wake_sync_resources(kyma.metadata.name)
 
     def _secret_changed(self, change: Change[Secret]) -> None:
@@ -165,7 +171,7 @@ class Wiring:
     def _template_changed(self, change: Change[ModuleTemplate]) -> None:
         """Wake the Kymas that have the template, or may have it now; and those whose catalog shows it."""
         template = change.new or change.old
-        if template is None or not _release_asks_for_more(change):
+        if template is None or not offers_other(change):
             return
         for kyma in who_has_template(self.informers, template):
             self._wake_for_catalog(kyma, module_of(template))
@@ -175,7 +181,7 @@ class Wiring:
     def _release_changed(self, change: Change[DatedReleaseMeta]) -> None:
         """Wake the Kymas that use a channel which has another version now; all of the module for other changes."""
         release = change.new or change.old
-        if release is None or not _release_asks_for_more(change):
+        if release is None or not offers_other(change):
             return
         for kyma in who_has_release(self.informers, change):
             self._wake_for_catalog(kyma, release.spec.module_name)
@@ -196,14 +202,12 @@ class Wiring:
 
     def _manifest_changed(self, change: Change[Manifest]) -> None:
         manifest = change.new or change.old
-        if manifest is not None and _wants_other_module(change):
+        if manifest is not None and wants_other_module(change):
             self.controllers.manifest.queue.add(_key(manifest), Priority.CHANGE)
         kyma_name = manifest.metadata.labels.get(names.KYMA_NAME) if manifest is not None else None
-        if manifest is None or not kyma_name:
+        if manifest is None or not kyma_name or not is_new_to_kyma(change):
             return
         key, old, new = ObjectKey(manifest.metadata.namespace, kyma_name), change.old, change.new
-        if old is not None and new is not None and not _manifest_says_more(old, new):
-            return
         self._add_up_soon(key)
         if not is_mandatory_manifest(manifest):
             return
@@ -218,11 +222,11 @@ class Wiring:
             *(each for each in self.informers.releases.cache.list() if each.spec.module_name == module),
         ]
         for each in leaving:
-            if each.metadata.deletion_timestamp is not None:
+            if each.metadata.being_deleted:
                 self.controllers.mandatory_retirement.queue.add(_key_of_release(each))
 
     def _watcher_changed(self, change: Change[Watcher]) -> None:
-        if change.old is not None and change.new is not None and not _watches_other(change.old, change.new):
+        if not watches_other(change):
             return
         for kyma in self.informers.kymas.cache.list():
             self.controllers.skr_webhook.queue.add(_key(kyma), Priority.CHANGE)
@@ -233,22 +237,20 @@ class Wiring:
         config = change.new or change.old
         if config is None:
             return
-        kyma_key = ObjectKey(config.metadata.namespace, config.spec.kyma)
         if change.old is None or change.new is None:
             self._wake_module(ModuleKey(config.metadata.namespace, config.spec.kyma, config.spec.module))
-        if change.old is None or change.new is None or change.old.status.state != change.new.status.state:
-            self._add_up_soon(kyma_key)
+        if is_in_other_state(change):
+            self._add_up_soon(ObjectKey(config.metadata.namespace, config.spec.kyma))
 
     def _sync_resource_changed(self, change: Change[SyncResource]) -> None:
         resource = change.new or change.old
         if resource is None:
             return
-        old, new = change.old, change.new
-        if old is None or new is None or _wants_other(old, new):
+        if wants_other_objects(change):
             self.controllers.sync_resource.queue.add(_key(resource), Priority.CHANGE)
-        if old is None or new is None or old.status.state != new.status.state:
+        if is_in_other_state(change):
             self._add_up_soon(ObjectKey(resource.metadata.namespace, resource.spec.kyma))
-        if new is None or (old is not None and _identities(old) - _identities(new)):
+        if has_let_go(change):
             self._wake_those_in_conflict(resource)
 
     def _add_up_soon(self, kyma: ObjectKey) -> None:
@@ -284,112 +286,6 @@ class Wiring:
     def _configured(self, kyma_name: str) -> Iterable[ModuleKey]:
         for config in self.informers.module_configs.cache.by_index("kyma", kyma_name):
             yield ModuleKey(config.metadata.namespace, config.spec.kyma, config.spec.module)
-
-
-def _asks_for_more(change: Change[Kyma]) -> bool:
-    """Tell whether a Kyma's change is more than the times in its status."""
-    old, new = change.old, change.new
-    return (
-        old is None
-        or new is None
-        or old.metadata.generation != new.metadata.generation
-        or old.metadata.labels != new.metadata.labels
-        or _heeded(old.metadata.annotations) != _heeded(new.metadata.annotations)
-        or old.metadata.finalizers != new.metadata.finalizers
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or _modules_differ(old, new)
-        or _verdicts(old) != _verdicts(new)
-    )
-
-
-def _heeded(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotations that somebody else may have written, and not we for ourselves."""
-    return {key: value for key, value in annotations.items() if key not in NOT_OURS_TO_HEED}
-
-
-def _release_asks_for_more(change: Change[ModuleTemplate] | Change[DatedReleaseMeta]) -> bool:
-    """Tell whether a change of the catalog is more than bookkeeping."""
-    old, new = change.old, change.new
-    return (
-        old is None
-        or new is None
-        or old.spec != new.spec
-        or old.metadata.labels != new.metadata.labels
-        or old.metadata.annotations != new.metadata.annotations
-        or old.metadata.finalizers != new.metadata.finalizers
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-    )
-
-
-def _manifest_says_more(old: Manifest, new: Manifest) -> bool:
-    """Tell whether a Manifest's change matters to the Kyma: what is wanted, or how it is."""
-    return (
-        old.metadata.generation != new.metadata.generation
-        or old.metadata.labels != new.metadata.labels
-        or old.metadata.annotations != new.metadata.annotations
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or old.status.state != new.status.state
-        or old.status.observed_generation != new.status.observed_generation
-        or _operation(old) != _operation(new)
-    )
-
-
-def _wants_other_module(change: Change[Manifest]) -> bool:
-    """Tell whether a Manifest's change is more than its status."""
-    old, new = change.old, change.new
-    return (
-        old is None
-        or new is None
-        or old.metadata.generation != new.metadata.generation
-        or old.metadata.labels != new.metadata.labels
-        or old.metadata.annotations != new.metadata.annotations
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or names.MANIFEST_FINALIZER in set(old.metadata.finalizers) - set(new.metadata.finalizers)
-    )
-
-
-def _operation(manifest: Manifest) -> str:
-    return manifest.status.last_operation.operation if manifest.status.last_operation is not None else ""
-
-
-def _modules_differ(old: Kyma, new: Kyma) -> bool:
-    """Tell whether the modules resolve to other templates, start or stop being decided at all, or are to be looked at
-    more or less often."""
-    before = {module.name: module.template for module in old.status.modules}
-    after = {module.name: module.template for module in new.status.modules}
-    undecided = (old.status.state == "") != (new.status.state == "")
-    interval = is_faulty(old) != is_faulty(new)
-    return before != after or undecided or interval or _deleting(old) != _deleting(new)
-
-
-def _verdicts(kyma: Kyma) -> dict[str, tuple[str, str]]:
-    return {condition.type: (condition.status, condition.reason) for condition in kyma.status.conditions}
-
-
-def _wants_other(old: SyncResource, new: SyncResource) -> bool:
-    return (
-        old.metadata.generation != new.metadata.generation
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or names.SYNC_RESOURCE_FINALIZER in set(old.metadata.finalizers) - set(new.metadata.finalizers)
-        or old.metadata.annotations.get(names.CREATE_NAMESPACES)
-        != new.metadata.annotations.get(names.CREATE_NAMESPACES)
-    )
-
-
-def _watches_other(old: Watcher, new: Watcher) -> bool:
-    return (
-        old.spec != new.spec
-        or old.metadata.labels != new.metadata.labels
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-    )
-
-
-def _identities(resource: SyncResource) -> set[tuple[str, str, str, str]]:
-    return {entry.identity for entry in inventory_of(resource)}
-
-
-def _deleting(kyma: Kyma) -> bool:
-    return kyma.metadata.deletion_timestamp is not None
 
 
 def _key_of_secret(change: Change[Secret]) -> ObjectKey | None:

@@ -1,11 +1,13 @@
 """A change in the control plane wakes the keys that it concerns, and no others."""
 
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 
 from kube_runtime import Change, ObjectKey, Priority
+from lifecycle_manager.controllers import Reconcilers
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.wiring import Wiring
@@ -13,18 +15,7 @@ from lifecycle_manager_api import names
 from tests import builders
 
 KCP = names.KCP_NAMESPACE
-QUEUES = (
-    "kyma",
-    "catalog",
-    "mandatory",
-    "mandatory_retirement",
-    "skr_webhook",
-    "watcher_status",
-    "module_config",
-    "manifest",
-    "sync_resource",
-    "authority",
-)
+QUEUES = tuple(room.name for room in fields(Reconcilers))
 ASKED = {"uses-regular": ("api", "regular"), "uses-fast": ("api", "fast"), "uses-another": ("nats", "regular")}
 EVERYBODY = set(ASKED)
 
