@@ -57,7 +57,7 @@ def plan(manifest: Manifest, remembered: Collection[InventoryEntry] = ()) -> Ste
     """
     kyma = manifest.metadata.labels.get(names.KYMA_NAME, "")
     inventory = tuple(sorted({*inventory_of(manifest), *remembered}))
-    if manifest.metadata.deletion_timestamp is not None:
+    if manifest.metadata.being_deleted:
         return _removal(manifest, kyma, inventory)
     if is_left_alone(manifest):
         return LeaveAlone()

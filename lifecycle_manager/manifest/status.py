@@ -95,7 +95,7 @@ def unreachable(
 ) -> ManifestStatus:
     """Return the status of a Manifest whose cluster can't be reached. Nothing is known to have changed."""
     said: list[Said] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
-    state = State.DELETING if manifest.metadata.deletion_timestamp is not None else State.ERROR
+    state = State.DELETING if manifest.metadata.being_deleted else State.ERROR
     return _status(manifest, now, state, inventory, said)
 
 

@@ -61,7 +61,7 @@ def plan(snapshot: Snapshot) -> tuple[Action, ...]:
         return tuple(
             DeleteModuleConfig(config.metadata.name)
             for config in snapshot.existing
-            if config.metadata.deletion_timestamp is None
+            if not config.metadata.being_deleted
         )
     return (*_plan_found(snapshot, snapshot.reading), *_plan_gone(snapshot, snapshot.reading))
 
@@ -100,7 +100,7 @@ def _plan_found(snapshot: Snapshot, reading: Reading) -> tuple[Action, ...]:
 def _plan_one(
     config: ModuleConfig | None, name: str, source: ObjectReference, module_cr: JsonObject
 ) -> tuple[Action, ...]:
-    if config is not None and config.metadata.deletion_timestamp is not None:
+    if config is not None and config.metadata.being_deleted:
         return ()  # written again once it is gone
     reference = _resource_reference(module_cr)
     text = text_of(module_cr)
@@ -133,7 +133,7 @@ def _plan_gone(snapshot: Snapshot, reading: Reading) -> tuple[Action, ...]:
         for reference, module_cr in reading.found.items()
         if _is_there(module_cr)
     }
-    deleting = {config.metadata.name for config in snapshot.existing if config.metadata.deletion_timestamp is not None}
+    deleting = {config.metadata.name for config in snapshot.existing if config.metadata.being_deleted}
     # One that was asked for and is not there is deleted by name, known to the cache or not: it may have been
     # written a moment ago.
     gone = {

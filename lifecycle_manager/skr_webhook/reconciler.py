@@ -141,13 +141,14 @@ class SkrWebhookReconciler:
             return Result()
         if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not is_introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
-        if _deleting(kyma) and not modules_left(kyma):
+        deleting = kyma.metadata.being_deleted
+        if deleting and not modules_left(kyma):
             return Result()  # events are wanted until the last module has gone; its change wakes this key
         try:
             async with self.connections.to(kyma.metadata.name) as skr:
-                outcome = await (self._remove(key, skr) if _deleting(kyma) else self._install(key, kyma, skr))
+                outcome = await (self._remove(key, skr) if deleting else self._install(key, kyma, skr))
         except (KubeError, SkrAccessError) as error:
-            if _deleting(kyma) and isinstance(error, AccessSecretMissing):
+            if deleting and isinstance(error, AccessSecretMissing):
                 return Result()
             failure = failure_of(error)
             await self._report(kyma, Outcome("False", failure.reason, failure.message))
@@ -337,7 +338,3 @@ def _was_ready(kyma: Kyma) -> bool:
 def _reason_of(kyma: Kyma) -> str:
     condition = find(kyma.status.conditions, CONDITION)
     return condition.reason if condition is not None else ""
-
-
-def _deleting(kyma: Kyma) -> bool:
-    return kyma.metadata.deletion_timestamp is not None

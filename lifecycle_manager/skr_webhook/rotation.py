@@ -80,7 +80,7 @@ class AuthorityRotation:
         return [
             kyma.metadata.name
             for kyma in self.kymas.cache.list()
-            if kyma.metadata.deletion_timestamp is None
+            if not kyma.metadata.being_deleted
             and WATCHER_RECORD in kyma.metadata.annotations
             and kyma.metadata.annotations.get(TRUST_RECORD) != self.current.fingerprint
         ]

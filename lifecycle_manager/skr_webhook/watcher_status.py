@@ -39,7 +39,7 @@ class WatcherStatusReconciler:
     async def reconcile(self, key: ObjectKey) -> Result:
         """Say how far a Watcher CR has come. Raises KubeError."""
         watcher = self.watchers.cache.get(key)
-        if watcher is None or watcher.metadata.deletion_timestamp is not None:
+        if watcher is None or watcher.metadata.being_deleted:
             return Result()
         status = status_of(watcher, self.watchers.cache.list(), self.kymas.cache.list(), self.clock())
         if status != watcher.status:
@@ -75,7 +75,7 @@ def status_of(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable
 
 def watchers_in_force(watchers: Iterable[Watcher]) -> tuple[Watcher, ...]:
     """Return the Watcher CRs that are to be in force: those that are not on their way out."""
-    return tuple(watcher for watcher in watchers if watcher.metadata.deletion_timestamp is None)
+    return tuple(watcher for watcher in watchers if not watcher.metadata.being_deleted)
 
 
 def watchers_digest(watchers: Iterable[Watcher]) -> str:
@@ -93,4 +93,4 @@ def _noted_watchers(kyma: Kyma) -> str:
 def _has_webhook(kyma: Kyma) -> bool:
     condition = find(kyma.status.conditions, CONDITION)
     installed = condition is not None and (condition.status == "True" or condition.reason in FAULTS)
-    return installed and kyma.metadata.deletion_timestamp is None
+    return installed and not kyma.metadata.being_deleted

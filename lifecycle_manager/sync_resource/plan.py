@@ -106,11 +106,11 @@ def plan(
     """
     inventory = tuple(sorted({*inventory_of(resource), *remembered}))
     held = names.SYNC_RESOURCE_FINALIZER in resource.metadata.finalizers
-    if resource.metadata.deletion_timestamp is not None:
+    if resource.metadata.being_deleted:
         return DeleteObjects(inventory) if held and inventory and kyma is not None else RemoveFinalizer()
     if kyma is None:
         return Refuse(Refusal("KymaNotFound", f"there is no Kyma {resource.spec.kyma!r} in this namespace"))
-    if kyma.metadata.deletion_timestamp is not None:
+    if kyma.metadata.being_deleted:
         return Refuse(Refusal("KymaDeleting", f"Kyma {resource.spec.kyma!r} is being deleted"))
     return _apply(resource, inventory, claimed, allowed)
 
