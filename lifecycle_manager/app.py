@@ -186,14 +186,13 @@ class LifecycleManager:
             directory,
             ready=lambda: self._taking_events,
         )
-        await endpoints.adopt(rotation.current)
         rotation.adopt = partial(self._adopt, endpoints, controllers)
         wiring.connect()
         self.lookups.on_news = wiring.descriptor_looked_up
         async with asyncio.TaskGroup() as tasks:
+            serving = await endpoints.open_in(tasks, router, self.shared, lambda: rotation.current)
             controllers.start_in(tasks)
             taking_part = tasks.create_task(self._take_part(wiring))
-            serving = await endpoints.open_in(tasks, router, self.shared, lambda: rotation.current)
             self._taking_events = True
             log.info("ready", event_address=self.settings.event_address)
             await stopping.wait()
@@ -209,8 +208,7 @@ class LifecycleManager:
         if self.shared is None:
             wiring.begin(wiring.kyma_names())
             return
-        self.shared.work = wiring
-        await self.shared.run()
+        await self.shared.run(wiring)
 
     async def _rotation(self) -> AuthorityRotation:
         settings = self.settings

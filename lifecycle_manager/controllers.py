@@ -143,13 +143,16 @@ class Controllers:
 
     def start_in(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Run all of them in a task group."""
-        everything = (*(each for each, _ in self._all), self.authority)
-        return [tasks.create_task(each.run(), name=f"controller {each.name}") for each in everything]
+        return [tasks.create_task(each.run(), name=f"controller {each.name}") for each in self._everything]
+
+    @property
+    def _everything(self) -> list[Controller[Any]]:
+        return [*(each for each, _ in self._all), self.authority]
 
     async def shutdown(self, grace_seconds: float) -> None:
         """Finish what is under way and what waits in the queues, within the grace time."""
         async with asyncio.TaskGroup() as tasks:
-            for each in (*(each for each, _ in self._all), self.authority):
+            for each in self._everything:
                 tasks.create_task(each.shutdown(grace_seconds))
 
     async def finish(self, given_away: Callable[[str], bool]) -> None:

@@ -42,7 +42,7 @@ def names_of_admission(settings: Settings) -> tuple[str, ...]:
 
 
 class Endpoints:
-    """The endpoints of this replica. `adopt` authorities first, then `open_in` a task group.
+    """The endpoints of this replica.
 
     `folder` is where certificates are kept for as long as this process runs; `ready` says whether events are taken.
     """
@@ -63,19 +63,11 @@ class Endpoints:
         self._offers = offers
         self._registry = registry
         self._ready = ready
-        self._serving = False
         host, _ = split_address(settings.event_address)
         hosts = tuple(dict.fromkeys((host, *settings.additional_dns_names)))
         self._for_events = ServingCertificate(folder / "events", hosts, utc_now)
         self._for_admission = ServingCertificate(folder / "admission", names_of_admission(settings), utc_now)
         self._for_replicas = ServingCertificate(folder / "replicas", (REPLICA_HOST,), utc_now, frozenset(Usage))
-
-    async def adopt(self, authorities: Authorities) -> None:
-        """Serve with certificates of these authorities from now on, and have the API server trust them."""
-        for certificate in (self._for_events, self._for_admission, self._for_replicas):
-            await certificate.write(authorities)
-        if self._serving and self._settings.enable_webhooks:
-            await self._have_us_asked(authorities)
 
     async def open_in(
         self,
@@ -85,6 +77,7 @@ class Endpoints:
         in_force: Callable[[], Authorities],
     ) -> list[asyncio.Task[None]]:
         """Serve in a task group, and have the API server ask; return the tasks to cancel when nothing is taken more."""
+        await self._certify(in_force())
         serving = [tasks.create_task(self._renew(in_force))]
         subscriber: Subscriber = Distribution.here(router)
         if shared is not None:
@@ -95,11 +88,20 @@ class Endpoints:
                 tasks.create_task(self._serve_replicas(router, shared)),
             ]
         serving.append(tasks.create_task(self._serve_events(router, subscriber, in_force)))
-        self._serving = True
         if self._settings.enable_webhooks:
             serving.append(tasks.create_task(self._serve_admission()))
             await self._have_us_asked(in_force())
         return serving
+
+    async def adopt(self, authorities: Authorities) -> None:
+        """Serve with certificates of other authorities from now on, and have the API server trust them."""
+        await self._certify(authorities)
+        if self._settings.enable_webhooks:
+            await self._have_us_asked(authorities)
+
+    async def _certify(self, authorities: Authorities) -> None:
+        for certificate in (self._for_events, self._for_admission, self._for_replicas):
+            await certificate.write(authorities)
 
     async def _serve_replicas(self, router: EventRouter, shared: Shared) -> None:
         host, port = split_address(self._settings.replica_bind_address)

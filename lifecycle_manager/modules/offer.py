@@ -55,8 +55,7 @@ class Offer:
     """One state of the catalog. What is being deleted is no longer offered.
 
     `awaited` names the modules that are mandatory in a version of which there is no template (yet): what is installed
-    of them stays.
-    `problems` says by the names of templates why they have no descriptor.
+    of them stays. `problems` says by the names of templates why they have no descriptor.
     """
 
     templates: Mapping[str, ModuleTemplate]

@@ -1,11 +1,9 @@
 """How events look on their way from one replica to another: some at once, and an answer for each."""
 
-from datetime import UTC, datetime
-
 import msgspec
 
 from lifecycle_manager.events import VerifiedEvent
-from lifecycle_manager_api import WatchEvent, names
+from lifecycle_manager_api import names
 
 REPLICA_HOST = f"replica.{names.LIFECYCLE_MANAGER}.{names.KCP_NAMESPACE}"
 """The name by which replicas know each other's certificates; no Watcher is given one that bears it."""
@@ -15,30 +13,11 @@ MOST_AT_ONCE = 64
 LARGEST_BODY = MOST_AT_ONCE * 64 * 1024
 
 
-class Handed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An event, and the Kyma for which it is handed over."""
+class Handed(msgspec.Struct, frozen=True):
+    """An event as it was where its sender was verified, and the Kyma for which it is handed over."""
 
     kyma: str
-    runtime_id: str
-    manager: str
-    received_at: datetime
-    event: WatchEvent
-
-    @classmethod
-    def of(cls, kyma: str, verified: VerifiedEvent) -> "Handed":
-        """Address a verified event."""
-        return cls(
-            kyma=kyma,
-            runtime_id=verified.runtime_id,
-            manager=verified.manager,
-            received_at=verified.received_at,
-            event=verified.event,
-        )
-
-    @property
-    def verified(self) -> VerifiedEvent:
-        """The event as it was where its sender was verified."""
-        return VerifiedEvent(self.runtime_id, self.manager, self.event, self.received_at.astimezone(UTC))
+    verified: VerifiedEvent
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -44,7 +44,7 @@ class Deliveries:
                 raise NotHandedOver("this replica is stopping")
             link = self._links[to.identity] = _Link(to, self.identity)
             self._tasks.create_task(self._keep(link))
-        await link.give(Handed.of(kyma_name, verified))
+        await link.give(Handed(kyma_name, verified))
 
     async def _keep(self, link: "_Link") -> None:
         """Use a link for as long as there is something to send; the next event makes another."""

@@ -58,7 +58,7 @@ class Work(Protocol):
 
 
 class Shared:
-    """One of several replicas. `work` is set before it runs; until then it looks after nothing.
+    """One of several replicas. Until it runs it looks after nothing.
 
     - `name` tells it from the others, and with `succeeds` nobody else of that name is alive
     - `address` is where the others hand over events
@@ -76,7 +76,7 @@ class Shared:
             finish=self._finish,
             timing=timing,
         )
-        self.work: Work | None = None
+        self._work: Work | None = None
         self._mine: frozenset[str] = frozenset()
         self._seen_as = ""
 
@@ -88,22 +88,23 @@ class Shared:
         """Raise LeaseLost where others may have taken over."""
         self.membership.check()
 
-    async def run(self) -> None:
-        """Take part until cancelled; then the others take over at once."""
+    async def run(self, work: Work) -> None:
+        """Take part in some work until cancelled; then the others take over at once."""
+        self._work = work
         await self.membership.run()
 
     def _look(self) -> None:
         """Find out which Kymas are this replica's by now, and begin with those that were not before."""
-        if self.work is None:
+        if self._work is None:
             return
         if self._seen_as != self.membership.identity:  # it was held to be gone meanwhile, and has nothing any more
             self._seen_as, self._mine = self.membership.identity, frozenset()
-        mine = frozenset(name for name in self.work.kyma_names() if self.membership.owns(name))
+        mine = frozenset(name for name in self._work.kyma_names() if self.membership.owns(name))
         gained, lost, self._mine = mine - self._mine, self._mine - mine, mine
         if gained or lost:
             log.info("other Kymas than before", replica=self._seen_as, gained=len(gained), lost=len(lost))
-        self.work.begin(gained)
+        self._work.begin(gained)
 
     async def _finish(self, given_away: Callable[[str], bool]) -> None:
-        if self.work is not None:
-            await self.work.finish(given_away)
+        if self._work is not None:
+            await self._work.finish(given_away)

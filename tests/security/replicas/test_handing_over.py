@@ -163,7 +163,7 @@ async def test_replica_that_is_stopping_or_gone_takes_nothing_and_a_later_event_
 
 
 async def test_certificate_of_a_watcher_is_refused(receiver: Receiver, tmp_path: Path) -> None:
-    body = encode([Handed.of(MINE, event(1))])
+    body = encode([Handed(MINE, event(1))])
     for dns_names in ((), ("skr-webhook.kyma-system.svc",), ("evil.example.com",)):
         async with client_with(tmp_path, dns_names=dns_names, name=REPLICA_HOST) as client:
             assert (await post(client, receiver, body)).status_code == 403
@@ -174,7 +174,7 @@ async def test_nobody_gets_in_without_a_certificate(receiver: Receiver) -> None:
     context = ssl.create_default_context(cadata=AUTHORITIES.trusted.decode())
     async with httpx.AsyncClient(verify=context, trust_env=False) as client:
         with pytest.raises(httpx.TransportError):
-            await post(client, receiver, encode([Handed.of(MINE, event(1))]))
+            await post(client, receiver, encode([Handed(MINE, event(1))]))
     assert receiver.taken == []
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import ObjectKey, Result, RuntimeMetrics
 from kube_runtime.leases import LeaseLost, LeaseTiming
-from lifecycle_manager.controllers import Controllers
+from lifecycle_manager.controllers import Controllers, Reconcilers
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.mandatory import ReleaseKey
 from lifecycle_manager.module_config import ModuleKey
@@ -25,18 +26,7 @@ from tests.waiting import eventually
 
 KCP = names.KCP_NAMESPACE
 OPTIONS: dict[str, Any] = {}
-ROOMS = (
-    "kyma",
-    "catalog",
-    "mandatory",
-    "mandatory_retirement",
-    "skr_webhook",
-    "watcher_status",
-    "module_config",
-    "manifest",
-    "sync_resource",
-    "authority",
-)
+ROOMS = tuple(room.name for room in fields(Reconcilers))
 
 
 class Room:
@@ -233,7 +223,7 @@ def test_only_what_was_gained_is_begun_and_all_of_it_after_the_membership_had_la
     client: Any = None
     shared: Any = Shared(client, name="replica", succeeds=False, address="", timing=LeaseTiming())
     shared.membership = members = Members()
-    shared.work = SimpleNamespace(kyma_names=lambda: ("a", "b", "c"), begin=lambda names: begun.append(set(names)))
+    shared._work = SimpleNamespace(kyma_names=lambda: ("a", "b", "c"), begin=lambda names: begun.append(set(names)))
     for owned in ({"a"}, {"a", "b"}, {"b"}, {"a", "b"}):
         members.owned = frozenset(owned)
         shared._look()

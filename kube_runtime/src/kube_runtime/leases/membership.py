@@ -126,7 +126,8 @@ class Membership:
         """Tell whether this process, and nobody else, is to act on a key right now."""
         if not self.active or not self._claims(key):
             return False
-        return not any(self._claimed_by_other(key, seen.lease) for seen in tuple(self._others.values()))
+        others = tuple(self._others.values())  # copied, as the thread that serves the metrics asks too
+        return not any(self._claimed_by_other(key, seen.lease) for seen in others)
 
     def owner_of(self, key: str) -> Member | None:
         """Return who owns a key or is about to, for handing something over to it."""
