@@ -27,9 +27,9 @@ from lifecycle_manager.controllers import Controllers, Reconcilers
 from lifecycle_manager.endpoints import Endpoints, names_of_admission
 from lifecycle_manager.garbage import collect_less
 from lifecycle_manager.informers import Informers
-from lifecycle_manager.kyma import Intervals, KymaReconciler, Patience, Schedule
+from lifecycle_manager.kyma import KymaReconciler, Patience, Schedule
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
-from lifecycle_manager.manifest import Blobs, Components, Logins, ManifestReconciler, ObjectStore, Pace, Registries
+from lifecycle_manager.manifest import Blobs, Components, Logins, ManifestReconciler, ObjectStore, Registries
 from lifecycle_manager.module_config import ModuleConfigReconciler
 from lifecycle_manager.module_kinds import Downloads, ModuleKinds
 from lifecycle_manager.modules import Lookups, Offers
@@ -244,11 +244,9 @@ class LifecycleManager:
                 informers.sync_resources,
                 self._schedule(),
                 self.recorder,
-                Intervals(
-                    settings.kyma_requeue_success_interval.total_seconds(),
-                    settings.kyma_requeue_busy_interval.total_seconds(),
-                ),
-                Patience(
+                interval_seconds=settings.kyma_requeue_success_interval.total_seconds(),
+                leaving_seconds=settings.kyma_requeue_busy_interval.total_seconds(),
+                patience=Patience(
                     settings.skr_unreachable_grace,
                     settings.deletion_warning_after,
                     settings.purge_finalizer_timeout if settings.enable_purge_finalizer else None,
@@ -322,10 +320,8 @@ class LifecycleManager:
                 ObjectStore(self.registries, self.downloads.text, Blobs(layers)),
                 Logins(kcp, settings.oci_registry_cred_secret),
                 self.recorder,
-                Pace(
-                    settings.manifest_requeue_success_interval.total_seconds(),
-                    settings.manifest_requeue_busy_interval.total_seconds(),
-                ),
+                interval_seconds=settings.manifest_requeue_success_interval.total_seconds(),
+                busy_seconds=settings.manifest_requeue_busy_interval.total_seconds(),
             ),
             sync_resource=SyncResourceReconciler(
                 kcp,

@@ -11,7 +11,7 @@ users see, and `observe` and `act` for how the rules meet the clusters.
 
 from lifecycle_manager.kyma.observe import Patience
 from lifecycle_manager.kyma.plan import CRD_HASH
-from lifecycle_manager.kyma.reconciler import SKR_KYMA, Intervals, KymaReconciler
+from lifecycle_manager.kyma.reconciler import SKR_KYMA, KymaReconciler
 from lifecycle_manager.kyma.schedule import Schedule
 
-__all__ = ["CRD_HASH", "SKR_KYMA", "Intervals", "KymaReconciler", "Patience", "Schedule"]
+__all__ = ["CRD_HASH", "SKR_KYMA", "KymaReconciler", "Patience", "Schedule"]

@@ -29,19 +29,12 @@ from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, cr
 SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """How often, in seconds, a Kyma is looked at that nothing tells of: one that is quiet, and one that is leaving."""
-
-    quiet: float = 30.0
-    leaving: float = 5.0
-
-
 @dataclass(eq=False)
 class KymaReconciler:
     """Brings one Kyma to where its cluster's users want it. The key is that of the Kyma in KCP.
 
-    `manifests`, `module_configs` and `sync_resources` need the index `kyma`.
+    `manifests`, `module_configs` and `sync_resources` need the index `kyma`. A Kyma that nothing tells
+    of is looked at after `interval_seconds`, one that is being deleted after `leaving_seconds`.
     """
 
     kcp: Client
@@ -53,7 +46,8 @@ class KymaReconciler:
     sync_resources: Informer[SyncResource]
     schedule: Schedule
     events: EventRecorder
-    intervals: Intervals = field(default_factory=Intervals)
+    interval_seconds: float = 30.0
+    leaving_seconds: float = 5.0
     patience: Patience = field(default_factory=Patience)
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
     definitions: tuple[KubernetesObject, ...] = field(init=False)
@@ -85,7 +79,7 @@ class KymaReconciler:
             if isinstance(error, KubeError):
                 raise
             if isinstance(error, ClusterClaimed):
-                return Result(self.intervals.quiet)  # nothing tells when the other Kyma lets go
+                return Result(self.interval_seconds)  # nothing tells when the other Kyma lets go
             return Result(_seconds_until(decided.again, snapshot.timing.now))
         await KcpActions(self.kcp, kyma, self.events).carry_out(decided.in_kcp)
         return self._again(kyma, decided, unseen)
@@ -115,7 +109,7 @@ class KymaReconciler:
         if decided.soon:
             return Result(requeue_after=0.0)
         leaving = kyma.metadata.being_deleted
-        seconds = self.intervals.leaving if leaving else interval_for(kyma, self.intervals.quiet)
+        seconds = self.leaving_seconds if leaving else interval_for(kyma, self.interval_seconds)
         by_clock = _seconds_until(decided.again, self.schedule.clock())
         return Result(requeue_after=min(each for each in (seconds, by_clock, unseen) if each is not None))
 

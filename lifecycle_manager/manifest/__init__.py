@@ -9,7 +9,7 @@ Read `plan` for the rules, `status` for what is told, then `reconciler`.
 
 from lifecycle_manager.manifest.concern import concerned_by
 from lifecycle_manager.manifest.logins import Logins
-from lifecycle_manager.manifest.reconciler import ManifestReconciler, Pace
+from lifecycle_manager.manifest.reconciler import ManifestReconciler
 from lifecycle_manager.manifest.sources import Blobs, Components, ObjectStore, Registries
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Logins",
     "ManifestReconciler",
     "ObjectStore",
-    "Pace",
     "Registries",
     "concerned_by",
 ]

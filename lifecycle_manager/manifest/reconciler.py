@@ -52,14 +52,6 @@ class RecordingFailed(Exception):
     """What is about to be applied could not be recorded in the control plane, so nothing was applied."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often, in seconds, a module is looked at that nothing tells of: one that is ready, and one that is not."""
-
-    quiet: float = 300.0
-    busy: float = 2.0
-
-
 @dataclass(eq=False, slots=True)
 class _Known:
     """What this process knows of one Manifest: what it has in the cluster, and when all of that was last looked at.
@@ -87,7 +79,8 @@ class ManifestReconciler:
     store: ObjectStore
     logins: Logins
     events: EventRecorder
-    pace: Pace = field(default_factory=Pace)
+    interval_seconds: float = 300.0
+    busy_seconds: float = 2.0
     clock: Callable[[], datetime] = utc_now
     seconds: Callable[[], float] = time.monotonic
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
@@ -186,7 +179,7 @@ class ManifestReconciler:
         now = self.seconds()
         if known.is_taken_over:
             known.is_taken_over, known.settled = False, rendering.fingerprint
-        due = key in self._woken or now - known.checked_at >= self.pace.quiet
+        due = key in self._woken or now - known.checked_at >= self.interval_seconds
         if known.settled == rendering.fingerprint and not due:
             return manifest, None
         manifest = await self._hold(manifest)
@@ -260,18 +253,18 @@ class ManifestReconciler:
         if known is None and _was_in_order(manifest):
             # A new process looks at every object some time within the interval, not at the whole fleet's at once.
             made.is_taken_over, made.inventory = True, planned.inventory_of(manifest)
-            made.checked_at = self.seconds() - self.pace.quiet * random.random()  # noqa: S311 - no secret
+            made.checked_at = self.seconds() - self.interval_seconds * random.random()  # noqa: S311 - no secret
         self._known[key] = made
         return made
 
     def _pause(self, status: ManifestStatus, known: _Known) -> float:
         """Return when to look again: soon at what is on its way, less often the longer it does not get anywhere."""
         if status.state is State.READY:
-            return max(known.checked_at + self.pace.quiet - self.seconds(), self.pace.busy)
+            return max(known.checked_at + self.interval_seconds - self.seconds(), self.busy_seconds)
         last = status.last_operation
         since = last.last_update_time if last is not None else None
         age = (self.clock() - since).total_seconds() if since is not None else 0.0
-        return min(max(self.pace.busy, age / 4), max(LONGEST_BUSY_SECONDS, self.pace.busy))
+        return min(max(self.busy_seconds, age / 4), max(LONGEST_BUSY_SECONDS, self.busy_seconds))
 
     async def _hold(self, manifest: Manifest) -> Manifest:
         metadata = manifest.metadata
