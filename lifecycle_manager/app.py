@@ -70,6 +70,7 @@ SKR_REQUESTS_AT_ONCE = 16
 # Longer than a quiet cluster is left alone, so that one connection to it stays warm; shorter than servers keep an idle
 # one, so that nobody closes it under a request.
 SKR_IDLE_SECONDS = 70.0
+SKR_SPARE_SECONDS = 5.0
 
 
 async def run(settings: Settings) -> None:
@@ -137,6 +138,7 @@ class LifecycleManager:
                 timeout_seconds=settings.skr_request_timeout.total_seconds(),
                 max_in_flight=SKR_REQUESTS_AT_ONCE,
                 keep_alive_seconds=SKR_IDLE_SECONDS,
+                spare_seconds=SKR_SPARE_SECONDS,
                 circuit=True,
             ),
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),

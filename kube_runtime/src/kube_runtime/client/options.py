@@ -19,7 +19,8 @@ class ClientOptions:
     - `max_response_bytes`, `max_event_bytes`: what an answer and one line of a watch may measure
     - `watch_seconds`: how long the server is asked to keep a watch open
     - `watch_silence_seconds`: after how long without a line a watch is held to be broken (bookmarks come each minute)
-    - `keep_alive_seconds`: how long an idle connection is kept warm
+    - `keep_alive_seconds`: how long an idle connection is kept warm; `spare_seconds`, where given, how long those are
+      kept beside one which only a burst needed
     - `circuit`: after a request without an answer, fail at once until a probe is answered (`Client.probe`)
     - `compression`: ask for compressed answers, which pays on a slow line and costs CPU on a fast one
     """
@@ -36,6 +37,7 @@ class ClientOptions:
     watch_seconds: float = 290.0
     watch_silence_seconds: float = 100.0
     keep_alive_seconds: float = 80.0
+    spare_seconds: float | None = None
     circuit: bool = False
     compression: bool = False
     user_agent: str = "kube-runtime"

@@ -7,8 +7,8 @@ is repeated a few times, after the pause it asks for; anything else is the calle
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
@@ -71,12 +71,9 @@ class Transport:
         self._tls = connection.tls
         self._ssl = True if connection.tls is None else tls_context(connection.tls)
         self._sockets: WeakSet[socket.socket] = WeakSet()
-        self._session = aiohttp.ClientSession(
-            connector=_connector(options, self._socket),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
-            read_bufsize=_READ_BUFFER,
-        )
+        self._session = self._open_session(options.keep_alive_seconds)
+        self._is_lent = False
+        self._spare: aiohttp.ClientSession | None = None
         self._extra: dict[str, Any] = {"server_hostname": connection.server_name} if connection.server_name else {}
         if connection.proxy:
             self._extra["proxy"] = connection.proxy
@@ -84,6 +81,8 @@ class Transport:
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
+        if self._spare is not None:
+            await self._spare.close()
         await _let_go()
         abandoned = [each for each in self._sockets if each.fileno() >= 0]
         for each in abandoned:
@@ -162,6 +161,30 @@ class Transport:
             self._count("<error>", "GET")
             raise _unreachable(self._host, error) from error
 
+    def _open_session(self, keep_alive_seconds: float) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=_connector(keep_alive_seconds, self._socket),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            read_bufsize=_READ_BUFFER,
+        )
+
+    @contextmanager
+    def _lend_session(self) -> Iterator[aiohttp.ClientSession]:
+        """Lend the session of the warm connection, or in a burst, where that is in use, the one of the spare ones."""
+        if self.options.spare_seconds is None:
+            yield self._session
+        elif self._is_lent:
+            if self._spare is None:
+                self._spare = self._open_session(self.options.spare_seconds)
+            yield self._spare
+        else:
+            self._is_lent = True
+            try:
+                yield self._session
+            finally:
+                self._is_lent = False
+
     def _socket(self, address: tuple[Any, ...]) -> socket.socket:
         """Return a socket for a new connection, and remember it.
 
@@ -212,17 +235,18 @@ class Transport:
             if fence is not None:
                 fence()
             try:
-                async with self._session.request(
-                    method,
-                    self._url(target),
-                    data=None if body is None else RequestBody(body, content_type, fence),
-                    headers=headers,
-                    timeout=limit,
-                    ssl=self._ssl,
-                    allow_redirects=False,
-                    **self._extra,
-                ) as response:
-                    content = await self._body(response)
+                with self._lend_session() as session:
+                    async with session.request(
+                        method,
+                        self._url(target),
+                        data=None if body is None else RequestBody(body, content_type, fence),
+                        headers=headers,
+                        timeout=limit,
+                        ssl=self._ssl,
+                        allow_redirects=False,
+                        **self._extra,
+                    ) as response:
+                        content = await self._body(response)
             except _UNREACHABLE as error:
                 if fence is not None:
                     fence()  # where it was what stopped the request, say so
@@ -265,11 +289,11 @@ async def _let_go() -> None:
 
 
 def _connector(
-    options: ClientOptions, socket_factory: Callable[[tuple[Any, ...]], socket.socket]
+    keep_alive_seconds: float, socket_factory: Callable[[tuple[Any, ...]], socket.socket]
 ) -> aiohttp.TCPConnector:
     return aiohttp.TCPConnector(
         limit=0,
-        keepalive_timeout=options.keep_alive_seconds,
+        keepalive_timeout=keep_alive_seconds,
         ttl_dns_cache=30,
         socket_factory=socket_factory,
     )

@@ -1,0 +1,94 @@
+"""One connection to a server stays warm; those that only a burst needed are closed soon after it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy
+from tests.waiting import eventually
+
+VERSION = b'{"gitVersion":"v1.36.3"}'
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(VERSION), VERSION)
+BURST = 8
+
+
+@dataclass(eq=False)
+class Door:
+    """Answers every request with the same once it may, and counts connections."""
+
+    opened: int = 0
+    open: int = 0
+    waiting: int = 0
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+    port: int = 0
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        server = await asyncio.start_server(self.take, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        async with server:
+            yield
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.opened += 1
+        self.open += 1
+        try:
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                self.waiting += 1
+                await self.may_answer.wait()
+                self.waiting -= 1
+                writer.write(ANSWER)
+        except asyncio.IncompleteReadError:
+            writer.close()
+        finally:
+            self.open -= 1
+
+    async def client(self, spare_seconds: float | None) -> Client:
+        document = {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k"}}],
+            "clusters": [{"name": "k", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+        }
+        options = ClientOptions(spare_seconds=spare_seconds)
+        return await Client.from_kubeconfig(document, options=options, policy=KubeconfigPolicy.permissive())
+
+
+async def burst(door: Door, client: Client) -> None:
+    """Send requests of which none is answered before all have come."""
+    door.may_answer.clear()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(BURST):
+            tasks.create_task(client.server_version())
+        await eventually(lambda: door.waiting == BURST)
+        door.may_answer.set()
+
+
+async def test_one_connection_is_left_soon_after_a_burst_and_serves_what_comes_then() -> None:
+    door = Door()
+    async with door.serving(), await door.client(spare_seconds=0.2) as client:
+        await burst(door, client)
+        assert door.open == BURST
+        await eventually(lambda: door.open == 1)
+        opened = door.opened
+        for _ in range(3):
+            await client.server_version()
+        assert (door.opened, door.open) == (opened, 1)
+
+
+async def test_burst_that_follows_at_once_finds_its_connections() -> None:
+    door = Door()
+    async with door.serving(), await door.client(spare_seconds=30) as client:
+        for _ in range(3):
+            await burst(door, client)
+        assert (door.opened, door.open) == (BURST, BURST)
+    await eventually(lambda: door.open == 0)
+
+
+async def test_all_are_kept_where_nothing_else_is_said() -> None:
+    door = Door()
+    async with door.serving(), await door.client(spare_seconds=None) as client:
+        await burst(door, client)
+        await burst(door, client)
+        assert (door.opened, door.open) == (BURST, BURST)
