@@ -123,7 +123,7 @@ class ManifestReconciler:
                 await self._let_go(manifest)
                 return Result()
             case planned.Refuse(reason, message):
-                inventory = planned.inventory_of(manifest)
+                inventory = self._may_be_there(key, planned.inventory_of(manifest))
                 await self._write(manifest, told.refused(manifest, inventory, reason, message, self.clock()))
                 return Result()
             case planned.Install():
@@ -153,7 +153,7 @@ class ManifestReconciler:
                     seen = await installation.look(skr, manifest, known.inventory, closely=closely, lives=lives)
                     seen = _together(seen, applied)
         except (KubeError, SkrAccessError) as error:
-            await self._tell_failure(manifest, step.inventory, error)
+            await self._tell_failure(manifest, self._may_be_there(key, step.inventory), error)
             raise
         status = told.installed(manifest, seen, self._checks(manifest), self.clock())
         await self._write(manifest, status)
@@ -231,6 +231,11 @@ class ManifestReconciler:
         status = told.leaving(manifest, left, self.clock())
         await self._write(manifest, status)
         return Result(requeue_after=self._pause(status, known))
+
+    def _may_be_there(self, key: ObjectKey, inventory: Collection[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+        """Return an inventory together with what was written down since: none of it may be forgotten by a failure."""
+        known = self._known.get(key)
+        return tuple(sorted({*inventory, *(known.inventory if known is not None else ())}))
 
     async def _rendering(self, manifest: Manifest, source: Source) -> Rendering:
         objects = await self.store.objects(source, partial(self.logins.login, manifest))

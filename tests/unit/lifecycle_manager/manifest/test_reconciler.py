@@ -101,6 +101,39 @@ async def test_process_that_dies_while_it_applies_leaves_nothing_behind(world: W
     assert await brought(world) == set()
 
 
+async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_process(
+    world: World, simulation: Simulation
+) -> None:
+    """The objects are there, and what runs the module can't be asked for: then the process ends, and the module goes."""
+    manager = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden-manager", "namespace": SKR}
+    simulation.cluster("skr").add_rule(Refuse(lambda it: it.name == "garden-manager"))
+    await world.want([config_map("rose")], manager=manager)
+    with pytest.raises(KubeError):
+        await world.reconcile()
+    assert await brought(world) == {"rose"}
+    world.restart()
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert await brought(world) == set()
+
+
+async def test_source_that_can_not_be_meant_forgets_nothing_that_was_applied(world: World) -> None:
+    await world.want([config_map("rose")])
+    before = await world.manifest()
+    await world.reconcile()
+    assert before is not None
+    source = msgspec.Raw(b'{"url": "http://example.com/module.yaml"}')
+    spec = msgspec.structs.replace(before.spec, install=msgspec.structs.replace(before.spec.install, source=source))
+    world.held = msgspec.structs.replace(before, spec=spec)  # a cache that has not seen what was written last
+    await world.reconciler.reconcile(KEY)
+    assert await world.state() == ("Error", "SourceInvalid")
+    world.restart()
+    await world.delete()
+    await world.reconcile()
+    assert await brought(world) == set()
+
+
 async def test_module_that_is_in_order_costs_one_request_and_no_write(world: World, simulation: Simulation) -> None:
     await world.want([DEFINITION, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
     await world.reconcile()
