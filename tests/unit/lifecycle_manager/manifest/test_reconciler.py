@@ -255,6 +255,23 @@ async def test_module_cr_that_is_refused_is_told_and_tried_again(world: World, s
     assert (await world.said("ModuleCR")).status == "True"
 
 
+async def test_module_cr_that_its_user_has_deleted_stays_away_after_a_cluster_was_in_trouble(
+    world: World, simulation: Simulation
+) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.skr.delete(GARDENS, "default", SKR)
+    trouble = Refuse(lambda it: it.kind is not None and it.kind.kind == "Garden")
+    simulation.cluster("skr").add_rule(trouble)
+    await world.reconcile()
+    assert await world.state() == ("Error", "ModuleCRRefused")
+    assert "can't be read: " in (await world.said()).message
+    simulation.cluster("skr").remove_rule(trouble)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    assert not (await world.skr.list(GARDENS, SKR)).items
+
+
 async def test_module_cr_may_have_no_namespace(world: World) -> None:
     definition = {**DEFINITION, "spec": {**DEFINITION["spec"], "scope": "Cluster"}}
     await world.want([definition], resource=default_module_cr("garden"))
