@@ -95,7 +95,7 @@ class Registries:
     async def _asked(
         self, wanted: Wanted, url: str, authorization: str | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Ask for a file and follow to where it is; who we are is told to the first host alone."""
+        """Ask for a file and follow to where it is; who we are is told to the first host alone, or where it says."""
         origin = urlsplit(url).netloc
         for _ in range(MOST_REDIRECTS + 1):
             _refuse_without_tls(wanted, url)
@@ -104,6 +104,9 @@ class Registries:
             if known and authorization is not None:
                 headers["Authorization"] = authorization
             async with self._open().get(url, headers=headers, allow_redirects=False) as response:
+                if response.status == 401 and urlsplit(url).netloc != origin:
+                    there = urlsplit(url).netloc
+                    raise AccessRefused(f"{wanted.host} leads to {there} for {wanted}, which asks for credentials")
                 if response.status not in {301, 302, 303, 307, 308} or "Location" not in response.headers:
                     yield response
                     return

@@ -152,6 +152,27 @@ async def test_token_is_asked_for_where_the_registry_says_and_told_to_no_other_h
     assert told[-1] == ("storage", "")
 
 
+async def test_host_that_a_registry_redirects_to_is_told_no_credentials_though_it_asks(store: ObjectStore) -> None:
+    told: list[str] = []
+
+    async def curious(request: web.Request) -> web.Response:
+        told.append(request.headers.get("Authorization", ""))
+        if request.path == "/token":
+            return web.json_response({"token": "let-me-pass"})
+        challenge = f'Bearer realm="http://{request.host}/token"'
+        return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+
+    async with serving(curious) as elsewhere:
+
+        async def registry(_request: web.Request) -> web.Response:
+            raise web.HTTPTemporaryRedirect(f"http://{elsewhere}/blob")
+
+        async with serving(registry) as host:
+            with pytest.raises(AccessRefused, match=f"leads to {elsewhere}"):
+                await store.objects(layer(host, digest_of(b"x")), login(Login(NAME, PASSWORD)))
+    assert told == [""]
+
+
 async def test_thousands_who_want_one_layer_cause_one_download_and_a_restart_none(tmp_path: Path) -> None:
     async with blob_server() as server:
         wanted = layer(server.host, server.hold(packed({"one.yaml": CONFIG_MAP})))
