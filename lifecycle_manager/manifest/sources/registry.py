@@ -131,7 +131,7 @@ class Registries:
         headers = {"Authorization": login.basic} if login is not None else {}
         async with self._open().get(realm, params=query, headers=headers, allow_redirects=False) as response:
             _refuse(wanted, response)
-            body = await response.content.read(MOST_TOKEN_BYTES)
+            body = await _short(wanted, response)
         try:
             given = msgspec.json.decode(body, type=_Token)
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -162,6 +162,16 @@ async def _content(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
     if isinstance(wanted, Layer) and found != wanted.digest:
         raise DigestMismatch(f"{wanted}: what came has the digest {found}")
     return b"".join(parts)
+
+
+async def _short(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
+    """Return what holds a token, all parts of it."""
+    body = b""
+    async for part in response.content.iter_chunked(CHUNK):
+        body += part
+        if len(body) > MOST_TOKEN_BYTES:
+            raise SourceUnreachable(f"{response.url.host} gives a token for {wanted} that is too long")
+    return body
 
 
 def _refuse(wanted: Wanted, response: aiohttp.ClientResponse) -> None:

@@ -152,6 +152,26 @@ async def test_token_is_asked_for_where_the_registry_says_and_told_to_no_other_h
     assert told[-1] == ("storage", "")
 
 
+async def test_token_may_come_in_parts(store: ObjectStore) -> None:
+    async def registry(request: web.Request) -> web.StreamResponse:
+        if request.path == "/token":
+            response = web.StreamResponse()
+            await response.prepare(request)
+            for part in (b'{"token": ', b'"let-me-', b'pass"}'):
+                await response.write(part)
+                for _ in range(20):
+                    await asyncio.sleep(0)  # whoever asks has read it by now
+            return response
+        if request.headers.get("Authorization") == "Bearer let-me-pass":
+            return web.Response(body=CONFIG_MAP)
+        challenge = f'Bearer realm="http://{request.host}/token"'
+        return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+
+    async with serving(registry) as host:
+        found = await store.objects(layer(host, digest_of(CONFIG_MAP.encode())), login(Login(NAME, PASSWORD)))
+    assert names_in(found) == ["one"]
+
+
 async def test_host_that_a_registry_redirects_to_is_told_no_credentials_though_it_asks(store: ObjectStore) -> None:
     told: list[str] = []
 
