@@ -238,7 +238,8 @@ class ManifestReconciler:
         return tuple(sorted({*inventory, *(known.inventory if known is not None else ())}))
 
     async def _rendering(self, manifest: Manifest, source: Source) -> Rendering:
-        objects = await self.store.objects(source, partial(self.logins.login, manifest))
+        login_for, whose = partial(self.logins.login, manifest), self.logins.whose(manifest)
+        objects = await self.store.objects(source, login_for, whose)
         return self._renderings.of(objects, manifest.spec.localized_images)
 
     def _checks(self, manifest: Manifest) -> tuple[CustomStateCheck, ...]:

@@ -29,6 +29,8 @@ IN_A_THREAD_FROM = 32 * 1024
 
 LoginFor = Callable[[str], Awaitable[Login | None]]
 """Gives the login for a registry's host. Raises SourceError."""
+_Asked = tuple[Source, str]
+"""A source, and with whose credentials it was asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -51,26 +53,29 @@ class ObjectStore:
     clock: Callable[[], float] = time.monotonic
     _known: OrderedDict[str, ModuleObjects] = field(default_factory=OrderedDict, init=False)
     _links: OrderedDict[Link, tuple[float, str]] = field(default_factory=OrderedDict, init=False)
-    _failed: OrderedDict[Source, tuple[float, SourceError]] = field(default_factory=OrderedDict, init=False)
+    _failed: OrderedDict[_Asked, tuple[float, SourceError]] = field(default_factory=OrderedDict, init=False)
     _busy: WeakValueDictionary[Source, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
-    async def objects(self, source: Source, login_for: LoginFor) -> ModuleObjects:
-        """Return the objects of a source. Raises SourceError."""
+    async def objects(self, source: Source, login_for: LoginFor, whose: str = "") -> ModuleObjects:
+        """Return the objects of a source. Raises SourceError.
+
+        `whose` names the credentials that `login_for` looks in: what fails with some may well be had with others.
+        """
         if (known := self._remembered(source)) is not None:
             return known
         async with self._busy.setdefault(source, asyncio.Lock()):
             if (known := self._remembered(source)) is not None:
                 return known
-            self._raise_if_failed_lately(source)
+            self._raise_if_failed_lately((source, whose))
             try:
                 found = await self._read(source, login_for)
             except SourceError as error:
                 if (stale := self._stale(source)) is not None:
                     return stale
-                self._failed[source] = (self.clock() + error.again_after_seconds, error)
+                self._failed[source, whose] = (self.clock() + error.again_after_seconds, error)
                 _keep(self._failed, MOST_FAILURES)
                 raise
-        self._failed.pop(source, None)
+        self._failed.pop((source, whose), None)
         return found
 
     def _remembered(self, source: Source) -> ModuleObjects | None:
@@ -93,8 +98,8 @@ class ObjectStore:
             self._known.move_to_end(digest)
         return known
 
-    def _raise_if_failed_lately(self, source: Source) -> None:
-        until, error = self._failed.get(source, (0.0, None))
+    def _raise_if_failed_lately(self, asked: _Asked) -> None:
+        until, error = self._failed.get(asked, (0.0, None))
         if error is not None and self.clock() < until:
             raise error.with_traceback(None)
 
@@ -145,7 +150,7 @@ def _parse(source: Source, digest: str, content: bytes) -> ModuleObjects:
 
 
 def _keep(
-    cache: OrderedDict[Source, tuple[float, SourceError]] | OrderedDict[Link, tuple[float, str]], most: int
+    cache: OrderedDict[_Asked, tuple[float, SourceError]] | OrderedDict[Link, tuple[float, str]], most: int
 ) -> None:
     while len(cache) > most:
         cache.popitem(last=False)

@@ -370,6 +370,19 @@ async def test_what_failed_is_not_asked_again_by_the_next_but_after_a_while(tmp_
         await registries.close()
 
 
+async def test_wrong_credentials_of_one_keep_nobody_from_using_the_right_ones(store: ObjectStore) -> None:
+    async def registry(request: web.Request) -> web.Response:
+        if request.headers.get("Authorization") == Login(NAME, PASSWORD).basic:
+            return web.Response(body=CONFIG_MAP)
+        return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="modules"'})
+
+    async with serving(registry) as host:
+        wanted = layer(host, digest_of(CONFIG_MAP.encode()))
+        with pytest.raises(AccessRefused):
+            await store.objects(wanted, login(Login(NAME, "wrong")), "theirs")
+        assert names_in(await store.objects(wanted, login(Login(NAME, PASSWORD)), "ours")) == ["one"]
+
+
 async def test_link_is_read_again_after_a_while_and_holds_what_it_held_when_it_is_gone(tmp_path: Path) -> None:
     now, texts = [0.0], [CONFIG_MAP, OTHER_MAP]
 
