@@ -29,7 +29,7 @@ from lifecycle_manager.manifest import plan as planned
 from lifecycle_manager.manifest import status as told
 from lifecycle_manager.manifest.logins import Logins
 from lifecycle_manager.manifest.rendering import Rendering, Renderings
-from lifecycle_manager.manifest.sources import ObjectStore, Source, SourceError
+from lifecycle_manager.manifest.sources import ObjectStore, Source, SourceAwaited, SourceError
 from lifecycle_manager.modules import Offers, module_of_manifest
 from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager.skr import (
@@ -137,8 +137,8 @@ class ManifestReconciler:
         try:
             rendering = await self._rendering(manifest, step.source)
         except SourceError as error:
-            status = told.refused(manifest, step.inventory, error.reason, str(error), self.clock())
-            await self._write(manifest, status)
+            tell = told.awaited if isinstance(error, SourceAwaited) else told.refused
+            await self._write(manifest, tell(manifest, step.inventory, error.reason, str(error), self.clock()))
             return Result(requeue_after=error.again_after_seconds)
         try:
             async with self.connections.to(step.kyma) as skr:

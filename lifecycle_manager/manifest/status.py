@@ -94,6 +94,14 @@ def refused(
     return _status(manifest, now, State.ERROR, inventory, said)
 
 
+def awaited(
+    manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
+) -> ManifestStatus:
+    """Return the status of a Manifest whose objects are on their way here."""
+    said: list[Said] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
+    return _status(manifest, now, State.PROCESSING, inventory, said)
+
+
 def unreachable(
     manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
 ) -> ManifestStatus:

@@ -35,6 +35,7 @@ from lifecycle_manager.manifest.sources.problems import (
     LayerTruncated,
     ObjectsInvalid,
     RegistryBusy,
+    SourceAwaited,
     SourceInvalid,
     SourceUnreachable,
 )
@@ -204,6 +205,54 @@ async def test_thousands_who_want_one_layer_cause_one_download_and_a_restart_non
         assert names_in(await after.objects(wanted, login())) == ["one"]
         assert len(server.asked) == 1
         await registries.close()
+
+
+async def test_nobody_stands_and_waits_for_what_another_fetches_slowly(tmp_path: Path) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_request: web.Request) -> web.Response:
+        asked.set()
+        await go_on.wait()
+        return web.Response(body=CONFIG_MAP)
+
+    registries = Registries()
+    store = ObjectStore(registries, no_link, Blobs(tmp_path), patience_seconds=0.2)
+    async with serving(slow) as host, asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        wanted = layer(host, digest_of(CONFIG_MAP.encode()))
+        first = tasks.create_task(store.objects(wanted, login()))
+        await asked.wait()
+        with pytest.raises(SourceAwaited, match="slow to come"):
+            await store.objects(wanted, login())
+        store.patience_seconds = 600.0  # of which no second is needed any more
+        with pytest.raises(SourceAwaited):
+            await store.objects(wanted, login())
+        go_on.set()
+        assert names_in(await first) == ["one"]
+        assert names_in(await store.objects(wanted, login())) == ["one"]
+    await registries.close()
+
+
+async def test_link_that_is_slow_to_come_again_holds_what_it_held(tmp_path: Path) -> None:
+    now, asked, go_on = [0.0], asyncio.Event(), asyncio.Event()
+    go_on.set()
+
+    async def fetch(_link: str) -> str:
+        asked.set()
+        await go_on.wait()
+        return CONFIG_MAP
+
+    store = ObjectStore(Registries(), fetch, Blobs(tmp_path), patience_seconds=0.1, clock=lambda: now[0])
+    link = source_in(msgspec.Raw(b'{"url": "https://example.com/module.yaml"}'))
+    await store.objects(link, login())
+    asked.clear()
+    go_on.clear()
+    now[0] = 700.0
+    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        again = tasks.create_task(store.objects(link, login()))
+        await asked.wait()
+        assert names_in(await store.objects(link, login())) == ["one"]
+        assert not again.done()
+        go_on.set()
 
 
 async def test_file_on_the_disk_that_is_not_what_its_name_says_is_fetched_again(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, Resource
 from kube_runtime.simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
+from lifecycle_manager.manifest.sources import SourceAwaited
 from lifecycle_manager.skr import AccessSecretMissing, ObjectReference, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, State, names
 from tests import builders
@@ -104,7 +105,7 @@ async def test_process_that_dies_while_it_applies_leaves_nothing_behind(world: W
 async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_process(
     world: World, simulation: Simulation
 ) -> None:
-    """The objects are there, and what runs the module can't be asked for: then the process ends, and the module goes."""
+    """What runs the module can't be asked for; then the process ends, and the module goes."""
     manager = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden-manager", "namespace": SKR}
     simulation.cluster("skr").add_rule(Refuse(lambda it: it.name == "garden-manager"))
     await world.want([config_map("rose")], manager=manager)
@@ -482,5 +483,20 @@ async def test_job_that_was_cleared_away_is_no_trouble(world: World) -> None:
     assert await world.state() == ("Processing", "ManagerNotReady")
     jobs = await world.skr.mapper.resource("batch/v1", "Job")
     await world.skr.delete(jobs, "seeds", SKR)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+
+
+async def test_module_whose_objects_are_slow_to_come_is_on_its_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def awaited(*_: Any) -> Any:
+        raise SourceAwaited("the layer is being fetched")
+
+    await world.want([config_map("rose")])
+    with monkeypatch.context() as patched:
+        patched.setattr(world.reconciler.store, "objects", awaited)
+        assert (await world.reconcile()).requeue_after == 5.0
+    assert await world.state() == ("Processing", "SourceAwaited")
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")
