@@ -69,7 +69,8 @@ def _version_3(document: Json) -> Component:
             f"spec.descriptor.apiVersion {document['apiVersion']!r} is not known; use ocm.software/v3alpha1"
         )
     metadata = _mapping(document, "metadata", "spec.descriptor")
-    return _component(metadata, document, document.get("spec") or {}, "spec.descriptor.metadata")
+    content = _mapping(document, "spec", "spec.descriptor") if document.get("spec") is not None else {}
+    return _component(metadata, document, content, "spec.descriptor.metadata")
 
 
 def _component(named: Json, located: Json, content: Json, where: str) -> Component:
@@ -77,8 +78,8 @@ def _component(named: Json, located: Json, content: Json, where: str) -> Compone
         if not isinstance(named.get(key), str) or not named[key]:
             raise DescriptorUnreadable(f"{where}.{key} is missing")
     layers = {}
-    for resource in content.get("resources") or ():
-        access = resource.get("access") if isinstance(resource, dict) else None
+    for resource in _objects(content, "resources"):
+        access = resource.get("access")
         digest = access.get("localReference") or access.get("digest") if isinstance(access, dict) else None
         if isinstance(digest, str) and isinstance(resource.get("name"), str):
             layers[resource["name"]] = digest
@@ -87,7 +88,7 @@ def _component(named: Json, located: Json, content: Json, where: str) -> Compone
 
 def _repository(located: Json) -> str:
     """Return the repository that the component was last brought to: its newest context."""
-    contexts = [each for each in located.get("repositoryContexts") or () if isinstance(each, dict)]
+    contexts = _objects(located, "repositoryContexts")
     if not contexts:
         return ""
     base = str(contexts[-1].get("baseUrl") or "")
@@ -95,8 +96,15 @@ def _repository(located: Json) -> str:
     return "/".join(part.strip("/") for part in (base, path, COMPONENT_DESCRIPTORS) if part)
 
 
+def _objects(section: Json, key: str) -> list[Json]:
+    found = section.get(key) or []
+    if not isinstance(found, list):
+        raise DescriptorUnreadable(f"{key} of spec.descriptor is no list")
+    return [each for each in found if isinstance(each, dict)]
+
+
 def _mapping(document: Json, key: str, where: str) -> Json:
     found = document.get(key)
     if not isinstance(found, dict):
-        raise DescriptorUnreadable(f"{where}.{key} is missing; the schemas v2 and v3alpha1 are read")
+        raise DescriptorUnreadable(f"{where}.{key} is missing or no object; the schemas v2 and v3alpha1 are read")
     return found
