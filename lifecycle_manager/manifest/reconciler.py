@@ -243,7 +243,7 @@ class ManifestReconciler:
         return self._renderings.of(objects, manifest.spec.localized_images)
 
     def _checks(self, manifest: Manifest) -> tuple[CustomStateCheck, ...]:
-        template = self.offers.current().template(module_of_manifest(manifest), manifest.spec.version)
+        template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
         return template.spec.custom_state_check if template is not None else ()
 
     def _knowledge(self, key: ObjectKey, manifest: Manifest, skr: Client) -> _Known:

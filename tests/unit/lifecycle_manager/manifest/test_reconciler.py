@@ -11,7 +11,7 @@ from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, N
 from kube_runtime.simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
 from lifecycle_manager.manifest.sources import SourceAwaited
 from lifecycle_manager.skr import AccessSecretMissing, ObjectReference, SkrUnreachable
-from lifecycle_manager_api import CustomStateCheck, State, names
+from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders
 from tests.manifest_world import KEY, Propagation, World, simulated_client, simulated_control_plane
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
@@ -335,8 +335,16 @@ async def test_state_that_changes_is_told_in_an_event_and_one_that_stays_is_not(
     assert [reason for reason, _ in world.events] == ["ModuleCRProcessing", "ModuleReady", "ModuleCRError"]
 
 
-async def test_values_of_the_template_decide_where_it_names_some(world: World) -> None:
-    template = builders.template("garden", "1.0.0")
+@pytest.mark.parametrize(
+    "template",
+    [
+        builders.template("garden", "1.0.0"),
+        builders.template("garden", "1.0.0", channel="fast"),
+        builders.template("garden", "1.0.0", mandatory=True, name="garden-for-all"),
+    ],
+    ids=["by version", "by channel", "mandatory"],
+)
+async def test_values_of_the_template_decide_where_it_names_some(world: World, template: ModuleTemplate) -> None:
     check = CustomStateCheck(json_path="status.health", value="green", mapped_state=State.READY)
     spec = msgspec.structs.replace(template.spec, custom_state_check=(check,))
     world.templates = [msgspec.structs.replace(template, spec=spec)]
