@@ -2,14 +2,16 @@
 
 Descriptors come in two schemas, v2 and v3alpha1 (ocm.software), inline in the ModuleTemplate or, where that leaves its
 own empty, from the registry (`lookups`). The objects are the resource named `raw-manifest`: a layer in the component's
-own repository, named by its digest.
+own repository, named by its digest. A label on it may select the Secrets that the layer is pulled with.
 """
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+from lifecycle_manager_api import names
 
 RAW_MANIFEST = "raw-manifest"
 CONFIG = "config"
@@ -23,19 +25,25 @@ class DescriptorUnreadable(Exception):
 
 
 class Component(msgspec.Struct, frozen=True):
-    """A component as a descriptor says it: name, version, repository, and its layers by the name of their resource."""
+    """A component as a descriptor says it: name, version, repository, and its layers by the name of their resource.
+
+    `credentials` are the labels of the Secrets that a layer is pulled with, where it says any.
+    """
 
     name: str
     version: str
     repository: str
     layers: Mapping[str, str]
+    credentials: Mapping[str, Mapping[str, str]] = {}
 
-    def source(self, resource: str) -> dict[str, str] | None:
+    def source(self, resource: str) -> Json | None:
         """Return the image reference of a resource, as a Manifest has it; None where there is none."""
         digest = self.layers.get(resource)
         if digest is None:
             return None
-        return {"name": self.name, "ref": digest, "repo": self.repository, "type": "oci-ref"}
+        source: Json = {"name": self.name, "ref": digest, "repo": self.repository, "type": "oci-ref"}
+        labels = self.credentials.get(resource)
+        return source if labels is None else source | {"credSecretSelector": {"matchLabels": dict(labels)}}
 
 
 def is_left_out(descriptor: msgspec.Raw) -> bool:
@@ -77,13 +85,29 @@ def _component(named: Json, located: Json, content: Json, where: str) -> Compone
     for key in ("name", "version"):
         if not isinstance(named.get(key), str) or not named[key]:
             raise DescriptorUnreadable(f"{where}.{key} is missing")
-    layers = {}
+    layers: dict[str, str] = {}
+    credentials: dict[str, Mapping[str, str]] = {}
     for resource in _objects(content, "resources"):
         access = resource.get("access")
         digest = access.get("localReference") or access.get("digest") if isinstance(access, dict) else None
         if isinstance(digest, str) and isinstance(resource.get("name"), str):
             layers[resource["name"]] = digest
-    return Component(named["name"], named["version"], _repository(located), layers)
+            if (labels := _credentials(resource)) is not None:
+                credentials[resource["name"]] = labels
+    return Component(named["name"], named["version"], _repository(located), layers, credentials)
+
+
+def _credentials(resource: Json) -> Mapping[str, str] | None:
+    """Return the labels of the Secrets that a resource is pulled with, None where it says none."""
+    said = [each.get("value") for each in _objects(resource, "labels") if each.get("name") == names.OCI_REGISTRY_CRED]
+    if not said:
+        return None
+    try:
+        labels: Mapping[str, str] = msgspec.convert(said[0], Annotated[dict[str, str], msgspec.Meta(min_length=1)])
+    except msgspec.ValidationError as error:
+        where = f"the label {names.OCI_REGISTRY_CRED} on {resource['name']} of spec.descriptor"
+        raise DescriptorUnreadable(f"{where} holds no labels of Secrets: {error}") from None
+    return labels
 
 
 def _repository(located: Json) -> str:

@@ -91,7 +91,7 @@ def is_mandatory_manifest(manifest: Manifest) -> bool:
     return manifest.metadata.labels.get(names.MANDATORY_MODULE) == "true"
 
 
-def _source(template: ModuleTemplate, component: Component) -> Mapping[str, str] | None:
+def _source(template: ModuleTemplate, component: Component) -> Mapping[str, Any] | None:
     link = next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
     return component.source(RAW_MANIFEST) or ({"url": link} if link is not None else None)
 
