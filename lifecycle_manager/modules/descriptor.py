@@ -5,7 +5,7 @@ own empty, from the registry (`lookups`). The objects are the resource named `ra
 own repository, named by its digest. A label on it may select the Secrets that the layer is pulled with.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -27,7 +27,8 @@ class DescriptorUnreadable(Exception):
 class Component(msgspec.Struct, frozen=True):
     """A component as a descriptor says it: name, version, repository, and its layers by the name of their resource.
 
-    `credentials` are the labels of the Secrets that a layer is pulled with, where it says any.
+    `credentials` are the labels of the Secrets that a layer is pulled with, where it says any. `images` are those of
+    its containers, where the descriptor's landscape has them.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Component(msgspec.Struct, frozen=True):
     repository: str
     layers: Mapping[str, str]
     credentials: Mapping[str, Mapping[str, str]] = {}
+    images: tuple[str, ...] = ()
 
     def source(self, resource: str) -> Json | None:
         """Return the image reference of a resource, as a Manifest has it; None where there is none."""
@@ -87,14 +89,19 @@ def _component(named: Json, located: Json, content: Json, where: str) -> Compone
             raise DescriptorUnreadable(f"{where}.{key} is missing")
     layers: dict[str, str] = {}
     credentials: dict[str, Mapping[str, str]] = {}
-    for resource in _objects(content, "resources"):
-        access = resource.get("access")
-        digest = access.get("localReference") or access.get("digest") if isinstance(access, dict) else None
+    resources = [each for each in _objects(content, "resources") if isinstance(each.get("access"), dict)]
+    for resource in resources:
+        digest = resource["access"].get("localReference") or resource["access"].get("digest")
         if isinstance(digest, str) and isinstance(resource.get("name"), str):
             layers[resource["name"]] = digest
             if (labels := _credentials(resource)) is not None:
                 credentials[resource["name"]] = labels
-    return Component(named["name"], named["version"], _repository(located), layers, credentials)
+    return Component(named["name"], named["version"], _repository(located), layers, credentials, _images(resources))
+
+
+def _images(resources: Iterable[Json]) -> tuple[str, ...]:
+    found = (each["access"].get("imageReference") for each in resources)
+    return tuple(dict.fromkeys(each for each in found if isinstance(each, str) and each))
 
 
 def _credentials(resource: Json) -> Mapping[str, str] | None:

@@ -66,6 +66,7 @@ def wanted_manifest(
             manager=template.spec.manager,
             resource=template.spec.data if policy == "CreateAndDelete" else _NULL,
             version=version_of(template) or component.version,
+            localized_images=component.images,
         ),
     )
 
@@ -124,6 +125,8 @@ def _owner(kyma: Kyma) -> OwnerReference:
 
 def _spec_differs(held: ManifestSpec, wanted: ManifestSpec) -> bool:
     if _json(held.install.source) != _json(wanted.install.source) or _json(held.resource) != _json(wanted.resource):
+        return True
+    if wanted.localized_images and held.localized_images != wanted.localized_images:
         return True
     return (
         held.install.name,

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lifecycle_manager.manifest.logins import as_query, selector_of
-from lifecycle_manager.modules import DescriptorUnreadable, wanted_manifest
+from lifecycle_manager.modules import DescriptorUnreadable, differs, wanted_manifest
 from lifecycle_manager.modules.descriptor import Component, component_of
 from lifecycle_manager_api import Manifest, names
 from tests import builders
@@ -45,3 +45,21 @@ def test_layer_is_pulled_with_the_secrets_that_its_label_selects(schema: str) ->
 def test_label_that_selects_no_secrets_is_told(value: Any) -> None:
     with pytest.raises(DescriptorUnreadable, match="oci-registry-cred on raw-manifest"):
         component(LAYER | {"labels": [CREDENTIALS | {"value": value}]})
+
+
+@pytest.mark.parametrize("schema", ["v2", "v3"])
+def test_images_of_a_component_are_where_its_landscape_has_them(schema: str) -> None:
+    image = "eu.registry.example.com/restricted/garden-manager:1.0.0"
+    resource = {"name": "garden-manager", "type": "ociArtifact", "relation": "external"}
+    access = {"type": "ociArtifact", "imageReference": image}
+    made = manifest(component(LAYER, resource | {"access": access}, resource | {"access": access}, schema=schema))
+    assert made.spec.localized_images == (image,)
+    without = manifest(component(LAYER, schema=schema))
+    assert differs(without, made)
+    assert not differs(made, made)
+
+
+def test_images_that_somebody_else_has_put_on_a_manifest_are_left_alone() -> None:
+    wanted = manifest(component(LAYER))
+    theirs = msgspec.structs.replace(wanted.spec, localized_images=("registry.example.com/garden-manager:1.0.0",))
+    assert not differs(msgspec.structs.replace(wanted, spec=theirs), wanted)
