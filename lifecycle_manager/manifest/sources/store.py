@@ -141,6 +141,8 @@ class ObjectStore:
             text = await self._text(source)
             digest = f"sha256:{hashlib.sha256(text).hexdigest()}"
             found = self._recent(digest) or await _parsed(source, digest, text)
+            if not found.objects:
+                raise ObjectsInvalid(f"{source} holds no objects")  # nobody vouches for it: all modules would be pruned
             self._links[source] = (self.clock() + LINK_SECONDS, digest)
             _keep(self._links, MOST_FAILURES)
         self._known[found.digest] = found

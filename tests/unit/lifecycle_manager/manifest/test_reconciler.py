@@ -177,6 +177,17 @@ async def test_next_version_is_sent_only_where_it_differs(world: World, simulati
     assert await brought(world) == {"a", "b", "d"}
 
 
+@pytest.mark.parametrize("text", ["", "---\n# nothing here\n---\n{}\n"])
+async def test_link_that_has_nothing_behind_it_takes_nothing_out_of_the_cluster(world: World, text: str) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.want_text(text)
+    await world.reconcile()
+    assert await world.state() == ("Error", "ObjectsInvalid")
+    assert "holds no objects" in (await world.said()).message
+    assert await brought(world) == {"rose"}
+
+
 async def test_module_is_let_go_at_once_when_its_cluster_is_gone(world: World) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
