@@ -432,6 +432,18 @@ async def test_default_module_cr_that_a_new_version_names_otherwise_is_nobody_el
     assert await world.manifest() is None
 
 
+async def test_default_module_cr_that_a_new_version_lacks_goes_with_the_module(world: World) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.want([DEFINITION], resource=None)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    await world.delete()
+    for _ in range(3):
+        await world.reconcile()
+    assert await world.manifest() is None
+
+
 async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_module(world: World) -> None:
     orchard = operator("orchard", "1.0.0")[0]
     await world.want([DEFINITION], resource=default_module_cr("garden"))
