@@ -54,6 +54,10 @@ V2 = {"name": "kyma-project.io/module/garden", "version": "1.0.0"}
             "a Deployment and no namespace",
         ),
         (
+            {"manager": {"group": "", "version": "v1", "kind": "Service", "name": "garden"}},
+            "a Service and no namespace",
+        ),
+        (
             {"customStateCheck": [{"jsonPath": "a", "value": "b", "mappedState": "Unmanaged"}]},
             "'Unmanaged' is no state of a module",
         ),
