@@ -5,6 +5,7 @@ own empty, from the registry (`lookups`). The objects are the resource named `ra
 own repository, named by its digest. A label on it may select the Secrets that the layer is pulled with.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any
@@ -16,6 +17,8 @@ from lifecycle_manager_api import names
 RAW_MANIFEST = "raw-manifest"
 CONFIG = "config"
 COMPONENT_DESCRIPTORS = "component-descriptors"
+HASHED_NAMES = "sha256-digest"
+"""The mapping by which a repository is named by the digest of the component's name, for registries with short paths."""
 Json = dict[str, Any]
 _LEFT_OUT = frozenset({b"", b"{}", b"null"})
 
@@ -25,8 +28,9 @@ class DescriptorUnreadable(Exception):
 
 
 class Component(msgspec.Struct, frozen=True):
-    """A component as a descriptor says it: name, version, repository, and its layers by the name of their resource.
+    """A component as a descriptor says it: name, version, and its layers by the name of their resource.
 
+    They are in a `repository`, below a `path` that stands for the name of the component there.
     `credentials` are the labels of the Secrets that a layer is pulled with, where it says any. `images` are those of
     its containers, where the descriptor's landscape has them.
     """
@@ -34,6 +38,7 @@ class Component(msgspec.Struct, frozen=True):
     name: str
     version: str
     repository: str
+    path: str
     layers: Mapping[str, str]
     credentials: Mapping[str, Mapping[str, str]] = {}
     images: tuple[str, ...] = ()
@@ -43,7 +48,7 @@ class Component(msgspec.Struct, frozen=True):
         digest = self.layers.get(resource)
         if digest is None:
             return None
-        source: Json = {"name": self.name, "ref": digest, "repo": self.repository, "type": "oci-ref"}
+        source: Json = {"name": self.path, "ref": digest, "repo": self.repository, "type": "oci-ref"}
         labels = self.credentials.get(resource)
         return source if labels is None else source | {"credSecretSelector": {"matchLabels": dict(labels)}}
 
@@ -96,7 +101,8 @@ def _component(named: Json, located: Json, content: Json, where: str) -> Compone
             layers[resource["name"]] = digest
             if (labels := _credentials(resource)) is not None:
                 credentials[resource["name"]] = labels
-    return Component(named["name"], named["version"], _repository(located), layers, credentials, _images(resources))
+    repository, path = _place(located, named["name"])
+    return Component(named["name"], named["version"], repository, path, layers, credentials, _images(resources))
 
 
 def _images(resources: Iterable[Json]) -> tuple[str, ...]:
@@ -117,14 +123,17 @@ def _credentials(resource: Json) -> Mapping[str, str] | None:
     return labels
 
 
-def _repository(located: Json) -> str:
-    """Return the repository that the component was last brought to: its newest context."""
+def _place(located: Json, name: str) -> tuple[str, str]:
+    """Return repository and path where the component was last brought to: its newest context."""
     contexts = _objects(located, "repositoryContexts")
     if not contexts:
-        return ""
-    base = str(contexts[-1].get("baseUrl") or "")
-    path = str(contexts[-1].get("subPath") or "")
-    return "/".join(part.strip("/") for part in (base, path, COMPONENT_DESCRIPTORS) if part)
+        return "", name
+    newest = contexts[-1]
+    parts = [str(newest.get("baseUrl") or "").strip("/"), str(newest.get("subPath") or "").strip("/")]
+    hashed = newest.get("componentNameMapping") == HASHED_NAMES
+    path = hashlib.sha256(name.encode()).hexdigest() if hashed else name
+    parts.append("" if hashed else COMPONENT_DESCRIPTORS)
+    return "/".join(part for part in parts if part), path
 
 
 def _objects(section: Json, key: str) -> list[Json]:

@@ -1,11 +1,13 @@
 """What a component descriptor says of a module, as its Manifest has it."""
 
+import hashlib
 from typing import Any
 
 import msgspec
 import pytest
 
 from lifecycle_manager.manifest.logins import as_query, selector_of
+from lifecycle_manager.manifest.sources import Layer, source_in
 from lifecycle_manager.modules import DescriptorUnreadable, differs, wanted_manifest
 from lifecycle_manager.modules.descriptor import Component, component_of
 from lifecycle_manager_api import Manifest, names
@@ -15,8 +17,8 @@ LAYER = {"name": "raw-manifest", "access": {"type": "localBlob", "localReference
 CREDENTIALS = {"name": names.OCI_REGISTRY_CRED, "value": {names.OCI_REGISTRY_CRED: "garden"}, "version": "v1"}
 
 
-def component(*resources: dict[str, Any], schema: str = "v2") -> Component:
-    contexts = [{"type": "OCIRegistry", "baseUrl": "registry.example.com/modules"}]
+def component(*resources: dict[str, Any], schema: str = "v2", **context: str) -> Component:
+    contexts = [{"type": "OCIRegistry", "baseUrl": "registry.example.com/modules"} | context]
     named = {"name": "kyma-project.io/module/garden", "version": "1.0.0"}
     content = {"resources": list(resources)}
     document: dict[str, Any] = {"component": {**named, **content, "repositoryContexts": contexts}}
@@ -30,6 +32,23 @@ def manifest(of: Component) -> Manifest:
     made = wanted_manifest(builders.kyma(), builders.template("garden", "1.0.0"), of)
     assert made is not None
     return made
+
+
+@pytest.mark.parametrize(
+    ("context", "url"),
+    [
+        ({}, "modules/component-descriptors/kyma-project.io/module/garden"),
+        ({"subPath": "/unsigned/"}, "modules/unsigned/component-descriptors/kyma-project.io/module/garden"),
+        (
+            {"componentNameMapping": "sha256-digest"},
+            f"modules/{hashlib.sha256(b'kyma-project.io/module/garden').hexdigest()}",
+        ),
+    ],
+)
+def test_layer_is_where_the_newest_context_has_the_component(context: dict[str, str], url: str) -> None:
+    source = source_in(manifest(component(LAYER, **context)).spec.install.source)
+    assert isinstance(source, Layer)
+    assert source.url == f"https://registry.example.com/v2/{url}/blobs/sha256:{'0' * 64}"
 
 
 @pytest.mark.parametrize("schema", ["v2", "v3"])
