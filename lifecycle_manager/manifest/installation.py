@@ -134,7 +134,7 @@ async def _module_cr(skr: Client, wanted: DefaultCr, *, made: bool) -> CrView:
     except AlreadyExists:
         return CrView(wanted, {})  # a user was faster
     except (KindUnknown, KubeError, ValueError) as error:
-        return CrView(wanted, None, refused=str(error))
+        return CrView(wanted, None, refused=str(error), made=made)
 
 
 def _failure(outcome: ObjectOutcome) -> str:

@@ -27,6 +27,11 @@ class Logins:
             raise CredentialsInvalid(f"the registry's credentials can't be read: {error}") from None
         return login_in(secrets, host)
 
+    def whose(self, manifest: Manifest) -> str:
+        """Name the credentials of a Manifest: others that select the same ones fail like it."""
+        selector = selector_of(manifest)
+        return f"{manifest.metadata.namespace}/{as_query(selector)}" if selector is not None else ""
+
     async def default_login(self, host: str) -> Login | None:
         """Return the operator's own login for a registry's host. Raises CredentialsInvalid."""
         try:

@@ -29,7 +29,7 @@ from lifecycle_manager.manifest import plan as planned
 from lifecycle_manager.manifest import status as told
 from lifecycle_manager.manifest.logins import Logins
 from lifecycle_manager.manifest.rendering import Rendering, Renderings
-from lifecycle_manager.manifest.sources import ObjectStore, Source, SourceError
+from lifecycle_manager.manifest.sources import ObjectStore, Source, SourceAwaited, SourceError
 from lifecycle_manager.modules import Offers, module_of_manifest
 from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager.skr import (
@@ -116,7 +116,7 @@ class ManifestReconciler:
                 await self._let_go(manifest)
                 return Result()
             case planned.Refuse(reason, message):
-                inventory = planned.inventory_of(manifest)
+                inventory = self._may_be_there(key, planned.inventory_of(manifest))
                 await self._write(manifest, told.refused(manifest, inventory, reason, message, self.clock()))
                 return Result()
             case planned.Install():
@@ -130,8 +130,8 @@ class ManifestReconciler:
         try:
             rendering = await self._rendering(manifest, step.source)
         except SourceError as error:
-            status = told.refused(manifest, step.inventory, error.reason, str(error), self.clock())
-            await self._write(manifest, status)
+            tell = told.awaited if isinstance(error, SourceAwaited) else told.refused
+            await self._write(manifest, tell(manifest, step.inventory, error.reason, str(error), self.clock()))
             return Result(requeue_after=error.again_after_seconds)
         try:
             async with self.connections.to(step.kyma) as skr:
@@ -146,7 +146,7 @@ class ManifestReconciler:
                     seen = await installation.look(skr, manifest, known.inventory, closely=closely, lives=lives)
                     seen = _together(seen, applied)
         except (KubeError, SkrAccessError) as error:
-            await self._tell_failure(manifest, step.inventory, error)
+            await self._tell_failure(manifest, self._may_be_there(key, step.inventory), error)
             raise
         status = told.installed(manifest, seen, self._checks(manifest), self.clock())
         await self._write(manifest, status)
@@ -225,12 +225,18 @@ class ManifestReconciler:
         await self._write(manifest, status)
         return Result(requeue_after=self._pause(status, known))
 
+    def _may_be_there(self, key: ObjectKey, inventory: Collection[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+        """Return an inventory together with what was written down since: none of it may be forgotten by a failure."""
+        known = self._known.get(key)
+        return tuple(sorted({*inventory, *(known.inventory if known is not None else ())}))
+
     async def _rendering(self, manifest: Manifest, source: Source) -> Rendering:
-        objects = await self.store.objects(source, partial(self.logins.login, manifest))
+        login_for, whose = partial(self.logins.login, manifest), self.logins.whose(manifest)
+        objects = await self.store.objects(source, login_for, whose)
         return self._renderings.of(objects, manifest.spec.localized_images)
 
     def _checks(self, manifest: Manifest) -> tuple[CustomStateCheck, ...]:
-        template = self.offers.current().template(module_of_manifest(manifest), manifest.spec.version)
+        template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
         return template.spec.custom_state_check if template is not None else ()
 
     def _knowledge(self, key: ObjectKey, manifest: Manifest, skr: Client) -> _Known:

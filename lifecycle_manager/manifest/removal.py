@@ -59,12 +59,12 @@ async def _made(
     inventory: Collection[InventoryEntry],
 ) -> tuple[ModuleCr, ...]:
     """Return the default Module CR, and those that earlier versions had in its place; none that are left to users."""
-    if wanted is None:
+    if manifest.spec.custom_resource_policy != "CreateAndDelete":
         return ()
     default = [
         ModuleCr(each, wanted.namespace, wanted.name)
         for each in kinds
-        if (each.group, each.kind) == (wanted.group, wanted.kind)
+        if wanted is not None and (each.group, each.kind) == (wanted.group, wanted.kind)
     ]
     return tuple(dict.fromkeys((*default, *await made_for(skr, manifest, kinds, inventory))))
 

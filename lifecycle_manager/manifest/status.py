@@ -37,11 +37,15 @@ class ManagerView(NamedTuple):
 
 
 class CrView(NamedTuple):
-    """The default Module CR as it is; `live` is None where there is none, and `refused` says why none could be made."""
+    """The default Module CR as it is; `live` is None where there is none.
+
+    `refused` says why none could be made or, where it was `made` before, why it can't be read.
+    """
 
     wanted: DefaultCr
     live: Mapping[str, Any] | None
     refused: str = ""
+    made: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,14 @@ def refused(
     """Return the status of a Manifest whose objects can't be had or may not be applied. What is there stays."""
     said: list[Said] = [(RESOURCES, "False", reason, message), (READY, "False", reason, message)]
     return _status(manifest, now, State.ERROR, inventory, said)
+
+
+def awaited(
+    manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
+) -> ManifestStatus:
+    """Return the status of a Manifest whose objects are on their way here."""
+    said: list[Said] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
+    return _status(manifest, now, State.PROCESSING, inventory, said)
 
 
 def unreachable(
@@ -154,7 +166,8 @@ def _module_cr(view: CrView | None, checks: Sequence[CustomStateCheck]) -> list[
     if view is None:
         return []
     if view.refused:
-        return [(State.ERROR, "ModuleCRRefused", f"{view.wanted} can't be created: {view.refused}")]
+        what = "read" if view.made else "created"
+        return [(State.ERROR, "ModuleCRRefused", f"{view.wanted} can't be {what}: {view.refused}")]
     if view.live is None:
         return []  # its user has deleted it
     state, message = state_of(view.live, checks)
@@ -162,8 +175,8 @@ def _module_cr(view: CrView | None, checks: Sequence[CustomStateCheck]) -> list[
 
 
 def _made(view: CrView | None) -> list[Said]:
-    if view is None:
-        return []
+    if view is None or (view.refused and view.made):
+        return []  # what was said of it before still holds
     if view.refused:
         return [(MODULE_CR, "False", "Refused", view.refused)]
     return [(MODULE_CR, "True", "Created", str(view.wanted))]

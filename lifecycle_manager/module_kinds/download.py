@@ -1,12 +1,13 @@
 """Files that a template links to: fetched over HTTPS, within bounds, and not from wherever they redirect to."""
 
+import asyncio
 import ssl
 from urllib.parse import urlsplit
 
 import httpx
 
 MOST_BYTES = 10 * 1024 * 1024
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS = 60.0
 MOST_REDIRECTS = 3
 
 
@@ -15,16 +16,22 @@ class DownloadFailed(Exception):
 
 
 class Downloads:
-    """Fetches files. `trust` is the machine's own unless given."""
+    """Fetches files, each within `timeout_seconds`. `trust` is the machine's own unless given."""
 
-    def __init__(self, trust: ssl.SSLContext | None = None) -> None:
+    def __init__(self, trust: ssl.SSLContext | None = None, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._trust = trust
+        self._timeout_seconds = timeout_seconds
 
     async def text(self, link: str) -> str:
         """Return the text behind a link. Raises DownloadFailed."""
         try:
-            async with httpx.AsyncClient(verify=self._trust or True, timeout=TIMEOUT_SECONDS) as client:
+            async with (
+                asyncio.timeout(self._timeout_seconds),  # of all of it; httpx counts each part of an answer anew
+                httpx.AsyncClient(verify=self._trust or True, timeout=self._timeout_seconds) as client,
+            ):
                 return (await self._bytes(client, link)).decode()
+        except TimeoutError:
+            raise DownloadFailed(f"{link} did not come within {self._timeout_seconds:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeDecodeError) as error:
             raise DownloadFailed(f"{link} can't be read: {str(error) or type(error).__name__}") from error
 

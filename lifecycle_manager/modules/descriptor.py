@@ -2,18 +2,23 @@
 
 Descriptors come in two schemas, v2 and v3alpha1 (ocm.software), inline in the ModuleTemplate or, where that leaves its
 own empty, from the registry (`lookups`). The objects are the resource named `raw-manifest`: a layer in the component's
-own repository, named by its digest.
+own repository, named by its digest. A label on it may select the Secrets that the layer is pulled with.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+from lifecycle_manager_api import names
 
 RAW_MANIFEST = "raw-manifest"
 CONFIG = "config"
 COMPONENT_DESCRIPTORS = "component-descriptors"
+HASHED_NAMES = "sha256-digest"
+"""The mapping by which a repository is named by the digest of the component's name, for registries with short paths."""
 Json = dict[str, Any]
 _LEFT_OUT = frozenset({b"", b"{}", b"null"})
 
@@ -23,19 +28,29 @@ class DescriptorUnreadable(Exception):
 
 
 class Component(msgspec.Struct, frozen=True):
-    """A component as a descriptor says it: name, version, repository, and its layers by the name of their resource."""
+    """A component as a descriptor says it: name, version, and its layers by the name of their resource.
+
+    They are in a `repository`, below a `path` that stands for the name of the component there.
+    `credentials` are the labels of the Secrets that a layer is pulled with, where it says any. `images` are those of
+    its containers, where the descriptor's landscape has them.
+    """
 
     name: str
     version: str
     repository: str
+    path: str
     layers: Mapping[str, str]
+    credentials: Mapping[str, Mapping[str, str]] = {}
+    images: tuple[str, ...] = ()
 
-    def source(self, resource: str) -> dict[str, str] | None:
+    def source(self, resource: str) -> Json | None:
         """Return the image reference of a resource, as a Manifest has it; None where there is none."""
         digest = self.layers.get(resource)
         if digest is None:
             return None
-        return {"name": self.name, "ref": digest, "repo": self.repository, "type": "oci-ref"}
+        source: Json = {"name": self.path, "ref": digest, "repo": self.repository, "type": "oci-ref"}
+        labels = self.credentials.get(resource)
+        return source if labels is None else source | {"credSecretSelector": {"matchLabels": dict(labels)}}
 
 
 def is_left_out(descriptor: msgspec.Raw) -> bool:
@@ -69,34 +84,67 @@ def _version_3(document: Json) -> Component:
             f"spec.descriptor.apiVersion {document['apiVersion']!r} is not known; use ocm.software/v3alpha1"
         )
     metadata = _mapping(document, "metadata", "spec.descriptor")
-    return _component(metadata, document, document.get("spec") or {}, "spec.descriptor.metadata")
+    content = _mapping(document, "spec", "spec.descriptor") if document.get("spec") is not None else {}
+    return _component(metadata, document, content, "spec.descriptor.metadata")
 
 
 def _component(named: Json, located: Json, content: Json, where: str) -> Component:
     for key in ("name", "version"):
         if not isinstance(named.get(key), str) or not named[key]:
             raise DescriptorUnreadable(f"{where}.{key} is missing")
-    layers = {}
-    for resource in content.get("resources") or ():
-        access = resource.get("access") if isinstance(resource, dict) else None
-        digest = access.get("localReference") or access.get("digest") if isinstance(access, dict) else None
+    layers: dict[str, str] = {}
+    credentials: dict[str, Mapping[str, str]] = {}
+    resources = [each for each in _objects(content, "resources") if isinstance(each.get("access"), dict)]
+    for resource in resources:
+        digest = resource["access"].get("localReference") or resource["access"].get("digest")
         if isinstance(digest, str) and isinstance(resource.get("name"), str):
             layers[resource["name"]] = digest
-    return Component(named["name"], named["version"], _repository(located), layers)
+            if (labels := _credentials(resource)) is not None:
+                credentials[resource["name"]] = labels
+    repository, path = _place(located, named["name"])
+    return Component(named["name"], named["version"], repository, path, layers, credentials, _images(resources))
 
 
-def _repository(located: Json) -> str:
-    """Return the repository that the component was last brought to: its newest context."""
-    contexts = [each for each in located.get("repositoryContexts") or () if isinstance(each, dict)]
+def _images(resources: Iterable[Json]) -> tuple[str, ...]:
+    found = (each["access"].get("imageReference") for each in resources)
+    return tuple(dict.fromkeys(each for each in found if isinstance(each, str) and each))
+
+
+def _credentials(resource: Json) -> Mapping[str, str] | None:
+    """Return the labels of the Secrets that a resource is pulled with, None where it says none."""
+    said = [each.get("value") for each in _objects(resource, "labels") if each.get("name") == names.OCI_REGISTRY_CRED]
+    if not said:
+        return None
+    try:
+        labels: Mapping[str, str] = msgspec.convert(said[0], Annotated[dict[str, str], msgspec.Meta(min_length=1)])
+    except msgspec.ValidationError as error:
+        where = f"the label {names.OCI_REGISTRY_CRED} on {resource['name']} of spec.descriptor"
+        raise DescriptorUnreadable(f"{where} holds no labels of Secrets: {error}") from None
+    return labels
+
+
+def _place(located: Json, name: str) -> tuple[str, str]:
+    """Return repository and path where the component was last brought to: its newest context."""
+    contexts = _objects(located, "repositoryContexts")
     if not contexts:
-        return ""
-    base = str(contexts[-1].get("baseUrl") or "")
-    path = str(contexts[-1].get("subPath") or "")
-    return "/".join(part.strip("/") for part in (base, path, COMPONENT_DESCRIPTORS) if part)
+        return "", name
+    newest = contexts[-1]
+    parts = [str(newest.get("baseUrl") or "").strip("/"), str(newest.get("subPath") or "").strip("/")]
+    hashed = newest.get("componentNameMapping") == HASHED_NAMES
+    path = hashlib.sha256(name.encode()).hexdigest() if hashed else name
+    parts.append("" if hashed else COMPONENT_DESCRIPTORS)
+    return "/".join(part for part in parts if part), path
+
+
+def _objects(section: Json, key: str) -> list[Json]:
+    found = section.get(key) or []
+    if not isinstance(found, list):
+        raise DescriptorUnreadable(f"{key} of spec.descriptor is no list")
+    return [each for each in found if isinstance(each, dict)]
 
 
 def _mapping(document: Json, key: str, where: str) -> Json:
     found = document.get(key)
     if not isinstance(found, dict):
-        raise DescriptorUnreadable(f"{where}.{key} is missing; the schemas v2 and v3alpha1 are read")
+        raise DescriptorUnreadable(f"{where}.{key} is missing or no object; the schemas v2 and v3alpha1 are read")
     return found

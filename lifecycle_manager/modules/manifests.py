@@ -66,6 +66,7 @@ def wanted_manifest(
             manager=template.spec.manager,
             resource=template.spec.data if policy == "CreateAndDelete" else _NULL,
             version=version_of(template) or component.version,
+            localized_images=component.images,
         ),
     )
 
@@ -91,7 +92,7 @@ def is_mandatory_manifest(manifest: Manifest) -> bool:
     return manifest.metadata.labels.get(names.MANDATORY_MODULE) == "true"
 
 
-def _source(template: ModuleTemplate, component: Component) -> Mapping[str, str] | None:
+def _source(template: ModuleTemplate, component: Component) -> Mapping[str, Any] | None:
     link = next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
     return component.source(RAW_MANIFEST) or ({"url": link} if link is not None else None)
 
@@ -124,6 +125,8 @@ def _owner(kyma: Kyma) -> OwnerReference:
 
 def _spec_differs(held: ManifestSpec, wanted: ManifestSpec) -> bool:
     if _json(held.install.source) != _json(wanted.install.source) or _json(held.resource) != _json(wanted.resource):
+        return True
+    if wanted.localized_images and held.localized_images != wanted.localized_images:
         return True
     return (
         held.install.name,

@@ -13,7 +13,8 @@ from lifecycle_manager.modules.state_paths import PathBroken, state_path
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, State, raw_object, template_name
 
 _OF_MODULES = frozenset({State.READY, State.WARNING, State.ERROR, State.PROCESSING, State.DELETING})
-_NAMESPACED_GROUPS = frozenset({"apps", "batch"})
+_NAMESPACED_GROUPS = frozenset({"", "apps", "batch"})
+_CLUSTER_SCOPED = frozenset({"Namespace", "Node", "PersistentVolume"})
 
 
 def objection_to_template(template: ModuleTemplate, offer: Offer) -> str | None:
@@ -77,7 +78,9 @@ def _data_is_no_object(template: ModuleTemplate) -> str | None:
 
 def _manager_nowhere(template: ModuleTemplate) -> str | None:
     manager = template.spec.manager
-    if manager is None or manager.namespace or manager.group not in _NAMESPACED_GROUPS:
+    if manager is None or manager.namespace:
+        return None
+    if manager.group not in _NAMESPACED_GROUPS or manager.kind in _CLUSTER_SCOPED:
         return None
     return f"spec.manager names a {manager.kind} and no namespace"
 

@@ -106,6 +106,21 @@ class Offer:
         by_channel = (template for (name, _), template in self.by_channel.items() if name == module)
         return next((template for template in by_channel if version_of(template) == version), None)
 
+    def installed(self, module: str, version: str) -> ModuleTemplate | None:
+        """Return the template that a Manifest of a module's version was made of, wherever that says its version."""
+        found = self.template(module, version)
+        if found is not None:
+            return found
+        return next((each for each in self.templates.values() if self._installs(each, module, version)), None)
+
+    def _installs(self, template: ModuleTemplate, module: str, version: str) -> bool:
+        if module_of(template) != module:
+            return False
+        try:
+            return (version_of(template) or self.component(template).version) == version
+        except DescriptorUnreadable:
+            return False
+
     def component(self, template: ModuleTemplate) -> Component:
         """Return the component that a template installs. Raises DescriptorUnreadable."""
         problem = self.problems.get(template.metadata.name)

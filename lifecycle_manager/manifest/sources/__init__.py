@@ -7,7 +7,7 @@ and `problems` shows everything that can go wrong on the way. `components` has t
 from lifecycle_manager.manifest.sources.blobs import Blobs
 from lifecycle_manager.manifest.sources.components import Components
 from lifecycle_manager.manifest.sources.credentials import Login, login_in
-from lifecycle_manager.manifest.sources.problems import CredentialsInvalid, SourceError, SourceInvalid
+from lifecycle_manager.manifest.sources.problems import CredentialsInvalid, SourceAwaited, SourceError, SourceInvalid
 from lifecycle_manager.manifest.sources.references import Layer, Link, Source, source_in
 from lifecycle_manager.manifest.sources.registry import Registries
 from lifecycle_manager.manifest.sources.store import ModuleObjects, ObjectStore
@@ -23,6 +23,7 @@ __all__ = [
     "ObjectStore",
     "Registries",
     "Source",
+    "SourceAwaited",
     "SourceError",
     "SourceInvalid",
     "login_in",

@@ -43,13 +43,21 @@ class Blobs:
         """Keep the content of a digest, if that is possible."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.folder)
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            Path(name).replace(self._path(digest))
+            self._put(self._path(digest), content)
             self._make_room()
         except OSError as error:
             log.warning("layer not kept", digest=digest, error=str(error))
+
+    def _put(self, path: Path, content: bytes) -> None:
+        """Have the file there as a whole or not at all, and nothing beside it."""
+        handle, name = tempfile.mkstemp(dir=self.folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            Path(name).replace(path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
 
     def _make_room(self) -> None:
         files = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in self.folder.iterdir())

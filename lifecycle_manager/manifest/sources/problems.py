@@ -3,6 +3,7 @@
 SourceError
 ├── SourceInvalid        what the Manifest says of its source names neither a layer nor a link
 ├── CredentialsInvalid   the Secret that is to hold the registry's credentials is missing or unreadable
+├── SourceAwaited        it is being fetched for another, which takes long
 ├── SourceUnreachable    no answer, none in time, or one that says the server is broken
 ├── RegistryBusy         429: asked too often
 ├── AccessRefused        401 or 403
@@ -35,6 +36,13 @@ class CredentialsInvalid(SourceError):
     """The Secret that is to hold the registry's credentials is missing or unreadable."""
 
     reason = "CredentialsInvalid"
+    again_after_seconds = 5.0
+
+
+class SourceAwaited(SourceError):
+    """It is being fetched for another Manifest, which takes so long that nobody else stands and waits for it."""
+
+    reason = "SourceAwaited"
     again_after_seconds = 5.0
 
 

@@ -95,7 +95,7 @@ class Registries:
     async def _asked(
         self, wanted: Wanted, url: str, authorization: str | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Ask for a file and follow to where it is; who we are is told to the first host alone."""
+        """Ask for a file and follow to where it is; who we are is told to the first host alone, or where it says."""
         origin = urlsplit(url).netloc
         for _ in range(MOST_REDIRECTS + 1):
             _refuse_without_tls(wanted, url)
@@ -104,6 +104,9 @@ class Registries:
             if known and authorization is not None:
                 headers["Authorization"] = authorization
             async with self._open().get(url, headers=headers, allow_redirects=False) as response:
+                if response.status == 401 and urlsplit(url).netloc != origin:
+                    there = urlsplit(url).netloc
+                    raise AccessRefused(f"{wanted.host} leads to {there} for {wanted}, which asks for credentials")
                 if response.status not in {301, 302, 303, 307, 308} or "Location" not in response.headers:
                     yield response
                     return
@@ -128,7 +131,7 @@ class Registries:
         headers = {"Authorization": login.basic} if login is not None else {}
         async with self._open().get(realm, params=query, headers=headers, allow_redirects=False) as response:
             _refuse(wanted, response)
-            body = await response.content.read(MOST_TOKEN_BYTES)
+            body = await _short(wanted, response)
         try:
             given = msgspec.json.decode(body, type=_Token)
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -159,6 +162,16 @@ async def _content(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
     if isinstance(wanted, Layer) and found != wanted.digest:
         raise DigestMismatch(f"{wanted}: what came has the digest {found}")
     return b"".join(parts)
+
+
+async def _short(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
+    """Return what holds a token, all parts of it."""
+    body = b""
+    async for part in response.content.iter_chunked(CHUNK):
+        body += part
+        if len(body) > MOST_TOKEN_BYTES:
+            raise SourceUnreachable(f"{response.url.host} gives a token for {wanted} that is too long")
+    return body
 
 
 def _refuse(wanted: Wanted, response: aiohttp.ClientResponse) -> None:

@@ -14,7 +14,7 @@ from lifecycle_manager.resources import SECRETS
 from lifecycle_manager_api import names
 from tests.manifest_world import World
 from tests.modules import CORE_OBJECTS, Document, as_text, operator
-from tests.registries import NAME, PASSWORD, NoRegistry, packed, push, real_registry
+from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, packed, push, real_registry
 
 SKR = names.SKR_NAMESPACE
 CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
@@ -114,8 +114,12 @@ async def create_login(world: World, host: str, password: str) -> None:
 
 
 async def test_layer_with_nothing_in_it_is_a_module_of_nothing(world: World) -> None:
-    await world.want([])
-    await world.reconcile()
+    async with blob_server() as server:
+        digest = server.hold(packed({"README.md": "no objects"}))
+        source = {"type": "oci-ref", "repo": f"http://{server.host}/modules", "name": "golf", "ref": digest}
+        await world.want([], install={"name": "raw-manifest", "source": source})
+        await world.reconcile()
+    await world.registries.close()
     assert await world.state() == ("Ready", "ModuleReady")
     assert await brought(world) == ()
     await world.delete()

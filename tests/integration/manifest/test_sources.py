@@ -35,6 +35,7 @@ from lifecycle_manager.manifest.sources.problems import (
     LayerTruncated,
     ObjectsInvalid,
     RegistryBusy,
+    SourceAwaited,
     SourceInvalid,
     SourceUnreachable,
 )
@@ -152,6 +153,47 @@ async def test_token_is_asked_for_where_the_registry_says_and_told_to_no_other_h
     assert told[-1] == ("storage", "")
 
 
+async def test_token_may_come_in_parts(store: ObjectStore) -> None:
+    async def registry(request: web.Request) -> web.StreamResponse:
+        if request.path == "/token":
+            response = web.StreamResponse()
+            await response.prepare(request)
+            for part in (b'{"token": ', b'"let-me-', b'pass"}'):
+                await response.write(part)
+                for _ in range(20):
+                    await asyncio.sleep(0)  # whoever asks has read it by now
+            return response
+        if request.headers.get("Authorization") == "Bearer let-me-pass":
+            return web.Response(body=CONFIG_MAP)
+        challenge = f'Bearer realm="http://{request.host}/token"'
+        return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+
+    async with serving(registry) as host:
+        found = await store.objects(layer(host, digest_of(CONFIG_MAP.encode())), login(Login(NAME, PASSWORD)))
+    assert names_in(found) == ["one"]
+
+
+async def test_host_that_a_registry_redirects_to_is_told_no_credentials_though_it_asks(store: ObjectStore) -> None:
+    told: list[str] = []
+
+    async def curious(request: web.Request) -> web.Response:
+        told.append(request.headers.get("Authorization", ""))
+        if request.path == "/token":
+            return web.json_response({"token": "let-me-pass"})
+        challenge = f'Bearer realm="http://{request.host}/token"'
+        return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+
+    async with serving(curious) as elsewhere:
+
+        async def registry(_request: web.Request) -> web.Response:
+            raise web.HTTPTemporaryRedirect(f"http://{elsewhere}/blob")
+
+        async with serving(registry) as host:
+            with pytest.raises(AccessRefused, match=f"leads to {elsewhere}"):
+                await store.objects(layer(host, digest_of(b"x")), login(Login(NAME, PASSWORD)))
+    assert told == [""]
+
+
 async def test_thousands_who_want_one_layer_cause_one_download_and_a_restart_none(tmp_path: Path) -> None:
     async with blob_server() as server:
         wanted = layer(server.host, server.hold(packed({"one.yaml": CONFIG_MAP})))
@@ -163,6 +205,54 @@ async def test_thousands_who_want_one_layer_cause_one_download_and_a_restart_non
         assert names_in(await after.objects(wanted, login())) == ["one"]
         assert len(server.asked) == 1
         await registries.close()
+
+
+async def test_nobody_stands_and_waits_for_what_another_fetches_slowly(tmp_path: Path) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_request: web.Request) -> web.Response:
+        asked.set()
+        await go_on.wait()
+        return web.Response(body=CONFIG_MAP)
+
+    registries = Registries()
+    store = ObjectStore(registries, no_link, Blobs(tmp_path), patience_seconds=0.2)
+    async with serving(slow) as host, asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        wanted = layer(host, digest_of(CONFIG_MAP.encode()))
+        first = tasks.create_task(store.objects(wanted, login()))
+        await asked.wait()
+        with pytest.raises(SourceAwaited, match="slow to come"):
+            await store.objects(wanted, login())
+        store.patience_seconds = 600.0  # of which no second is needed any more
+        with pytest.raises(SourceAwaited):
+            await store.objects(wanted, login())
+        go_on.set()
+        assert names_in(await first) == ["one"]
+        assert names_in(await store.objects(wanted, login())) == ["one"]
+    await registries.close()
+
+
+async def test_link_that_is_slow_to_come_again_holds_what_it_held(tmp_path: Path) -> None:
+    now, asked, go_on = [0.0], asyncio.Event(), asyncio.Event()
+    go_on.set()
+
+    async def fetch(_link: str) -> str:
+        asked.set()
+        await go_on.wait()
+        return CONFIG_MAP
+
+    store = ObjectStore(Registries(), fetch, Blobs(tmp_path), patience_seconds=0.1, clock=lambda: now[0])
+    link = source_in(msgspec.Raw(b'{"url": "https://example.com/module.yaml"}'))
+    await store.objects(link, login())
+    asked.clear()
+    go_on.clear()
+    now[0] = 700.0
+    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        again = tasks.create_task(store.objects(link, login()))
+        await asked.wait()
+        assert names_in(await store.objects(link, login())) == ["one"]
+        assert not again.done()
+        go_on.set()
 
 
 async def test_file_on_the_disk_that_is_not_what_its_name_says_is_fetched_again(tmp_path: Path) -> None:
@@ -183,6 +273,13 @@ def test_disk_keeps_what_was_read_last(tmp_path: Path) -> None:
     (tmp_path / digests[0].replace(":", "-")).touch()
     blobs.write(digests[2], b"c" * 10)
     assert [blobs.read(each) is not None for each in digests] == [True, False, True]
+
+
+def test_layer_that_can_not_be_kept_leaves_no_part_of_it_on_the_disk(tmp_path: Path) -> None:
+    in_the_way = tmp_path / digest_of(b"layer").replace(":", "-")
+    (in_the_way / "folder").mkdir(parents=True)
+    Blobs(tmp_path).write(digest_of(b"layer"), b"layer")
+    assert list(tmp_path.iterdir()) == [in_the_way]
 
 
 async def test_disk_that_can_not_be_written_keeps_nobody_from_anything(tmp_path: Path) -> None:
@@ -327,6 +424,19 @@ async def test_what_failed_is_not_asked_again_by_the_next_but_after_a_while(tmp_
         now[0] = 20.0
         assert names_in(await store.objects(wanted, login())) == ["one"]
         await registries.close()
+
+
+async def test_wrong_credentials_of_one_keep_nobody_from_using_the_right_ones(store: ObjectStore) -> None:
+    async def registry(request: web.Request) -> web.Response:
+        if request.headers.get("Authorization") == Login(NAME, PASSWORD).basic:
+            return web.Response(body=CONFIG_MAP)
+        return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="modules"'})
+
+    async with serving(registry) as host:
+        wanted = layer(host, digest_of(CONFIG_MAP.encode()))
+        with pytest.raises(AccessRefused):
+            await store.objects(wanted, login(Login(NAME, "wrong")), "theirs")
+        assert names_in(await store.objects(wanted, login(Login(NAME, PASSWORD)), "ours")) == ["one"]
 
 
 async def test_link_is_read_again_after_a_while_and_holds_what_it_held_when_it_is_gone(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from aiohttp import web
 
 from certs import LeafRequest, Usage, create_authority, issue
 from kube_runtime import dump_yaml
-from lifecycle_manager.module_kinds import Downloads, ModuleCrKind, ModuleKinds, TemplateUnreadable
+from lifecycle_manager.module_kinds import DownloadFailed, Downloads, ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_kinds.download import MOST_BYTES
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
@@ -25,6 +26,7 @@ class Files:
 
     base: str = ""
     contents: dict[str, bytes] = field(default_factory=dict)
+    dripping: set[str] = field(default_factory=set)
     redirects: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
@@ -35,9 +37,22 @@ class Files:
         await asyncio.sleep(0.01)
         if name in self.redirects:
             raise web.HTTPFound(self.redirects[name])
+        if name in self.dripping:
+            return await _drip(request)
         if name not in self.contents:
             raise web.HTTPNotFound
         return web.Response(body=self.contents[name])
+
+
+async def _drip(request: web.Request) -> web.StreamResponse:
+    """Send a byte now and then, without an end."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    with suppress(ConnectionError):
+        while True:
+            await response.write(b"#")
+            await asyncio.sleep(0.05)
+    return response
 
 
 @pytest.fixture
@@ -183,3 +198,10 @@ def _server_context(folder: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     return context
+
+
+async def test_file_that_comes_without_an_end_is_given_up(files: Files, tmp_path: Path) -> None:
+    files.dripping.add("module.yaml")
+    downloads = Downloads(ssl.create_default_context(cafile=str(tmp_path / "ca.crt")), timeout_seconds=0.3)
+    with pytest.raises(DownloadFailed, match=r"did not come within 0\.3 s"):
+        await downloads.text(f"{files.base}/module.yaml")

@@ -29,9 +29,17 @@ def test_template_that_can_be_offered_meets_no_objection() -> None:
     assert objection_to_template(builders.template("garden", channel="fast"), NOTHING) is None
 
 
+V3 = {"apiVersion": "ocm.software/v3alpha1", "metadata": {"name": "kyma-project.io/module/garden", "version": "1.0.0"}}
+V2 = {"name": "kyma-project.io/module/garden", "version": "1.0.0"}
+
+
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
+        ({"descriptor": {"component": V2 | {"resources": 7}}}, "resources of spec.descriptor is no list"),
+        ({"descriptor": {"component": V2 | {"repositoryContexts": True}}}, "repositoryContexts of spec.descriptor is"),
+        ({"descriptor": V3 | {"spec": ["raw-manifest"]}}, "spec.descriptor.spec is missing"),
+        ({"descriptor": V3 | {"spec": {"resources": "raw-manifest"}}}, "resources of spec.descriptor is no list"),
         ({"descriptor": {"kind": "Pod"}}, "spec.descriptor.component is missing"),
         ({"descriptor": "text"}, "spec.descriptor is no object"),
         ({"version": "1.0.1"}, "spec.version is 1.0.1"),
@@ -44,6 +52,10 @@ def test_template_that_can_be_offered_meets_no_objection() -> None:
         (
             {"manager": {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden"}},
             "a Deployment and no namespace",
+        ),
+        (
+            {"manager": {"group": "", "version": "v1", "kind": "Service", "name": "garden"}},
+            "a Service and no namespace",
         ),
         (
             {"customStateCheck": [{"jsonPath": "a", "value": "b", "mappedState": "Unmanaged"}]},

@@ -26,6 +26,16 @@ def test_template_of_a_version_is_found_by_its_name_or_else_by_what_it_says() ->
     assert offer.template("api", "3.0.0") is None
 
 
+def test_template_of_what_is_installed_is_found_wherever_it_says_its_version() -> None:
+    of_channel = builders.template("api", "1.0.0", channel="fast")
+    mandatory = builders.template("nats", "2.0.0", mandatory=True, name="nats-for-all")
+    unreadable = changed(builders.template("api", channel="regular"), descriptor=msgspec.Raw(b"7"))
+    offer = Offer.of([unreadable, of_channel, mandatory], [])
+    assert offer.installed("api", "1.0.0") is of_channel
+    assert offer.installed("nats", "2.0.0") is mandatory
+    assert offer.installed("api", "2.0.0") is None
+
+
 def test_template_that_names_no_module_is_nobodys_and_makes_nothing_mandatory() -> None:
     nameless = changed(builders.template(channel="fast", mandatory=True), module_name="")
     offer = Offer.of([nameless], [])

@@ -9,8 +9,9 @@ import pytest
 
 from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, Resource
 from kube_runtime.simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
+from lifecycle_manager.manifest.sources import SourceAwaited
 from lifecycle_manager.skr import AccessSecretMissing, ObjectReference, SkrUnreachable
-from lifecycle_manager_api import CustomStateCheck, State, names
+from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders
 from tests.manifest_world import KEY, Propagation, World, simulated_client, simulated_control_plane
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
@@ -101,6 +102,39 @@ async def test_process_that_dies_while_it_applies_leaves_nothing_behind(world: W
     assert await brought(world) == set()
 
 
+async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_process(
+    world: World, simulation: Simulation
+) -> None:
+    """What runs the module can't be asked for; then the process ends, and the module goes."""
+    manager = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden-manager", "namespace": SKR}
+    simulation.cluster("skr").add_rule(Refuse(lambda it: it.name == "garden-manager"))
+    await world.want([config_map("rose")], manager=manager)
+    with pytest.raises(KubeError):
+        await world.reconcile()
+    assert await brought(world) == {"rose"}
+    world.restart()
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert await brought(world) == set()
+
+
+async def test_source_that_can_not_be_meant_forgets_nothing_that_was_applied(world: World) -> None:
+    await world.want([config_map("rose")])
+    before = await world.manifest()
+    await world.reconcile()
+    assert before is not None
+    source = msgspec.Raw(b'{"url": "http://example.com/module.yaml"}')
+    spec = msgspec.structs.replace(before.spec, install=msgspec.structs.replace(before.spec.install, source=source))
+    world.held = msgspec.structs.replace(before, spec=spec)  # a cache that has not seen what was written last
+    await world.reconciler.reconcile(KEY)
+    assert await world.state() == ("Error", "SourceInvalid")
+    world.restart()
+    await world.delete()
+    await world.reconcile()
+    assert await brought(world) == set()
+
+
 async def test_module_that_is_in_order_costs_one_request_and_no_write(world: World, simulation: Simulation) -> None:
     await world.want([DEFINITION, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
     await world.reconcile()
@@ -141,6 +175,17 @@ async def test_next_version_is_sent_only_where_it_differs(world: World, simulati
     written = simulation.requests(lambda it: it.cluster == "skr" and it.is_write, since=before)
     assert sorted((each.verb, each.name) for each in written) == [("apply", "b"), ("apply", "d"), ("delete", "c")]
     assert await brought(world) == {"a", "b", "d"}
+
+
+@pytest.mark.parametrize("text", ["", "---\n# nothing here\n---\n{}\n"])
+async def test_link_that_has_nothing_behind_it_takes_nothing_out_of_the_cluster(world: World, text: str) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.want_text(text)
+    await world.reconcile()
+    assert await world.state() == ("Error", "ObjectsInvalid")
+    assert "holds no objects" in (await world.said()).message
+    assert await brought(world) == {"rose"}
 
 
 async def test_module_is_let_go_at_once_when_its_cluster_is_gone(world: World) -> None:
@@ -222,6 +267,23 @@ async def test_module_cr_that_is_refused_is_told_and_tried_again(world: World, s
     assert (await world.said("ModuleCR")).status == "True"
 
 
+async def test_module_cr_that_its_user_has_deleted_stays_away_after_a_cluster_was_in_trouble(
+    world: World, simulation: Simulation
+) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.skr.delete(GARDENS, "default", SKR)
+    trouble = Refuse(lambda it: it.kind is not None and it.kind.kind == "Garden")
+    simulation.cluster("skr").add_rule(trouble)
+    await world.reconcile()
+    assert await world.state() == ("Error", "ModuleCRRefused")
+    assert "can't be read: " in (await world.said()).message
+    simulation.cluster("skr").remove_rule(trouble)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    assert not (await world.skr.list(GARDENS, SKR)).items
+
+
 async def test_module_cr_may_have_no_namespace(world: World) -> None:
     definition = {**DEFINITION, "spec": {**DEFINITION["spec"], "scope": "Cluster"}}
     await world.want([definition], resource=default_module_cr("garden"))
@@ -284,8 +346,16 @@ async def test_state_that_changes_is_told_in_an_event_and_one_that_stays_is_not(
     assert [reason for reason, _ in world.events] == ["ModuleCRProcessing", "ModuleReady", "ModuleCRError"]
 
 
-async def test_values_of_the_template_decide_where_it_names_some(world: World) -> None:
-    template = builders.template("garden", "1.0.0")
+@pytest.mark.parametrize(
+    "template",
+    [
+        builders.template("garden", "1.0.0"),
+        builders.template("garden", "1.0.0", channel="fast"),
+        builders.template("garden", "1.0.0", mandatory=True, name="garden-for-all"),
+    ],
+    ids=["by version", "by channel", "mandatory"],
+)
+async def test_values_of_the_template_decide_where_it_names_some(world: World, template: ModuleTemplate) -> None:
     check = CustomStateCheck(json_path="status.health", value="green", mapped_state=State.READY)
     spec = msgspec.structs.replace(template.spec, custom_state_check=(check,))
     world.templates = [msgspec.structs.replace(template, spec=spec)]
@@ -362,6 +432,18 @@ async def test_default_module_cr_that_a_new_version_names_otherwise_is_nobody_el
     assert await world.manifest() is None
 
 
+async def test_default_module_cr_that_a_new_version_lacks_goes_with_the_module(world: World) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.want([DEFINITION], resource=None)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    await world.delete()
+    for _ in range(3):
+        await world.reconcile()
+    assert await world.manifest() is None
+
+
 async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_module(world: World) -> None:
     orchard = operator("orchard", "1.0.0")[0]
     await world.want([DEFINITION], resource=default_module_cr("garden"))
@@ -432,5 +514,20 @@ async def test_job_that_was_cleared_away_is_no_trouble(world: World) -> None:
     assert await world.state() == ("Processing", "ManagerNotReady")
     jobs = await world.skr.mapper.resource("batch/v1", "Job")
     await world.skr.delete(jobs, "seeds", SKR)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+
+
+async def test_module_whose_objects_are_slow_to_come_is_on_its_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def awaited(*_: Any) -> Any:
+        raise SourceAwaited("the layer is being fetched")
+
+    await world.want([config_map("rose")])
+    with monkeypatch.context() as patched:
+        patched.setattr(world.reconciler.store, "objects", awaited)
+        assert (await world.reconcile()).requeue_after == 5.0
+    assert await world.state() == ("Processing", "SourceAwaited")
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")
