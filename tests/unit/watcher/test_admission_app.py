@@ -133,6 +133,14 @@ async def test_other_paths_are_not_found(path: str) -> None:
     assert (await Asked().post([review("one")], path))[0] == 404
 
 
+@pytest.mark.parametrize("manager", ["a\x00b", "a\nb", "..", "a?b=c", "a#b", "a%2fb", "\xe9", "a" * 254])
+async def test_manager_that_would_be_no_plain_part_of_a_url_is_not_found(manager: str) -> None:
+    """Any Pod of the cluster may ask; nobody may have an event sent elsewhere, or end the Watcher with one."""
+    asked = Asked()
+    assert (await asked.post([review("one")], f"/validate/{manager}"))[0] == 404
+    assert asked.told() == []
+
+
 def mutated() -> st.SearchStrategy[bytes]:
     """Reviews with bytes cut out of them, put in and changed."""
     body = review("one")
