@@ -75,13 +75,14 @@ def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
         return None
     known = old if request.operation != "CREATE" else new
     metadata = (known or _Object()).metadata
+    # An API server that deletes a whole collection asks about each of its objects and names none in the request.
     return ObjectChange(
         manager=manager,
         group=request.kind.group,
         version=request.kind.version,
         kind=request.kind.kind,
         namespace=request.namespace,
-        name=request.name or (new or _Object()).metadata.name,
+        name=request.name or metadata.name,
         operation=request.operation,
         uid=metadata.uid,
         resource_version="" if request.operation == "CREATE" else metadata.resource_version,
