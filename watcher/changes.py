@@ -56,6 +56,12 @@ class ObjectChange:
         return logging.DEBUG if self.operation == HEARTBEAT else logging.INFO
 
     @property
+    def letters(self) -> int:
+        """How many letters there are in it. What an API server writes has hundreds, whatever the object."""
+        texts = (self.manager, self.group, self.version, self.kind, self.namespace, self.name, self.uid)
+        return sum(map(len, texts)) + len(self.resource_version)
+
+    @property
     def key(self) -> tuple[str, str, str, str, str]:
         """What tells this object from every other, for one manager."""
         return (self.manager, self.group, self.kind, self.namespace, self.name)

@@ -13,6 +13,7 @@ from watcher.outbox import RESYNC, Entry, Outbox
 log = logging.getLogger("watcher.admission")
 
 RESYNC_PAUSE_SECONDS = 2.0
+MOST_LETTERS = 2048
 
 
 class Recorder:
@@ -27,7 +28,10 @@ class Recorder:
         self._sequence = 0
 
     def record(self, change: ObjectChange, observed_at: float) -> None:
-        """Have a change told."""
+        """Have a change told; one that takes more room than any of an API server's is made up for instead."""
+        if change.letters > MOST_LETTERS:
+            self.missed()
+            return
         self._sequence += 1
         trace_id = secrets.token_hex(16)
         traceparent = f"00-{trace_id}-{trace_id[:16]}-01"

@@ -105,6 +105,25 @@ async def test_body_without_room_is_allowed_by_its_head(monkeypatch: pytest.Monk
     assert asked.count("watcher_admission_request_shed_total") == 1
 
 
+@pytest.mark.parametrize("place", ["name", "namespace", "kind", "uid of the object"])
+async def test_change_that_takes_more_room_than_any_real_one_is_made_up_for(place: str) -> None:
+    """Any Pod of the cluster may ask about objects that no API server has, and thousands of them are kept."""
+    asked, long = Asked(), "n" * 1_000_000
+    changed = msgspec.json.decode(review("one"))
+    match place:
+        case "kind":
+            changed["request"]["kind"]["kind"] = long
+        case "uid of the object":
+            changed["request"]["oldObject"]["metadata"]["uid"] = long
+        case _:
+            changed["request"][place] = long
+    status, answer = await asked.post([msgspec.json.encode(changed)])
+    assert (status, msgspec.json.decode(answer)["response"]["allowed"]) == (200, True)
+    assert asked.told() == []
+    asked.recorder.make_up_now()
+    assert asked.told() == [RESYNC]
+
+
 async def test_room_is_given_back() -> None:
     asked = Asked()
     for number in range(20):
