@@ -57,6 +57,25 @@ async def test_watcher_resource_reaches_the_cluster_and_says_so(story: Story) ->
     await stage.skr.delete(CONFIG_MAPS, "painted", "default")
 
 
+async def test_watcher_resource_that_no_api_server_takes_keeps_no_other_back(story: Story) -> None:
+    stage = story.stage
+    flawed = watcher("red")
+    flawed["metadata"]["name"] = "flawed"
+    flawed["spec"]["manager"] = "Of Walls/And Doors"
+    await stage.kcp.apply(WATCHERS, "flawed", flawed, names.KCP_NAMESPACE, field_manager="test")
+    await stage.kcp.apply(WATCHERS, "colours", watcher("green"), names.KCP_NAMESPACE, field_manager="test")
+    await eventually(partial(_watches, stage, "green"))
+
+    async def says_so() -> bool:
+        resource: Watcher = await stage.kcp.get(WATCHERS, "flawed", names.KCP_NAMESPACE)
+        return resource.status.state == "Error"
+
+    await eventually(says_so)
+    for name in ("flawed", "colours"):
+        await stage.kcp.delete(WATCHERS, name, names.KCP_NAMESPACE)
+    await eventually(lambda: _is_gone(stage))
+
+
 async def test_foreign_edit_of_the_network_policy_is_reverted(stage: Stage) -> None:
     policy = await stage.skr.get(NETWORK_POLICIES, "skr-webhook", names.SKR_NAMESPACE)
     await stage.skr.merge_patch(
