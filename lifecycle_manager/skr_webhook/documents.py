@@ -24,6 +24,11 @@ MODULES_WEBHOOK = f"{names.KCP_NAMESPACE}.module-configs.{names.GROUP}"
 OUR_WEBHOOKS = frozenset({CATALOG_WEBHOOK, CANARY_WEBHOOK, MODULES_WEBHOOK})
 """The names of webhooks that no Watcher CR brings."""
 
+# A Pod that is to stop is asked for a while longer, until every node knows that it has gone from its Service. Then it
+# has 5 s to answer, and 10 s to tell what it has.
+SECONDS_IN_SERVICE = 5
+SECONDS_TO_STOP = 30
+
 Document = dict[str, Any]
 
 
@@ -242,6 +247,7 @@ def _deployment(settings: WatcherSettings) -> Document:
                     "serviceAccountName": NAME,
                     "automountServiceAccountToken": False,
                     "priorityClassName": PRIORITY_CLASS,
+                    "terminationGracePeriodSeconds": SECONDS_TO_STOP,
                     "securityContext": {
                         "runAsNonRoot": True,
                         "runAsUser": 10001,
@@ -272,6 +278,7 @@ def _container(settings: WatcherSettings) -> Document:
             {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
             {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
         ],
+        "lifecycle": {"preStop": {"sleep": {"seconds": SECONDS_IN_SERVICE}}},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}},
         "resources": {
