@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from random import random
 
@@ -216,8 +217,7 @@ class Delivery:
         self._failures += 1
         self._metrics.failed(reason, again=True)
         pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 20), LONGEST_PAUSE_SECONDS)
-        if retry_after is not None and retry_after.isdecimal():
-            pause = max(pause, min(float(retry_after), LONGEST_RETRY_AFTER_SECONDS))
+        pause = max(pause, min(_seconds_of(retry_after), LONGEST_RETRY_AFTER_SECONDS))
         pause *= 1 + 0.5 * random()  # noqa: S311 - spreads retries, guards nothing
         self._outbox.again(entry, pause)
         log.warning(
@@ -283,6 +283,18 @@ class Delivery:
         if change.operation == HEARTBEAT:
             event["counters"] = {"pending": len(self._outbox) - 1, "overflows": self._outbox.overflows}
         return msgspec.json.encode(event)
+
+
+def _seconds_of(retry_after: str | None) -> float:
+    """Return how long to wait by a Retry-After field (RFC 9110): seconds, or a date; 0 where it says neither."""
+    if retry_after is None:
+        return 0.0
+    if retry_after.isdecimal():
+        return float(retry_after)
+    try:
+        return (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError, OverflowError, IndexError):  # what texts lead to that are no date, or have no zone
+        return 0.0
 
 
 async def _beginning(response: httpx.Response) -> str:
