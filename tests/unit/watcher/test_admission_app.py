@@ -95,6 +95,35 @@ async def test_one_resync_makes_up_for_many_changes_that_were_shed() -> None:
     making_up.cancel()
 
 
+@pytest.mark.looptime
+async def test_what_is_made_up_for_is_looked_at_again_when_it_is_stored_for_sure() -> None:
+    """Another webhook may hold a write up for half a minute, and a RESYNC does not say what to wait for."""
+    asked = Asked(Late())
+    making_up = asyncio.ensure_future(asked.recorder.make_up())
+    await asked.post([review("one")])
+    started = asyncio.get_running_loop().time()
+    async with asyncio.timeout(120):
+        asked.outbox.done(await asked.outbox.take())
+        again = await asked.outbox.take()
+    assert again.change.operation == RESYNC
+    assert asyncio.get_running_loop().time() - started > 30
+    making_up.cancel()
+
+
+@pytest.mark.looptime
+async def test_overflow_is_looked_at_again_when_it_is_stored_for_sure() -> None:
+    asked = Asked()
+    for number in range(101):
+        await asked.post([review(f"object-{number}")])
+    assert asked.told() == [RESYNC]
+    started = asyncio.get_running_loop().time()
+    async with asyncio.timeout(120):
+        asked.outbox.done(await asked.outbox.take())
+        again = await asked.outbox.take()
+    assert again.change.operation == RESYNC
+    assert asyncio.get_running_loop().time() - started > 30
+
+
 @pytest.mark.parametrize("size", [100, 5000, 300_000])
 async def test_body_without_room_is_allowed_by_its_head(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(server, "LARGEST_REVIEW", 200_000)
