@@ -14,7 +14,7 @@ import msgspec
 
 from kube_runtime import Client, Informer, ObjectKey, Result
 from lifecycle_manager.resources import WATCHERS
-from lifecycle_manager.skr.event_path import CONDITION, FAULTS
+from lifecycle_manager.skr.event_path import CONDITION, WORKED_BEFORE
 from lifecycle_manager.skr_webhook.documents import manager_of
 from lifecycle_manager.skr_webhook.records import WATCHER_RECORD
 from lifecycle_manager.skr_webhook.watcher_flaws import flaw_of
@@ -100,5 +100,5 @@ def _noted_watchers(kyma: Kyma) -> str:
 
 def _has_webhook(kyma: Kyma) -> bool:
     condition = find(kyma.status.conditions, CONDITION)
-    installed = condition is not None and (condition.status == "True" or condition.reason in FAULTS)
+    installed = condition is not None and (condition.status == "True" or condition.reason in WORKED_BEFORE)
     return installed and kyma.metadata.deletion_timestamp is None
