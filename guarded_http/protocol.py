@@ -16,6 +16,10 @@ class HeadTooLarge(Exception):
     """The head of a request is larger than it may be."""
 
 
+class TrailerRefused(Exception):
+    """A header field came after the body. None of ours sends any, and uvicorn would keep any number of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """How many connections there may be, how long a request may take to arrive, and how large its head may be.
@@ -47,7 +51,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._answering = False
         self._in_head = True
-        self._head_bytes = 0
+        self._came_on = False
+        self._bytes_beside_body = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Take the connection, or close it where there are too many."""
@@ -69,28 +74,41 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self._deadline is None and not self._answering:
             self._expect_request()
+        self._came_on = False
         super().data_received(data)
-        if self._in_head and not self.transport.is_closing():
-            self._head_bytes += len(data)
-            if self._head_bytes > self._bounds.head_bytes:
-                self.send_400_response("The head of the request is too large.")
+        if (self._in_head or not self._came_on) and not self.transport.is_closing():
+            self._bytes_beside_body += len(data)
+            if self._bytes_beside_body > self._bounds.head_bytes:
+                self.send_400_response("The head of the request is too large, or what follows its body.")
 
     def on_message_begin(self) -> None:
         """Begin a request; one that follows in the same breath as another has its deadline too."""
         if self._deadline is None:
             self._expect_request()
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._bytes_beside_body = True, 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header field. Raises TrailerRefused, which the parser turns into the answer 400."""
+        if not self._in_head:
+            raise TrailerRefused
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Have the request answered. Raises HeadTooLarge, which the parser turns into the answer 400."""
-        self._in_head = False
+        self._in_head, self._came_on = False, True
         if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > self._bounds.head_bytes:
             raise HeadTooLarge
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._came_on, self._bytes_beside_body = True, 0
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """Lift the deadline; that of a request that was answered before its end stays, and closes the connection."""
+        self._came_on = True
         super().on_message_complete()
         if not self.cycle.response_complete:
             self._answering = True

@@ -76,7 +76,7 @@ def server_for(
     *,
     bounds: Bounds,
     tls: ssl.SSLContext | None = None,
-    protocol: type[GuardedProtocol] = GuardedProtocol,
+    protocol: Callable[..., GuardedProtocol] = GuardedProtocol,
     on_refusal: Callable[[], None] = lambda: None,
     idle_seconds: int = 75,
 ) -> EmbeddedServer:

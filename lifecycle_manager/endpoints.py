@@ -33,6 +33,8 @@ from lifecycle_manager.sync_resource import objection_to, parse_allowances
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 RENEWAL_SECONDS = 24 * 3600.0
+MOST_OF_ONE_WATCHER = 100
+"""Connections at once that show the certificate of one cluster's Watcher, of which each replica has 8 at most."""
 
 
 def names_of_admission(settings: Settings) -> tuple[str, ...]:
@@ -127,7 +129,9 @@ class Endpoints:
         host, port = split_address(self._settings.kyma_skr_listener_bind_address)
         # What comes without a certificate is refused by the application, unless it comes from a proxy.
         tls = self._for_events.server_context(require_client_certificate=not proxies, ask_for_client_certificate=True)
-        await serve(app, host, port, tls, bounds=Bounds(connections=self._settings.max_event_connections))
+        bounds = Bounds(connections=self._settings.max_event_connections)
+        # A proxy's connections may all show the certificate of the proxy.
+        await serve(app, host, port, tls, bounds=bounds, most_of_one_peer=None if proxies else MOST_OF_ONE_WATCHER)
 
     async def _serve_admission(self) -> None:
         allowances = parse_allowances(self._settings.sync_resource_allow)

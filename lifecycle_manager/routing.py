@@ -83,7 +83,7 @@ class EventRouter:
             return
         self._route(kyma, key, event)
         if event.operation == HEARTBEAT:
-            log.debug("heartbeat", kyma=kyma_name, **event.counters)
+            log.debug("heartbeat", kyma=kyma_name, counters=dict(event.counters))
             return
         log.info(
             "event taken",

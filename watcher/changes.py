@@ -56,6 +56,12 @@ class ObjectChange:
         return logging.DEBUG if self.operation == HEARTBEAT else logging.INFO
 
     @property
+    def letters(self) -> int:
+        """How many letters there are in it. What an API server writes has hundreds, whatever the object."""
+        texts = (self.manager, self.group, self.version, self.kind, self.namespace, self.name, self.uid)
+        return sum(map(len, texts)) + len(self.resource_version)
+
+    @property
     def key(self) -> tuple[str, str, str, str, str]:
         """What tells this object from every other, for one manager."""
         return (self.manager, self.group, self.kind, self.namespace, self.name)
@@ -75,13 +81,14 @@ def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
         return None
     known = old if request.operation != "CREATE" else new
     metadata = (known or _Object()).metadata
+    # An API server that deletes a whole collection asks about each of its objects and names none in the request.
     return ObjectChange(
         manager=manager,
         group=request.kind.group,
         version=request.kind.version,
         kind=request.kind.kind,
         namespace=request.namespace,
-        name=request.name or (new or _Object()).metadata.name,
+        name=request.name or metadata.name,
         operation=request.operation,
         uid=metadata.uid,
         resource_version="" if request.operation == "CREATE" else metadata.resource_version,

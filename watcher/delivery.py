@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from random import random
 
 import httpx
@@ -38,6 +40,8 @@ SIGNATURE_SECONDS = 120
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 15.0
 TIMEOUT_SECONDS = 10.0
+WHOLE_ANSWER_SECONDS = 20.0
+LARGEST_ANSWER = 4096
 IN_FLIGHT = 8
 DEFAULT_KYMA: dict[str, object] = {
     "watched": {"Namespace": "kyma-system", "Name": "default"},
@@ -48,8 +52,10 @@ LONGEST_RETRY_AFTER_SECONDS = 300.0
 EVENTS_PER_SECOND = 40.0
 BURST = 20
 # What no repetition will change. The control plane's own answers 401 and 403 are not among them: a certificate is
-# renewed, a clock put right, a Kyma created.
-FUTILE = frozenset({400, 404, 405, 409, 413, 415})
+# renewed, a clock put right, a Kyma created; nor is 409, because each attempt has a nonce of its own, so that it was a
+# gateway which sent one of them twice.
+FUTILE = frozenset({400, 404, 405, 413, 415})
+PROBLEM = "application/problem+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,15 @@ class Identity:
             raise ValueError("the private key is not the certificate's")
         der = certificate.public_bytes(serialization.Encoding.DER)
         return _Signer(key, describe_certificate(certificate).sha256, f":{base64.b64encode(der).decode()}:")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the control plane says, and the beginning of why; of what somebody hostile sends, no more is read."""
+
+    status: int
+    headers: httpx.Headers
+    text: str
 
 
 class Pace:
@@ -175,44 +190,54 @@ class Delivery:
         started = time.perf_counter()
         try:
             answer = await self._post(url, body)
-        except (httpx.HTTPError, ssl.SSLError) as error:
+        except (httpx.HTTPError, ssl.SSLError, TimeoutError) as error:
             self._try_again(entry, type(error).__name__, str(error), None)
             return
         milliseconds = round((time.perf_counter() - started) * 1000, 2)
-        if answer.status_code == 200:
+        if answer.status == 200:
             self._failures, self._taken_at = 0, time.monotonic()
             self._metrics.delivered()
             self._outbox.done(entry)
             if self._quota.grants(time.time()):
                 extra = {**_facts(entry), "milliseconds": milliseconds, "status": 200}
                 log.log(entry.change.log_level, "event delivered", extra=extra)
-        elif answer.status_code in FUTILE:
-            self._metrics.failed(str(answer.status_code), again=False)
+        elif self._is_final(answer):
+            self._metrics.failed(str(answer.status), again=False)
             self._outbox.done(entry)
-            log.error(
-                "event refused", extra={**_facts(entry), "status": answer.status_code, "answer": answer.text[:500]}
-            )
+            log.error("event refused", extra={**_facts(entry), "status": answer.status, "answer": answer.text})
         else:
-            self._try_again(entry, str(answer.status_code), answer.text[:500], answer.headers.get("retry-after"))
+            self._try_again(entry, str(answer.status), answer.text, answer.headers.get("retry-after"))
+
+    def _is_final(self, answer: _Answer) -> bool:
+        """Tell whether it is the control plane's word, and for good; a gateway may say the same while it is away."""
+        spoken = self._upstream or answer.headers.get("content-type", "") == PROBLEM
+        return spoken and answer.status in FUTILE
 
     def _try_again(self, entry: Entry, reason: str, detail: str, retry_after: str | None) -> None:
         self._failures += 1
         self._metrics.failed(reason, again=True)
         pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 20), LONGEST_PAUSE_SECONDS)
-        if retry_after is not None and retry_after.isdecimal():
-            pause = max(pause, min(float(retry_after), LONGEST_RETRY_AFTER_SECONDS))
+        pause = max(pause, min(_seconds_of(retry_after), LONGEST_RETRY_AFTER_SECONDS))
         pause *= 1 + 0.5 * random()  # noqa: S311 - spreads retries, guards nothing
         self._outbox.again(entry, pause)
         log.warning(
             "event not delivered", extra={**_facts(entry), "reason": reason, "detail": detail, "again_in": pause}
         )
 
-    async def _post(self, url: str, body: bytes) -> httpx.Response:
-        """Send a body with the identity of the moment; a client that was replaced meanwhile finishes its requests."""
+    async def _post(self, url: str, body: bytes) -> _Answer:
+        """Send a body with the identity of the moment; a client that was replaced meanwhile finishes its requests.
+
+        Raises TimeoutError where the answer takes too long as a whole: each of its bytes may have come in time.
+        """
         client = self._client
         self._under_way[client] += 1
+        headers = self._identity.headers(url, body) | {"Accept-Encoding": "identity"}
         try:
-            return await client.post(url, content=body, headers=self._identity.headers(url, body))
+            async with (
+                asyncio.timeout(WHOLE_ANSWER_SECONDS),
+                client.stream("POST", url, content=body, headers=headers) as response,
+            ):
+                return _Answer(response.status_code, response.headers, await _beginning(response))
         finally:
             self._under_way[client] -= 1
             await self._close_if_done(client)
@@ -232,6 +257,7 @@ class Delivery:
             verify=self._identity.ssl_context,
             timeout=TIMEOUT_SECONDS,
             trust_env=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             limits=httpx.Limits(max_connections=IN_FLIGHT, max_keepalive_connections=IN_FLIGHT, keepalive_expiry=300),
         )
 
@@ -257,6 +283,28 @@ class Delivery:
         if change.operation == HEARTBEAT:
             event["counters"] = {"pending": len(self._outbox) - 1, "overflows": self._outbox.overflows}
         return msgspec.json.encode(event)
+
+
+def _seconds_of(retry_after: str | None) -> float:
+    """Return how long to wait by a Retry-After field (RFC 9110): seconds, or a date; 0 where it says neither."""
+    if retry_after is None:
+        return 0.0
+    if retry_after.isdecimal():
+        return float(retry_after)
+    try:
+        return (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError, OverflowError, IndexError):  # what texts lead to that are no date, or have no zone
+        return 0.0
+
+
+async def _beginning(response: httpx.Response) -> str:
+    """Return the beginning of an answer. One that was not read to its end takes its connection with it."""
+    read = bytearray()
+    async for some in response.aiter_raw():
+        read += some[:LARGEST_ANSWER]
+        if len(read) > LARGEST_ANSWER:
+            break
+    return read[:500].decode(errors="replace")
 
 
 def _facts(entry: Entry) -> dict[str, object]:

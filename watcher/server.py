@@ -5,6 +5,7 @@ must cost as little as can be. It answers first and records after, and it holds 
 the room there is for all of them is read to its end and forgotten but for the uid, which is all that the answer needs.
 """
 
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ PREFIX = "/validate/"
 LARGEST_REVIEW = 6 * 1024 * 1024  # two objects of the largest size that an API server takes
 ROOM = 6 * 1024 * 1024
 HEAD = 4096
+# It becomes a part of the URL that events go to, so it must not be able to mean anything there.
+_MANAGER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -56,7 +59,7 @@ class AdmissionApp(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; what is no admission is FastAPI's, which knows no path and says so."""
         manager = scope.get("path", "").removeprefix(PREFIX)
-        if scope.get("method") != "POST" or not manager or "/" in manager:
+        if scope.get("method") != "POST" or not _MANAGER.fullmatch(manager):
             await super().__call__(scope, receive, send)
             return
         try:

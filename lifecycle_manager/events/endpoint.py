@@ -159,7 +159,9 @@ class _Endpoint:
     async def handle_no_route(self, _: Request, error: Exception) -> Response:
         """Answer what Starlette found no route for as every refusal is answered."""
         if isinstance(error, HTTPException) and error.status_code == 405:
-            return self._refuse(Refused(405, Reason.METHOD, "Method not allowed", "events are sent by POST"))
+            answer = self._refuse(Refused(405, Reason.METHOD, "Method not allowed", "events are sent by POST"))
+            answer.headers.update(error.headers or {})  # Allow
+            return answer
         return self._refuse(Refused(404, Reason.UNKNOWN_PATH, "Not found", "there is nothing here"))
 
     def _refuse(self, refused: Refused) -> Response:

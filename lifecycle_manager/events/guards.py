@@ -31,7 +31,7 @@ class Nonces:
 
 
 class Rates:
-    """A token bucket for each runtime."""
+    """A token bucket for each runtime. A clock that is put back takes no tokens away."""
 
     def __init__(self, per_second: float, burst: int, most: int = 50_000) -> None:
         self._per_second = per_second
@@ -44,12 +44,12 @@ class Rates:
         if runtime not in self._buckets:
             return 0.0
         tokens, since = self._buckets[runtime]
-        return max(0.0, (1 - tokens) / self._per_second - (now - since))
+        return max(0.0, (1 - tokens) / self._per_second - max(0.0, now - since))
 
     def wait(self, runtime: str, now: float) -> float:
         """Take a token; return 0, or the seconds until there is one."""
         tokens, since = self._buckets.pop(runtime, (float(self._burst), now))
-        tokens = min(self._burst, tokens + (now - since) * self._per_second)
+        tokens = min(self._burst, tokens + max(0.0, now - since) * self._per_second)
         enough = tokens >= 1
         self._buckets[runtime] = (tokens - 1 if enough else tokens, now)
         while len(self._buckets) > self._most:

@@ -14,7 +14,7 @@ from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.skr.catalog_path import CONDITION as CATALOG_CONDITION
 from lifecycle_manager.skr.catalog_path import FAILED as CATALOG_FAILED
 from lifecycle_manager.skr.event_path import CONDITION as WEBHOOK_CONDITION
-from lifecycle_manager.skr.event_path import FAULTS
+from lifecycle_manager.skr.event_path import WORKED_BEFORE
 from lifecycle_manager.skr.leaving import MODULES, MODULES_REMOVED
 from lifecycle_manager_api import (
     Condition,
@@ -145,7 +145,7 @@ def _active_channel(snapshot: Snapshot) -> str:
 def _states_of_others(conditions: Sequence[Condition]) -> Iterable[State]:
     """Return what the folders beside this one add to the state: the way of events, and the module catalog."""
     webhook = find(conditions, WEBHOOK_CONDITION)
-    if webhook is not None and webhook.reason in FAULTS:
+    if webhook is not None and webhook.reason in WORKED_BEFORE:
         yield State.WARNING
     elif webhook is None or webhook.status != "True":
         yield State.PROCESSING

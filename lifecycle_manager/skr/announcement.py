@@ -18,6 +18,7 @@ PATIENCE_SECONDS = 35.0
 FIRST_RETRY_SECONDS = 0.003
 LONGEST_RETRY_SECONDS = 0.5
 MOST_OBJECTS = 100
+MOST_DIGITS = 100
 
 
 class ObjectReference(NamedTuple):
@@ -155,5 +156,7 @@ def _newer(known: Announcement, other: Announcement) -> Announcement:
 
 
 def _order(resource_version: str) -> int:
-    # Resource versions are comparable as integers since Kubernetes 1.35 (KEP-5504); one that is not counts as old.
-    return int(resource_version) if resource_version.isdecimal() else -1
+    # Resource versions are comparable as integers since Kubernetes 1.35 (KEP-5504); one that is not counts as old, and
+    # so does one of more digits than any has, which Python would refuse to read.
+    readable = resource_version.isdecimal() and len(resource_version) <= MOST_DIGITS
+    return int(resource_version) if readable else -1

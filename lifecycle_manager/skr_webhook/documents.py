@@ -18,6 +18,16 @@ METRICS_PORT = 2112
 LABELS = {"app": NAME}
 DNS = ("UDP", "TCP")
 CONTRACT = "v2"
+CATALOG_WEBHOOK = f"{names.KCP_NAMESPACE}.module-catalog.{names.GROUP}"
+CANARY_WEBHOOK = f"{names.KCP_NAMESPACE}.canary.{names.GROUP}"
+MODULES_WEBHOOK = f"{names.KCP_NAMESPACE}.module-configs.{names.GROUP}"
+OUR_WEBHOOKS = frozenset({CATALOG_WEBHOOK, CANARY_WEBHOOK, MODULES_WEBHOOK})
+"""The names of webhooks that no Watcher CR brings."""
+
+# A Pod that is to stop is asked for a while longer, until every node knows that it has gone from its Service. Then it
+# has 5 s to answer, and 10 s to tell what it has.
+SECONDS_IN_SERVICE = 5
+SECONDS_TO_STOP = 30
 
 Document = dict[str, Any]
 
@@ -97,6 +107,11 @@ def manager_of(watcher: Watcher) -> str:
     return watcher.spec.manager or watcher.metadata.labels.get(names.MANAGED_BY, names.LIFECYCLE_MANAGER)
 
 
+def name_of(watcher: Watcher) -> str:
+    """Return the name of the webhook of a Watcher CR."""
+    return f"{watcher.metadata.namespace}.{watcher.metadata.name}.{names.GROUP}"
+
+
 def _default_webhook(trust: bytes) -> Document:
     rule = _rule(names.GROUP, "*", "kymas")
     selector = {names.WATCHED_BY: "kyma"}
@@ -108,30 +123,27 @@ def _webhook_of(watcher: Watcher, trust: bytes) -> Document:
     manager = manager_of(watcher)
     watched = watcher.spec.resource_to_watch
     plural = watched.resource if watcher.spec.field == "spec" else f"{watched.resource}/status"
-    name = f"{watcher.metadata.namespace}.{watcher.metadata.name}.{names.GROUP}"
     rule = _rule(watched.group, watched.version, plural)
-    return _webhook(name, manager, [rule], watcher.spec.labels_to_watch, trust)
+    return _webhook(name_of(watcher), manager, [rule], watcher.spec.labels_to_watch, trust)
 
 
 def _catalog_webhook(trust: bytes) -> Document:
     """Hear of edits of what we put into the catalog, so that they are put right at once; others' objects are theirs."""
     rules = [_rule(names.GROUP, "*", kind.PLURAL) for kind in (ModuleTemplate, ModuleReleaseMeta)]
-    name = f"{names.KCP_NAMESPACE}.module-catalog.{names.GROUP}"
-    return _webhook(name, names.LIFECYCLE_MANAGER, rules, {names.WATCHED_BY: "kyma"}, trust)
+    return _webhook(CATALOG_WEBHOOK, names.LIFECYCLE_MANAGER, rules, {names.WATCHED_BY: "kyma"}, trust)
 
 
 def _canary_webhook(trust: bytes) -> Document:
     """Hear of our own changes of the Watcher's ServiceAccount, by which the way of events is tried."""
     rule = _rule("", "v1", "serviceaccounts") | {"operations": ["UPDATE"], "scope": "Namespaced"}
-    webhook = _webhook(f"{names.KCP_NAMESPACE}.canary.{names.GROUP}", names.LIFECYCLE_MANAGER, [rule], LABELS, trust)
+    webhook = _webhook(CANARY_WEBHOOK, names.LIFECYCLE_MANAGER, [rule], LABELS, trust)
     namespace = {"matchLabels": {"kubernetes.io/metadata.name": names.SKR_NAMESPACE}}
     return webhook | {"namespaceSelector": namespace}
 
 
 def _module_webhook(rules: Iterable[ModuleRule], trust: bytes) -> Document:
-    name = f"{names.KCP_NAMESPACE}.module-configs.{names.GROUP}"
     entries = [_rule(rule.group, "*", rule.plural) for rule in rules]
-    return _webhook(name, names.LIFECYCLE_MANAGER, entries, {}, trust)
+    return _webhook(MODULES_WEBHOOK, names.LIFECYCLE_MANAGER, entries, {}, trust)
 
 
 def _webhook(name: str, manager: str, rules: list[Document], selector: Mapping[str, str], trust: bytes) -> Document:
@@ -235,6 +247,7 @@ def _deployment(settings: WatcherSettings) -> Document:
                     "serviceAccountName": NAME,
                     "automountServiceAccountToken": False,
                     "priorityClassName": PRIORITY_CLASS,
+                    "terminationGracePeriodSeconds": SECONDS_TO_STOP,
                     "securityContext": {
                         "runAsNonRoot": True,
                         "runAsUser": 10001,
@@ -265,6 +278,7 @@ def _container(settings: WatcherSettings) -> Document:
             {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
             {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
         ],
+        "lifecycle": {"preStop": {"sleep": {"seconds": SECONDS_IN_SERVICE}}},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}},
         "resources": {

@@ -29,7 +29,15 @@ from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUn
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr.condition_writing import write_condition
-from lifecycle_manager.skr.event_path import BROKEN, CONDITION, FAULTS, SILENT, is_faulty
+from lifecycle_manager.skr.event_path import (
+    BROKEN,
+    CONDITION,
+    FAULTS,
+    NEVER_HEARD,
+    SILENT,
+    WORKED_BEFORE,
+    is_faulty,
+)
 from lifecycle_manager.skr.introduction import is_introduced
 from lifecycle_manager.skr.leaving import REMOVED, modules_left
 from lifecycle_manager.skr_webhook.canary import Canaries
@@ -167,8 +175,9 @@ class SkrWebhookReconciler:
             return Outcome("False", reason, str(error), again)
         self._alarm(kyma, certificate)
         silent_for = self._silent_for(key)
-        silent = silent_for > self.silence_seconds
-        if silent and _reason_of(kyma) not in {SILENT, STARTING}:
+        was_silent = key not in self._heard and _reason_of(kyma) == SILENT  # a former process found so
+        silent = was_silent or silent_for > self.silence_seconds
+        if silent and _reason_of(kyma) not in {SILENT, STARTING, NEVER_HEARD}:
             self._due[key] = 0.0  # what is in the cluster may be why
         trust = authorities.trusted
         documents = [*workload_documents(self.settings, certificate, trust)]
@@ -176,9 +185,9 @@ class SkrWebhookReconciler:
         rules, unknown = await self._module_rules(kyma, skr)
         if ready:
             documents.append(webhook_document(watchers_in_force(self.watchers.cache.list()), rules, trust))
-        await self._keep_in_place(key, kyma, documents, authorities.fingerprint, skr)
+        anew = await self._keep_in_place(key, kyma, documents, authorities.fingerprint, skr)
         if not ready:
-            return Outcome("False", STARTING, "the Watcher is installed and was not heard from yet")
+            return self._not_heard_yet(key, kyma, anew=anew)
         if silent:
             self.canaries.forget(key)  # a trial can't be answered now, and that is told already
             message = f"nothing was heard from the Watcher for {silent_for:.0f} s; changes are found at intervals"
@@ -202,6 +211,17 @@ class SkrWebhookReconciler:
         kinds = {(rule.group, rule.plural.partition("/")[0]) for rule in rules}
         return Outcome("True", "WatcherReady", f"{len(kinds)} kinds of Module CR are watched", again)
 
+    def _not_heard_yet(self, key: ObjectKey, kyma: Kyma, *, anew: bool) -> Outcome:
+        """Say of a Watcher that was not heard from yet whether there is time left for it, or something is wrong."""
+        if anew:
+            self._since[key] = time.monotonic()
+        waits_for = self.silence_seconds - self._silent_for(key)
+        if waits_for > 0 and _reason_of(kyma) != NEVER_HEARD:
+            return Outcome("False", STARTING, "the Watcher is installed and was not heard from yet", waits_for + 0.1)
+        self._due[key] = min(self._due.get(key, math.inf), time.monotonic() + SILENT_SECONDS)
+        message = "the Watcher is installed, and nothing was ever heard from it; changes are found at intervals"
+        return Outcome("False", NEVER_HEARD, message, min(self.interval_seconds, SILENT_SECONDS))
+
     def _alarm(self, kyma: Kyma, certificate: KeyPair) -> None:
         """Say of a certificate that it should have been renewed; of the others nothing is said."""
         name = kyma.metadata.name
@@ -213,16 +233,17 @@ class SkrWebhookReconciler:
 
     async def _keep_in_place(
         self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], trust: str, skr: Client
-    ) -> None:
+    ) -> bool:
         """Apply the documents where they are others than before, or it is time to see that they are still in place.
 
-        What was applied is noted on the Kyma, so that a new process need not ask the whole fleet at once.
+        What was applied is noted on the Kyma, so that a new process need not ask the whole fleet at once. Returns
+        whether it is noted only now.
         """
         digest = f"{_digest(documents)}{WATCHERS_MARK}{watchers_digest(self.watchers.cache.list())}"
         records = {WATCHER_RECORD: digest, TRUST_RECORD: trust}
         noted = records.items() <= kyma.metadata.annotations.items()
         if noted and _was_applied(kyma) and not self._is_due(key):
-            return
+            return False
         applied = await apply_whole(skr, self._applier(key, skr), documents)
         applied.raise_first_failure()
         if noted and any(outcome.action != "unchanged" for outcome in applied.outcomes):
@@ -234,6 +255,7 @@ class SkrWebhookReconciler:
             patch = {"metadata": {"annotations": records}}
             name, namespace = kyma.metadata.name, kyma.metadata.namespace
             await self.kcp.merge_patch(KYMAS, name, patch, namespace, field_manager=FIELD_MANAGER)
+        return not noted
 
     def _is_due(self, key: ObjectKey) -> bool:
         """Tell whether it is time to look; a new process spreads the first time over the interval."""
@@ -332,7 +354,7 @@ def _digest(documents: Iterable[Document]) -> str:
 
 def _was_ready(kyma: Kyma) -> bool:
     condition = find(kyma.status.conditions, CONDITION)
-    return condition is not None and (condition.status == "True" or condition.reason in FAULTS)
+    return condition is not None and (condition.status == "True" or condition.reason in WORKED_BEFORE)
 
 
 def _reason_of(kyma: Kyma) -> str:

@@ -14,9 +14,10 @@ import msgspec
 
 from kube_runtime import Client, Informer, ObjectKey, Result
 from lifecycle_manager.resources import WATCHERS
-from lifecycle_manager.skr.event_path import CONDITION, FAULTS
+from lifecycle_manager.skr.event_path import CONDITION, WORKED_BEFORE
 from lifecycle_manager.skr_webhook.documents import manager_of
 from lifecycle_manager.skr_webhook.records import WATCHER_RECORD
+from lifecycle_manager.skr_webhook.watcher_flaws import flaw_of
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma, State, Watcher, WatcherStatus
 from lifecycle_manager_api.conditions import find, set_condition
 
@@ -52,30 +53,26 @@ class WatcherStatusReconciler:
             await self.kcp.apply(
                 WATCHERS, key.name, document, key.namespace, field_manager=FIELD_MANAGER, subresource="status"
             )
-        return Result(requeue_after=QUIET_SECONDS if status.state == State.READY else ROLLOUT_SECONDS)
+        return Result(requeue_after=ROLLOUT_SECONDS if status.state == State.PROCESSING else QUIET_SECONDS)
 
 
 def status_of(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable[Kyma], now: datetime) -> WatcherStatus:
     """Return the status of a Watcher CR."""
-    digest = watchers_digest(all_watchers)
-    reached = [_noted_watchers(kyma) == digest for kyma in kymas if _has_webhook(kyma)]
-    behind = reached.count(False)
-    status: ConditionStatus = "False" if behind else "True"
-    reason = "RollingOut" if behind else "InForce"
-    message = f"not in force yet in {behind} of {len(reached)} clusters" if behind else "in force in every cluster"
+    state, reason, message = _progress(watcher, all_watchers, kymas)
+    status: ConditionStatus = "True" if state == State.READY else "False"
     condition = Condition(
         type=READY, status=status, reason=reason, message=message, observed_generation=watcher.metadata.generation
     )
     return WatcherStatus(
-        state=State.PROCESSING if behind else State.READY,
+        state=state,
         conditions=set_condition(watcher.status.conditions, condition, now),
         observed_generation=watcher.metadata.generation,
     )
 
 
 def watchers_in_force(watchers: Iterable[Watcher]) -> tuple[Watcher, ...]:
-    """Return the Watcher CRs that are to be in force: those that are not on their way out."""
-    return tuple(watcher for watcher in watchers if not watcher.metadata.being_deleted)
+    """Return the Watcher CRs that are to be in force: those that are not on their way out and have no flaw."""
+    return tuple(each for each in watchers if not each.metadata.being_deleted and flaw_of(each) is None)
 
 
 def watchers_digest(watchers: Iterable[Watcher]) -> str:
@@ -86,11 +83,22 @@ def watchers_digest(watchers: Iterable[Watcher]) -> str:
     return hashlib.blake2b("\n".join(said).encode(), digest_size=6).hexdigest()
 
 
+def _progress(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable[Kyma]) -> tuple[State, str, str]:
+    """Return the state of a Watcher CR, the reason and a message."""
+    if (flaw := flaw_of(watcher)) is not None:
+        return State.ERROR, "Invalid", flaw
+    digest = watchers_digest(all_watchers)
+    reached = [_noted_watchers(kyma) == digest for kyma in kymas if _has_webhook(kyma)]
+    if behind := reached.count(False):
+        return State.PROCESSING, "RollingOut", f"not in force yet in {behind} of {len(reached)} clusters"
+    return State.READY, "InForce", "in force in every cluster"
+
+
 def _noted_watchers(kyma: Kyma) -> str:
     return kyma.metadata.annotations.get(WATCHER_RECORD, "").partition(WATCHERS_MARK)[2]
 
 
 def _has_webhook(kyma: Kyma) -> bool:
     condition = find(kyma.status.conditions, CONDITION)
-    installed = condition is not None and (condition.status == "True" or condition.reason in FAULTS)
+    installed = condition is not None and (condition.status == "True" or condition.reason in WORKED_BEFORE)
     return installed and not kyma.metadata.being_deleted

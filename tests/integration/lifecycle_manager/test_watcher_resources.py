@@ -51,10 +51,32 @@ async def test_watcher_resource_reaches_the_cluster_and_says_so(story: Story) ->
     }
     await stage.skr.create(CONFIG_MAPS, config_map, "default", field_manager=USER)
     await eventually(lambda: '"watched":"ConfigMap default/painted"' in _log(story))  # by the path of another manager
+    # As at the end of a namespace: the API server then names no object in what it asks.
+    collection = "/api/v1/namespaces/default/configmaps?labelSelector=colour%3Dblue"
+    await stage.skr._write("DELETE", collection, body=b'{"apiVersion": "v1", "kind": "DeleteOptions"}')
+    await eventually(lambda: '"operation":"DELETE","watched":"ConfigMap default/painted"' in _log(story))
 
     await stage.kcp.delete(WATCHERS, "colours", names.KCP_NAMESPACE)
     await eventually(lambda: _is_gone(stage))
-    await stage.skr.delete(CONFIG_MAPS, "painted", "default")
+
+
+async def test_watcher_resource_that_no_api_server_takes_keeps_no_other_back(story: Story) -> None:
+    stage = story.stage
+    flawed = watcher("red")
+    flawed["metadata"]["name"] = "flawed"
+    flawed["spec"]["manager"] = "Of Walls/And Doors"
+    await stage.kcp.apply(WATCHERS, "flawed", flawed, names.KCP_NAMESPACE, field_manager="test")
+    await stage.kcp.apply(WATCHERS, "colours", watcher("green"), names.KCP_NAMESPACE, field_manager="test")
+    await eventually(partial(_watches, stage, "green"))
+
+    async def says_so() -> bool:
+        resource: Watcher = await stage.kcp.get(WATCHERS, "flawed", names.KCP_NAMESPACE)
+        return resource.status.state == "Error"
+
+    await eventually(says_so)
+    for name in ("flawed", "colours"):
+        await stage.kcp.delete(WATCHERS, name, names.KCP_NAMESPACE)
+    await eventually(lambda: _is_gone(stage))
 
 
 async def test_foreign_edit_of_the_network_policy_is_reverted(stage: Stage) -> None:

@@ -1,10 +1,13 @@
 """The Watcher under load, without a control plane, told to stop, and beside another: nobody waits, nothing is lost."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from local.processes import tail
 from tests.integration.watcher.conftest import StartWatcher
@@ -87,8 +90,10 @@ async def test_admission_is_answered_whatever_the_control_plane_does(
     await eventually(lambda: len(control_plane.told("UPDATE")) == 50, within=30)
 
 
-async def test_retry_after_is_honoured(watchers: StartWatcher, control_plane: ControlPlane) -> None:
-    control_plane.status, control_plane.headers = 429, {"retry-after": "60"}
+@pytest.mark.parametrize("form", ["seconds", "date"])
+async def test_retry_after_is_honoured(watchers: StartWatcher, control_plane: ControlPlane, form: str) -> None:
+    later = "60" if form == "seconds" else format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+    control_plane.status, control_plane.headers = 429, {"retry-after": later}
     watcher = await watchers(control_plane.port, DRAIN_SECONDS="1", HEARTBEAT_SECONDS="0.05")
     await eventually(lambda: control_plane.requests >= 1)
     heartbeats = [await watcher.review(f"object-{number}") for number in range(20)]

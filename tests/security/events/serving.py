@@ -55,6 +55,7 @@ class ServedEndpoint:
     refused: list[Reason] = field(default_factory=list)
     delay_seconds: float = 0.0
 
+    most_of_one_peer: int | None = None
     instead: Any = None
     """An ASGI application to serve in place of the endpoint."""
 
@@ -89,7 +90,9 @@ class ServedEndpoint:
             await asyncio.sleep(self.delay_seconds)
             await (self.instead or app)(scope, receive, send)
 
-        serving = asyncio.create_task(serve(delayed, "127.0.0.1", self.port, self.tls))
+        serving = asyncio.create_task(
+            serve(delayed, "127.0.0.1", self.port, self.tls, most_of_one_peer=self.most_of_one_peer)
+        )
         try:
             await eventually(self._listens)
             yield

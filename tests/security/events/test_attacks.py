@@ -449,7 +449,9 @@ async def test_endpoint_that_is_not_ready_says_when_to_come_again(endpoint: Endp
 
 
 async def test_only_post_is_known(endpoint: Endpoint) -> None:
-    assert (await endpoint.client.get(PATH)).status_code == 405
+    answer = await endpoint.client.get(PATH)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert answer.headers["content-type"] == "application/problem+json"
 
 
 async def test_event_that_could_not_be_handed_over_is_to_be_sent_again_over_another_connection(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from lifecycle_manager.events import EndpointOptions, Reason
 from lifecycle_manager.serving import BOUNDS
 from tests.security.events.serving import ServedEndpoint, leaf, new_authority
 from tests.security.events.test_attacks import BODY, PATH, Message, xfcc
+from tests.waiting import eventually
 
 AUTHORITY = new_authority()
 MINE, THEIRS = leaf(AUTHORITY, "mine"), leaf(AUTHORITY, "theirs")
@@ -23,8 +24,11 @@ PLAIN = {"Content-Type": "application/json"}
 
 
 @asynccontextmanager
-async def endpoint(folder: Path, *, mutual: bool = True, **options: Any) -> AsyncGenerator[ServedEndpoint, None]:
+async def endpoint(
+    folder: Path, *, mutual: bool = True, room: int | None = None, **options: Any
+) -> AsyncGenerator[ServedEndpoint, None]:
     served = ServedEndpoint(folder, Authorities(AUTHORITY), EndpointOptions(require_peer=True, **options))
+    served.most_of_one_peer = room
     async with served.served(require_client_certificate=mutual):
         yield served
 
@@ -116,3 +120,23 @@ async def test_connection_that_does_not_end_its_handshake_is_closed_and_holds_no
         for _, writer in slow:
             writer.transport.abort()
         assert (await send(served, THEIRS, signed_by=THEIRS)).status_code == 200
+
+
+async def test_connections_of_one_cluster_keep_out_no_other(tmp_path: Path) -> None:
+    """There is room for so many connections of the whole fleet, and each is kept for as long as it is used."""
+    room = 5
+    async with endpoint(tmp_path, room=room) as served, AsyncExitStack() as held:
+        for _ in range(room):
+            client = await held.enter_async_context(served.client(THEIRS))
+            assert (await client.post(PATH, content=BODY, headers=PLAIN)).status_code == 401
+        with pytest.raises(httpx.TransportError):
+            await send(served, THEIRS, signed_by=THEIRS)
+        assert (await send(served, MINE, signed_by=MINE)).status_code == 200
+        await held.aclose()
+
+        async def has_room() -> bool:
+            with suppress(httpx.TransportError):
+                return (await send(served, THEIRS)).status_code == 401
+            return False
+
+        await eventually(has_room, what="a connection that was closed gives its place back")

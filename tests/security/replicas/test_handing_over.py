@@ -162,6 +162,20 @@ async def test_replica_that_is_stopping_or_gone_takes_nothing_and_a_later_event_
     assert receiver.taken == [(MINE, event(2))]
 
 
+async def test_replica_whose_certificate_is_refused_goes_on_and_a_later_event_gets_through(
+    receiver: Receiver, deliveries: Deliveries, certificate: ServingCertificate
+) -> None:
+    """So it is where one replica is a step of a rotation ahead; TLS 1.3 says it after the handshake only."""
+    ahead = create_authority("another", lifetime=timedelta(days=1), now=utc_now())
+    await certificate.write(Authorities(ahead, former_pem=AUTHORITIES.signing.certificate_pem))
+    with pytest.raises(NotHandedOver):
+        async with asyncio.timeout(10):
+            await deliveries.deliver(receiver.member, MINE, event(1))
+    await certificate.write(AUTHORITIES)
+    await deliveries.deliver(receiver.member, MINE, event(2))
+    assert receiver.taken == [(MINE, event(2))]
+
+
 async def test_certificate_of_a_watcher_is_refused(receiver: Receiver, tmp_path: Path) -> None:
     body = encode([Handed(MINE, event(1))])
     for dns_names in ((), ("skr-webhook.kyma-system.svc",), ("evil.example.com",)):

@@ -125,6 +125,35 @@ async def test_head_that_is_too_large_is_refused(served: Served, head: bytes) ->
         assert b"400" in await reader.readline()
 
 
+CHUNKED = b"POST /x HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    "trailer",
+    [
+        pytest.param(b"0\r\na: b\r\n\r\n", id="a field after the body"),
+        pytest.param(b"0\r\na: " + b"x" * 5000, id="a field without an end"),
+        pytest.param(b"0\r\n" + b"x" * 5000, id="a name without an end"),
+        pytest.param(b"2;" + b"x" * 5000, id="an extension without an end"),
+    ],
+)
+async def test_what_follows_the_body_takes_no_memory(served: Served, trailer: bytes) -> None:
+    """uvicorn would keep header fields there of any number and size, for as long as they come."""
+    reader, writer = await served.connect()
+    writer.write(CHUNKED + b"expect: 100-continue\r\n\r\n")
+    async with asyncio.timeout(PATIENCE):
+        assert b"100" in await reader.readuntil(b"\r\n\r\n")  # the head was read, and by itself
+        writer.write(trailer)
+        assert b"400" in await reader.readline()
+
+
+async def test_body_in_chunks_of_any_size_is_read(served: Served) -> None:
+    reader, writer = await served.connect()
+    for size in (1, 100, 100_000):
+        writer.write(CHUNKED + b"\r\n" + 3 * (b"%x\r\n" % size + b"x" * size + b"\r\n") + b"0\r\n\r\n")
+        assert b"200 OK" in await reader.readuntil(b"ok")
+
+
 async def test_requests_follow_each_other_on_one_connection(served: Served) -> None:
     reader, writer = await served.connect()
     for _ in range(5):

@@ -1,6 +1,6 @@
 """What the endpoint remembers of senders, and that it forgets."""
 
-from lifecycle_manager.events.guards import Nonces
+from lifecycle_manager.events.guards import Nonces, Rates
 
 
 def test_nonce_is_known_while_its_signature_holds_and_forgotten_after() -> None:
@@ -27,3 +27,12 @@ def test_long_nonce_takes_no_more_room_than_a_short_one() -> None:
     for nonce in ("n" * 128, "short"):
         nonces.remember("key", nonce, until=1.0, now=0.0)
     assert {len(key) for key in nonces._until} == {16}
+
+
+def test_clock_that_is_put_back_makes_nobody_wait_for_it() -> None:
+    rates = Rates(per_second=1.0, burst=2)
+    assert rates.wait("runtime", 10_000.0) == 0
+    assert rates.exhausted("runtime", 0.0) == 0
+    assert rates.wait("runtime", 0.0) == 0
+    assert 0 < rates.wait("runtime", 0.0) <= 1
+    assert rates.wait("runtime", 1.0) == 0

@@ -4,10 +4,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import pytest
 
 from lifecycle_manager.routing import ManagerPaths
 from lifecycle_manager.skr_webhook import WATCHER_RECORD
-from lifecycle_manager.skr_webhook.watcher_status import status_of, watchers_digest
+from lifecycle_manager.skr_webhook.watcher_status import status_of, watchers_digest, watchers_in_force
 from lifecycle_manager_api import Kyma, Watcher
 from tests import builders
 from tests.security.events.subscribers import into
@@ -25,6 +26,11 @@ def watcher(name: str = "one", *, generation: int = 1, manager: str = "") -> Wat
     }
     metadata = {"name": name, "namespace": "kcp-system", "uid": name, "generation": generation}
     return msgspec.convert({"metadata": metadata, "spec": spec}, Watcher)
+
+
+def other(one: Watcher, **spec: Any) -> Watcher:
+    document: dict[str, Any] = msgspec.to_builtins(one)
+    return msgspec.convert(document | {"spec": document["spec"] | spec}, Watcher)
 
 
 def cluster(name: str, digest: str, *, reason: str = "WatcherReady", status: str = "True") -> Kyma:
@@ -63,3 +69,32 @@ def test_every_manager_that_a_watcher_names_has_a_path() -> None:
     assert set(paths) == {"lifecycle-manager", "painter"}
     assert paths.get("stranger") is None
     assert paths.get("painter") is not None
+
+
+LONG = "l" * 64
+
+
+@pytest.mark.parametrize(
+    ("flawed", "said"),
+    [
+        pytest.param(watcher(manager="Painter"), "manager", id="capital letters in the path"),
+        pytest.param(watcher(manager="painter/of-walls"), "manager", id="two segments of a path"),
+        pytest.param(watcher(manager=".."), "manager", id="a path that climbs"),
+        pytest.param(other(watcher(), labelsToWatch={"a b": "c"}), "labelsToWatch", id="a label's name"),
+        pytest.param(other(watcher(), labelsToWatch={"a": LONG}), "labelsToWatch", id="a label's value"),
+        pytest.param(
+            other(watcher(), resourceToWatch={"group": "", "version": "", "resource": "a"}), "version", id="no version"
+        ),
+        pytest.param(watcher("canary"), "canary", id="the name of a webhook of our own"),
+        pytest.param(watcher("n" * 240), "longer", id="a long name"),
+    ],
+)
+def test_watcher_that_no_api_server_would_take_keeps_no_other_back(flawed: Watcher, said: str) -> None:
+    """A webhook configuration is taken whole or not at all."""
+    good = watcher("good")
+    assert watchers_in_force([flawed, good]) == (good,)
+    status = status_of(flawed, [flawed, good], [], NOW)
+    assert (status.state, status.conditions[0].status, status.conditions[0].reason) == ("Error", "False", "Invalid")
+    assert said in status.conditions[0].message
+    digest = watchers_digest([good])
+    assert status_of(good, [flawed, good], [cluster("a", digest)], NOW).state == "Ready"

@@ -95,6 +95,35 @@ async def test_one_resync_makes_up_for_many_changes_that_were_shed() -> None:
     making_up.cancel()
 
 
+@pytest.mark.looptime
+async def test_what_is_made_up_for_is_looked_at_again_when_it_is_stored_for_sure() -> None:
+    """Another webhook may hold a write up for half a minute, and a RESYNC does not say what to wait for."""
+    asked = Asked(Late())
+    making_up = asyncio.ensure_future(asked.recorder.make_up())
+    await asked.post([review("one")])
+    started = asyncio.get_running_loop().time()
+    async with asyncio.timeout(120):
+        asked.outbox.done(await asked.outbox.take())
+        again = await asked.outbox.take()
+    assert again.change.operation == RESYNC
+    assert asyncio.get_running_loop().time() - started > 30
+    making_up.cancel()
+
+
+@pytest.mark.looptime
+async def test_overflow_is_looked_at_again_when_it_is_stored_for_sure() -> None:
+    asked = Asked()
+    for number in range(101):
+        await asked.post([review(f"object-{number}")])
+    assert asked.told() == [RESYNC]
+    started = asyncio.get_running_loop().time()
+    async with asyncio.timeout(120):
+        asked.outbox.done(await asked.outbox.take())
+        again = await asked.outbox.take()
+    assert again.change.operation == RESYNC
+    assert asyncio.get_running_loop().time() - started > 30
+
+
 @pytest.mark.parametrize("size", [100, 5000, 300_000])
 async def test_body_without_room_is_allowed_by_its_head(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(server, "LARGEST_REVIEW", 200_000)
@@ -103,6 +132,25 @@ async def test_body_without_room_is_allowed_by_its_head(monkeypatch: pytest.Monk
     if size < 300_000:
         assert (status, msgspec.json.decode(answer)["response"]["uid"]) == (200, "review-one")
     assert asked.count("watcher_admission_request_shed_total") == 1
+
+
+@pytest.mark.parametrize("place", ["name", "namespace", "kind", "uid of the object"])
+async def test_change_that_takes_more_room_than_any_real_one_is_made_up_for(place: str) -> None:
+    """Any Pod of the cluster may ask about objects that no API server has, and thousands of them are kept."""
+    asked, long = Asked(), "n" * 1_000_000
+    changed = msgspec.json.decode(review("one"))
+    match place:
+        case "kind":
+            changed["request"]["kind"]["kind"] = long
+        case "uid of the object":
+            changed["request"]["oldObject"]["metadata"]["uid"] = long
+        case _:
+            changed["request"][place] = long
+    status, answer = await asked.post([msgspec.json.encode(changed)])
+    assert (status, msgspec.json.decode(answer)["response"]["allowed"]) == (200, True)
+    assert asked.told() == []
+    asked.recorder.make_up_now()
+    assert asked.told() == [RESYNC]
 
 
 async def test_room_is_given_back() -> None:
@@ -131,6 +179,14 @@ async def test_who_goes_away_in_the_middle_is_made_up_for() -> None:
 @pytest.mark.parametrize("path", ["/validate/", "/validate/a/b", "/", "/elsewhere"])
 async def test_other_paths_are_not_found(path: str) -> None:
     assert (await Asked().post([review("one")], path))[0] == 404
+
+
+@pytest.mark.parametrize("manager", ["a\x00b", "a\nb", "..", "a?b=c", "a#b", "a%2fb", "\xe9", "a" * 254])
+async def test_manager_that_would_be_no_plain_part_of_a_url_is_not_found(manager: str) -> None:
+    """Any Pod of the cluster may ask; nobody may have an event sent elsewhere, or end the Watcher with one."""
+    asked = Asked()
+    assert (await asked.post([review("one")], f"/validate/{manager}"))[0] == 404
+    assert asked.told() == []
 
 
 def mutated() -> st.SearchStrategy[bytes]:

@@ -46,6 +46,19 @@ def test_delete_is_told() -> None:
     assert told.uid == "u"
 
 
+def test_objects_of_a_collection_that_is_deleted_are_told_each_by_its_name() -> None:
+    """So does the end of a namespace come: the request has no name, and the object has."""
+    told = change("DELETE", old=thing({"name": "one"}), name="")
+    assert told is not None
+    assert (told.name, told.namespace) == ("one", "kyma-system")
+
+
+def test_create_with_a_name_that_the_api_server_makes_is_told_by_that_name() -> None:
+    told = change("CREATE", new=thing({"name": "one-x7f2k"}), name="")
+    assert told is not None
+    assert told.name == "one-x7f2k"
+
+
 def test_update_of_the_spec_is_told_with_the_version_it_replaces() -> None:
     told = change("UPDATE", old=thing(), new=thing({"generation": 3}, spec={"a": 2}))
     assert told is not None

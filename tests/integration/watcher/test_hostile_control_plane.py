@@ -1,0 +1,127 @@
+"""A control plane, or a gateway before it, that answers as nobody should: no change is lost and no room is taken."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certs import Authorities
+from lifecycle_manager.events import EndpointOptions
+from tests.security.events.serving import ServedEndpoint, leaf, new_authority, write_files
+from watcher import delivery
+from watcher.changes import ObjectChange
+from watcher.delivery import Delivery, Identity
+from watcher.metrics import Metrics
+from watcher.outbox import Entry, Outbox
+from watcher.settings import Settings
+
+AUTHORITY = new_authority()
+CHANGE = ObjectChange("lifecycle-manager", "g", "v1", "Thing", "ns", "one", "UPDATE", "u", "7", 1)
+PATIENCE = 10.0
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Answer = Callable[[Receive, Send], Awaitable[None]]
+
+
+def says(status: int, *fields: tuple[str, str]) -> Answer:
+    """Answer with a status and header fields."""
+
+    async def answer(_: Receive, send: Send) -> None:
+        headers = [(name.encode(), value.encode()) for name, value in (*fields, ("content-length", "0"))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    return answer
+
+
+def without_end(piece: bytes, *, every: float, status: int) -> Answer:
+    """Answer with a body that goes on for longer than anybody waits."""
+
+    async def answer(receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        gone = asyncio.ensure_future(receive())
+        while not gone.done():
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await asyncio.sleep(every)
+
+    return answer
+
+
+class Hostile:
+    """Gives the first event some answer, and takes every other."""
+
+    def __init__(self, first: Answer) -> None:
+        self._answers = [first]
+        self.fields: list[dict[str, str]] = []
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        self.fields.append({name.decode(): value.decode() for name, value in scope["headers"]})
+        await (self._answers.pop() if self._answers else says(200))(receive, send)
+
+
+@asynccontextmanager
+async def delivering(folder: Path, hostile: Any) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
+    endpoint = ServedEndpoint(folder, Authorities(AUTHORITY), EndpointOptions(), instead=hostile)
+    cert, key, ca = write_files(folder / "watcher", leaf(AUTHORITY, "mine"), AUTHORITY.certificate_pem)
+    settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address)
+    outbox, metrics = Outbox(CHANGE, 100), Metrics()
+    async with endpoint.served(), asyncio.TaskGroup() as tasks:
+        working = tasks.create_task(Delivery(settings, outbox, Identity(settings), metrics).run())
+        outbox.put(Entry(CHANGE, 1, time.time(), secrets.token_hex(16), ""))
+        yield outbox, metrics
+        working.cancel()
+
+
+@pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 500, 503])
+async def test_no_answer_of_a_gateway_loses_a_change(tmp_path: Path, status: int) -> None:
+    """While Lifecycle Manager is away, a gateway says what it likes; only its own word is for good."""
+    hostile = Hostile(says(status, ("content-type", "text/html")))
+    async with delivering(tmp_path, hostile) as (outbox, _):
+        await asyncio.wait_for(outbox.drained(), PATIENCE)
+    assert len(hostile.fields) == 2
+
+
+@pytest.mark.parametrize(("status", "attempts"), [(404, 1), (400, 1), (409, 2)])
+async def test_word_of_the_control_plane_is_for_good_but_for_a_replay(
+    tmp_path: Path, status: int, attempts: int
+) -> None:
+    """A gateway that sends an event twice has the second one refused as a replay, whatever became of the first."""
+    hostile = Hostile(says(status, ("content-type", "application/problem+json")))
+    async with delivering(tmp_path, hostile) as (outbox, _):
+        await asyncio.wait_for(outbox.drained(), PATIENCE)
+    assert len(hostile.fields) == attempts
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize(
+    ("piece", "every"), [pytest.param(b"x" * 16_384, 0.001, id="much"), pytest.param(b"x", 0.02, id="byte by byte")]
+)
+async def test_answer_without_an_end_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, piece: bytes, every: float
+) -> None:
+    monkeypatch.setattr(delivery, "WHOLE_ANSWER_SECONDS", 0.5)
+    hostile = Hostile(without_end(piece, every=every, status=status))
+    async with delivering(tmp_path, hostile) as (outbox, _):
+        await asyncio.wait_for(outbox.drained(), PATIENCE)
+
+
+async def test_answer_is_not_unpacked(tmp_path: Path) -> None:
+    """A thousandth of what it would become is sent."""
+    hostile = Hostile(says(200, ("content-encoding", "gzip")))
+    async with delivering(tmp_path, hostile) as (outbox, _):
+        await asyncio.wait_for(outbox.drained(), PATIENCE)
+    assert hostile.fields[0]["accept-encoding"] == "identity"
+
+
+async def test_cookies_are_not_kept(tmp_path: Path) -> None:
+    hostile = Hostile(says(500, ("set-cookie", "a=b; Path=/")))
+    async with delivering(tmp_path, hostile) as (outbox, _):
+        await asyncio.wait_for(outbox.drained(), PATIENCE)
+    assert "cookie" not in hostile.fields[1]
