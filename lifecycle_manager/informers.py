@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,8 @@ from lifecycle_manager_api import (
 
 OUR_SECRETS = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
 KYMA_DEFINITION = f"metadata.name={KYMAS.plural_name}"
+DEFINITION_SECONDS = 5.0
+"""How long to wait at the start for the definition of Kymas, when everything else is there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,21 +102,28 @@ class Informers:
     def start_in(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Run all of them in a task group."""
         return [
-            tasks.create_task(informer.run(), name=f"informer {number}") for number, informer in enumerate(self._all())
+            tasks.create_task(informer.run(), name=f"informer {number}")
+            for number, informer in enumerate((*self._needed(), self.kyma_definitions))
         ]
 
-    async def wait_synced(self, timeout_seconds: float) -> None:
-        """Wait until every cache holds what the control plane holds. Raises TimeoutError."""
+    async def wait_synced(self, timeout_seconds: float, definition_seconds: float = DEFINITION_SECONDS) -> None:
+        """Wait until every cache holds what the control plane holds. Raises TimeoutError.
+
+        The definition of Kymas is not waited for to the end: clusters have one, and the users of those who run this
+        version with the rights of an earlier one want the rest. Its informer tells what keeps it, and goes on trying.
+        """
         async with asyncio.timeout(timeout_seconds):
-            for informer in self._all():
+            for informer in self._needed():
                 await informer.wait_synced(timeout_seconds)
+        with suppress(TimeoutError):
+            await self.kyma_definitions.wait_synced(definition_seconds)
 
     @property
     def synced(self) -> bool:
-        """Tell whether every cache holds what the control plane holds."""
-        return all(informer.synced for informer in self._all())
+        """Tell whether every cache that is needed holds what the control plane holds."""
+        return all(informer.synced for informer in self._needed())
 
-    def _all(self) -> tuple[Informer[Any], ...]:
+    def _needed(self) -> tuple[Informer[Any], ...]:
         return (
             self.kymas,
             self.templates,
@@ -123,7 +133,6 @@ class Informers:
             self.manifests,
             self.module_configs,
             self.sync_resources,
-            self.kyma_definitions,
         )
 
 

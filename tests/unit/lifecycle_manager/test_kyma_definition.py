@@ -9,6 +9,7 @@ import pytest
 
 from kube_runtime import Change, JsonObject, ObjectKey
 from kube_runtime.informer.cache import Cache
+from kube_runtime.simulation import Refuse, Refused
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma.definition import KymaDefinitions, brings_other, brought, digest_of
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
@@ -127,3 +128,19 @@ async def test_of_all_definitions_in_the_control_plane_that_of_kymas_is_followed
         await eventually(lambda: len(changes) == 2)
         assert changes == [False, True]
         following.cancel()
+
+
+async def test_process_that_has_no_right_to_see_the_definition_begins_without_it_and_sees_it_once_it_has() -> None:
+    forbidden = Refused(403, "Forbidden", "not for you")
+    refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path, refused=forbidden)
+    async with kyma_world() as world, asyncio.TaskGroup() as tasks:
+        informers = Informers.on(world.kcp)
+        with world.cluster("kcp").ruled_by(refuse):
+            following = informers.start_in(tasks)
+            await informers.wait_synced(10, definition_seconds=0.1)
+            assert informers.synced
+            assert informers.kyma_definitions.cache.keys() == ()
+        await informers.kyma_definitions.wait_synced(10)
+        assert informers.kyma_definitions.cache.keys() == (KEY,)
+        for task in following:
+            task.cancel()
