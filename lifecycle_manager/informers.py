@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kube_runtime import Client, Informer
+from kube_runtime import Client, Informer, JsonObject
 from lifecycle_manager.mandatory import mandatory_index
 from lifecycle_manager.module_config import module_index
 from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
     DATED_RELEASE_METAS,
     KYMAS,
     MANIFESTS,
@@ -34,6 +36,9 @@ from lifecycle_manager_api import (
 )
 
 OUR_SECRETS = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
+KYMA_DEFINITION = f"metadata.name={KYMAS.plural_name}"
+DEFINITION_SECONDS = 5.0
+"""How long to wait at the start for the definition of Kymas, when everything else is there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +53,7 @@ class Informers:
     manifests: Informer[Manifest]
     module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
+    kyma_definitions: Informer[JsonObject]
 
     @classmethod
     def on(cls, kcp: Client) -> "Informers":
@@ -90,26 +96,34 @@ class Informers:
             sync_resources=Informer(
                 kcp, SYNC_RESOURCES, namespace=namespace, indexes={"kyma": _kyma_of_sync_resource, "claim": claim_index}
             ),
+            kyma_definitions=Informer(kcp, CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_DEFINITION),
         )
 
     def start_in(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Run all of them in a task group."""
         return [
-            tasks.create_task(informer.run(), name=f"informer {number}") for number, informer in enumerate(self._all())
+            tasks.create_task(informer.run(), name=f"informer {number}")
+            for number, informer in enumerate((*self._needed(), self.kyma_definitions))
         ]
 
-    async def wait_synced(self, timeout_seconds: float) -> None:
-        """Wait until every cache holds what the control plane holds. Raises TimeoutError."""
+    async def wait_synced(self, timeout_seconds: float, definition_seconds: float = DEFINITION_SECONDS) -> None:
+        """Wait until every cache holds what the control plane holds. Raises TimeoutError.
+
+        The definition of Kymas is not waited for to the end: clusters have one, and the users of those who run this
+        version with the rights of an earlier one want the rest. Its informer tells what keeps it, and goes on trying.
+        """
         async with asyncio.timeout(timeout_seconds):
-            for informer in self._all():
+            for informer in self._needed():
                 await informer.wait_synced(timeout_seconds)
+        with suppress(TimeoutError):
+            await self.kyma_definitions.wait_synced(definition_seconds)
 
     @property
     def synced(self) -> bool:
-        """Tell whether every cache holds what the control plane holds."""
-        return all(informer.synced for informer in self._all())
+        """Tell whether every cache that is needed holds what the control plane holds."""
+        return all(informer.synced for informer in self._needed())
 
-    def _all(self) -> tuple[Informer[Any], ...]:
+    def _needed(self) -> tuple[Informer[Any], ...]:
         return (
             self.kymas,
             self.templates,
