@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import uvloop
@@ -56,7 +56,7 @@ async def app(
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[Served]:
+async def serving(folder: Path, bounds: Bounds) -> AsyncIterator[Served]:
     now = datetime.now(UTC)
     authority = create_authority("authority", lifetime=timedelta(days=2), now=now)
     request = LeafRequest(common_name="server", ip_addresses=("127.0.0.1",), lifetime=timedelta(days=1))
@@ -70,27 +70,33 @@ async def serving(folder: Path) -> AsyncIterator[Served]:
     def refused() -> None:
         served.refusals += 1
 
-    server = server_for(app, "127.0.0.1", 0, bounds=BOUNDS, tls=context, on_refusal=refused)
+    server = server_for(app, "127.0.0.1", 0, bounds=bounds, tls=context, on_refusal=refused)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve())
         await eventually(lambda: server.started)
         served.port = server.port
-        yield served
-        for writer in served.open:
-            writer.transport.abort()
-        server.should_exit = True
+        try:
+            yield served
+        finally:  # uvloop does not end while a connection is open
+            for writer in served.open:
+                writer.transport.abort()
+            server.should_exit = True
 
 
 Trial = Callable[[Served], Coroutine[Any, Any, None]]
 
 
+class Attempt(Protocol):
+    def __call__(self, trial: Trial, bounds: Bounds = ...) -> None: ...
+
+
 @pytest.fixture(params=["asyncio", "uvloop"])
-def attempt(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Trial], None]:
+def attempt(request: pytest.FixtureRequest, tmp_path: Path) -> Attempt:
     """Have something tried on either event loop."""
 
-    def run(trial: Trial) -> None:
+    def run(trial: Trial, bounds: Bounds = BOUNDS) -> None:
         async def whole() -> None:
-            async with serving(tmp_path) as served:
+            async with serving(tmp_path, bounds) as served:
                 await trial(served)
 
         loop = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
@@ -118,7 +124,7 @@ async def seconds_until_closed(reader: asyncio.StreamReader) -> float:
         pytest.param(CLIENT_HELLO, id="the begin of a greeting"),
     ],
 )
-def test_handshake_that_stops_is_closed_in_time(attempt: Callable[[Trial], None], begun: bytes) -> None:
+def test_handshake_that_stops_is_closed_in_time(attempt: Attempt, begun: bytes) -> None:
     async def trial(served: Served) -> None:
         reader, writer = await served.knock()
         writer.write(begun)
@@ -128,7 +134,7 @@ def test_handshake_that_stops_is_closed_in_time(attempt: Callable[[Trial], None]
     attempt(trial)
 
 
-def test_handshake_byte_by_byte_has_one_deadline(attempt: Callable[[Trial], None]) -> None:
+def test_handshake_byte_by_byte_has_one_deadline(attempt: Attempt) -> None:
     async def trial(served: Served) -> None:
         reader, writer = await served.knock()
         closing = asyncio.ensure_future(seconds_until_closed(reader))
@@ -143,7 +149,7 @@ def test_handshake_byte_by_byte_has_one_deadline(attempt: Callable[[Trial], None
     attempt(trial)
 
 
-def test_slow_handshakes_keep_nobody_out(attempt: Callable[[Trial], None]) -> None:
+def test_slow_handshakes_keep_nobody_out(attempt: Attempt) -> None:
     """The oldest gives way, so that one which takes milliseconds is through before its turn comes."""
 
     async def trial(served: Served) -> None:
@@ -157,18 +163,18 @@ def test_slow_handshakes_keep_nobody_out(attempt: Callable[[Trial], None]) -> No
     attempt(trial)
 
 
-def test_many_connections_at_once_are_all_served(attempt: Callable[[Trial], None]) -> None:
+def test_many_connections_at_once_are_all_served(attempt: Attempt) -> None:
     """What is sent in the same breath as the end of a handshake is heard."""
 
     async def trial(served: Served) -> None:
         for _ in range(5):
-            answers = await asyncio.gather(*(served.ask() for _ in range(BOUNDS.handshakes)))
+            answers = await asyncio.gather(*(served.ask() for _ in range(4)))
             assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
 
-    attempt(trial)
+    attempt(trial, Bounds(connections=40, tls_seconds=PATIENCE, handshakes=8))
 
 
-def test_no_handshake_outlives_its_server(attempt: Callable[[Trial], None]) -> None:
+def test_no_handshake_outlives_its_server(attempt: Attempt) -> None:
     async def trial(served: Served) -> None:
         await served.knock()
         reader, writer = await served.knock()
