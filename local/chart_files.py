@@ -57,6 +57,7 @@ OWN_VALUES = frozenset(
         "skr_webhook_memory_limits",
         "skr_webhook_cpu_limits",
         "maintenance_policy",
+        "module_cache_dir",
         "log_level",
         "log_format",
     }

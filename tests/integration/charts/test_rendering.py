@@ -11,6 +11,8 @@ import pytest
 
 from certs import KeyPair
 from kube_runtime import dump_yaml, load_yaml, parse_objects
+from lifecycle_manager.manifest.sources.blobs import MOST_BYTES as MOST_BYTES_OF_LAYERS
+from lifecycle_manager.manifest.sources.registry import MOST_BYTES as MOST_BYTES_OF_A_LAYER
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook import AuthorityStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents
@@ -180,10 +182,7 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
 
 async def test_every_option_of_lifecycle_manager_arrives_as_the_program_reads_it(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
-    in_a_pod = {"POD_NAME": "lifecycle-manager-0", "POD_IP": "10.0.0.1"}
-    command, *arguments = (expanded(word, in_a_pod) for word in _container(rendered)["args"])
-    assert command == "run"
-    settings = Settings(_cli_parse_args=arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
+    settings = _settings(rendered)
     assert settings.event_address == "events.kcp.example.com:443"
     assert (settings.replica_name, settings.replica_address) == ("lifecycle-manager-0", "10.0.0.1:8443")
     assert settings.additional_dns_names == ("events.kcp.internal",)
@@ -232,6 +231,15 @@ async def test_pod_waits_for_the_authority_that_cert_manager_makes(helm: Helm) -
     assert not of_kind(await helm.render(LIFECYCLE_MANAGER, *given), "Issuer")
 
 
+async def test_modules_layers_are_kept_on_a_disk_that_holds_them_all_and_apart_from_the_keys(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER)
+    cache = _settings(rendered).module_cache_dir
+    (mount,) = (each for each in _container(rendered)["volumeMounts"] if each["mountPath"] == str(cache))
+    (folder,) = (each["emptyDir"] for each in _pod(rendered)["volumes"] if each["name"] == mount["name"])
+    assert folder == {"sizeLimit": "2Gi"}
+    assert MOST_BYTES_OF_LAYERS + MOST_BYTES_OF_A_LAYER < 2 * 1024**3
+
+
 async def test_the_watcher_comes_from_where_lifecycle_manager_comes_from_and_in_its_version(helm: Helm) -> None:
     version = load_yaml((LIFECYCLE_MANAGER / "Chart.yaml").read_text())["appVersion"]
     for given, image in (
@@ -271,10 +279,22 @@ async def test_network_policies_deny_all_and_allow_by_ports_that_the_pods_have(h
         assert allowed <= named
 
 
-def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
+def _pod(objects: list[dict[str, Any]]) -> dict[str, Any]:
     (deployment,) = of_kind(objects, "Deployment").values()
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(deployment["spec"]["template"]["spec"])
+
+
+def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    (container,) = _pod(objects)["containers"]
     return dict(container)
+
+
+def _settings(objects: list[dict[str, Any]]) -> Settings:
+    """Return the options of Lifecycle Manager as it reads them in its Pod."""
+    in_a_pod = {"POD_NAME": "lifecycle-manager-0", "POD_IP": "10.0.0.1"}
+    command, *arguments = (expanded(word, in_a_pod) for word in _container(objects)["args"])
+    assert command == "run"
+    return Settings(_cli_parse_args=arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
 
 
 def _renamed(objects: list[dict[str, Any]], changes: dict[str, str]) -> list[dict[str, Any]]:
