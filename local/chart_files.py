@@ -58,6 +58,9 @@ OWN_VALUES = frozenset(
         "skr_webhook_cpu_limits",
         "maintenance_policy",
         "module_cache_dir",
+        "replica_name",
+        "replica_bind_address",
+        "replica_address",
         "log_level",
         "log_format",
     }

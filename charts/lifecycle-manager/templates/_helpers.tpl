@@ -60,10 +60,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- regexReplaceAll ":[0-9]+$" (include "lifecycle-manager.eventAddress" .) "" -}}
 {{- end -}}
 
+{{/* Whether replicas share the Kymas; empty where options.leader-elect has the only one work on all of them. */}}
+{{- define "lifecycle-manager.sharing" -}}
+{{- if ne (index .Values.options "leader-elect" | toString) "false" -}}true{{- end -}}
+{{- end -}}
+
 {{/* What Lifecycle Manager's own names need, said early. */}}
 {{- define "lifecycle-manager.check" -}}
 {{- if ne .Release.Namespace "kcp-system" -}}
 {{- fail (printf "lifecycle-manager looks for its resources in kcp-system and can't run in %s: install with --namespace kcp-system" .Release.Namespace) -}}
+{{- end -}}
+{{- if and (gt (int .Values.replicas) 1) (not (include "lifecycle-manager.sharing" .)) -}}
+{{- fail "several replicas need options.leader-elect: without, each would work on every Kyma" -}}
 {{- end -}}
 {{- $ways := list -}}
 {{- range $way := list "ingress" "gatewayApi" "istio" -}}

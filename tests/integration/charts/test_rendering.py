@@ -66,6 +66,8 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
         (LIFECYCLE_MANAGER, values(logLevel="info"), "logLevel"),
         (LIFECYCLE_MANAGER, ("--set", "options.max-concurent-kyma-reconciles=3"), "options"),
         (LIFECYCLE_MANAGER, ("--set", "options.metrics-bind-address=:1"), "options"),
+        (LIFECYCLE_MANAGER, ("--set", "options.replica-name=one"), "options"),
+        (LIFECYCLE_MANAGER, ("--set", "options.leader-elect=false"), "leader-elect"),
         (LIFECYCLE_MANAGER, values(terminationGracePeriodSeconds=5), "terminationGracePeriodSeconds"),
         (LIFECYCLE_MANAGER, ("--namespace", "default"), "kcp-system"),
         (MODULE_MANAGER, (), "manager is needed"),
@@ -198,6 +200,13 @@ async def test_every_option_of_lifecycle_manager_arrives_as_the_program_reads_it
     assert settings.log_level == "DEBUG"
 
 
+async def test_replica_that_shares_nothing_is_gone_before_the_next_one_comes(helm: Helm) -> None:
+    for arguments, wanted in (((), "RollingUpdate"), (("--set", "replicas=1,options.leader-elect=false"), "Recreate")):
+        rendered = await helm.render(LIFECYCLE_MANAGER, *arguments)
+        assert _deployment(rendered)["strategy"]["type"] == wanted
+        assert _settings(rendered).leader_elect == (wanted == "RollingUpdate")
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_containers_have_no_rights_on_the_node_and_limits(helm: Helm, way: str) -> None:
     chart, arguments = WAYS[way]
@@ -279,9 +288,13 @@ async def test_network_policies_deny_all_and_allow_by_ports_that_the_pods_have(h
         assert allowed <= named
 
 
-def _pod(objects: list[dict[str, Any]]) -> dict[str, Any]:
+def _deployment(objects: list[dict[str, Any]]) -> dict[str, Any]:
     (deployment,) = of_kind(objects, "Deployment").values()
-    return dict(deployment["spec"]["template"]["spec"])
+    return dict(deployment["spec"])
+
+
+def _pod(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    return dict(_deployment(objects)["template"]["spec"])
 
 
 def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
