@@ -16,6 +16,7 @@ from lifecycle_manager.manifest.sources.registry import MOST_BYTES as MOST_BYTES
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook import AuthorityStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents
+from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from local.chart_files import CHARTS, PROJECT_CHART, generated_texts, options_schema, project_chart_texts
 from module_manager.project.generation import generate_project
@@ -205,6 +206,25 @@ async def test_replica_that_shares_nothing_is_gone_before_the_next_one_comes(hel
         rendered = await helm.render(LIFECYCLE_MANAGER, *arguments)
         assert _deployment(rendered)["strategy"]["type"] == wanted
         assert _settings(rendered).leader_elect == (wanted == "RollingUpdate")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "share the Kymas, here 2"),
+        (("--set", "replicas=1,options.leader-elect=false"), "runs as one replica"),
+        (values(replicas=0), "replicas is 0"),
+        ((), f"{names.KYMA_NAME}: "),
+        ((), f"{names.MANAGED_BY}: {names.LIFECYCLE_MANAGER}"),
+        ((), "That name is known in this cluster only"),
+        (values(events__address="events.example.com:443"), "send their events to events.example.com:443."),
+        (values(crds__keep=False), "WARNING"),
+    ],
+)
+async def test_notes_say_what_was_installed(helm: Helm, arguments: tuple[str, ...], said: str) -> None:
+    release = ("lifecycle-manager", str(LIFECYCLE_MANAGER), "--namespace=kcp-system", "--dry-run=client")
+    _, _, notes = (await helm.run("install", *release, *arguments)).partition("\nNOTES:\n")
+    assert said in notes
 
 
 @pytest.mark.parametrize("way", WAYS)
