@@ -32,7 +32,7 @@ from lifecycle_manager_api import as_document, names
 from lifecycle_manager_api.crds import all_crds
 from local.demo.witness import CONFIG_MAPS
 from tests import builders
-from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, SKR_WATCHER, WAYS, of_kind
+from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, SKR_WATCHER, WAYS, expressions_in
 from tests.integration.charts.world import World
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.node_agent.pod import PodRun
@@ -137,13 +137,8 @@ async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: World) -> 
 
 async def test_alerts_and_dashboard_ask_for_metrics_that_the_running_program_has(world: World) -> None:
     rendered = await world.kcp_helm.render(LIFECYCLE_MANAGER, *WAYS["lifecycle-manager-with-everything"][1])
-    (rules,) = of_kind(rendered, "PrometheusRule").values()
-    (dashboard,) = of_kind(rendered, "ConfigMap").values()
-    panels = msgspec.json.decode(dashboard["data"]["lifecycle-manager.json"])["panels"]
-    expressions = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
-    expressions += [target["expr"] for panel in panels for target in panel["targets"]]
     names_asked_for = re.compile(r"\b(?:lifecycle_mgr|controller_runtime|workqueue|kube_runtime|rest_client)_\w+")
-    asked = {name for expression in expressions for name in names_asked_for.findall(expression)}
+    asked = {name for expression in expressions_in(rendered) for name in names_asked_for.findall(expression)}
     assert len(asked) > 12
     assert asked - await _metrics_of_lifecycle_manager(world) == set()
 

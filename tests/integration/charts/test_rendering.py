@@ -29,6 +29,7 @@ from tests.integration.charts.helm import (
     WAYS,
     Helm,
     HelmFailed,
+    expressions_in,
     of_kind,
     values,
 )
@@ -225,6 +226,16 @@ async def test_notes_say_what_was_installed(helm: Helm, arguments: tuple[str, ..
     release = ("lifecycle-manager", str(LIFECYCLE_MANAGER), "--namespace=kcp-system", "--dry-run=client")
     _, _, notes = (await helm.run("install", *release, *arguments)).partition("\nNOTES:\n")
     assert said in notes
+
+
+async def test_metrics_that_other_controllers_have_too_are_those_of_this_release(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING, release="other")
+    job = 'job="other-lifecycle-manager-metrics"'
+    assert job.partition('"')[2].strip('"') in of_kind(rendered, "Service")
+    anybodys = r"\b(?:controller_runtime|workqueue|kube_runtime|rest_client|process)_\w+(\{[^}]*\})?|\bup\b(\{[^}]*\})?"
+    for expression in expressions_in(rendered):
+        for found in re.finditer(anybodys, expression):
+            assert job in found[0], f"{expression} asks for what others of the cluster tell, too"
 
 
 @pytest.mark.parametrize("way", WAYS)
