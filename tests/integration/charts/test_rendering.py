@@ -238,6 +238,24 @@ async def test_metrics_that_other_controllers_have_too_are_those_of_this_release
             assert job in found[0], f"{expression} asks for what others of the cluster tell, too"
 
 
+async def test_what_is_told_only_to_be_noticed_has_an_alert(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
+    (rules,) = of_kind(rendered, "PrometheusRule").values()
+    alerts = {rule["alert"]: rule for group in rules["spec"]["groups"] for rule in group["rules"]}
+    asked = " ".join(rule["expr"] for rule in alerts.values())
+    for metric in (
+        "lifecycle_mgr_skr_event_path_broken",
+        "lifecycle_mgr_self_signed_cert_not_renew",
+        "lifecycle_mgr_maintenance_window_config_read_success",
+        "lifecycle_mgr_watcher_authority_expiry_timestamp_seconds",
+        "lifecycle_mgr_watcher_authority_phase_age_seconds",
+    ):
+        assert metric in asked
+    for rule in alerts.values():
+        assert {"summary", "description"} <= rule["annotations"].keys()
+        assert rule["labels"]["severity"] in {"critical", "warning"}
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_containers_have_no_rights_on_the_node_and_limits(helm: Helm, way: str) -> None:
     chart, arguments = WAYS[way]
