@@ -337,6 +337,25 @@ async def test_network_policies_deny_all_and_allow_by_ports_that_the_pods_have(h
         assert allowed <= named
 
 
+async def test_each_flow_that_is_needed_is_let_out(helm: Helm) -> None:
+    dns = {(port, protocol) for port in (53, 8053) for protocol in ("UDP", "TCP")}  # CoreDNS of Gardener is at 8053
+    api_servers = {(443, "TCP"), (6443, "TCP")}
+    needed = {
+        "lifecycle-manager": dns | api_servers | {("replicas", "TCP")},
+        "cloud-resources": dns | api_servers,
+        "skr-watcher": dns | {(443, "TCP")},
+    }
+    for way, wanted in needed.items():
+        chart, arguments = WAYS[way]
+        rendered = await helm.render(chart, *arguments)
+        rules = [
+            rule for each in of_kind(rendered, "NetworkPolicy").values() for rule in each["spec"].get("egress", [])
+        ]
+        assert {(port["port"], port["protocol"]) for rule in rules for port in rule["ports"]} == wanted
+        restricted = {port["port"] for rule in rules if "to" in rule for port in rule["ports"]}
+        assert restricted <= {"replicas"}, "nobody knows where the others are"
+
+
 def _deployment(objects: list[dict[str, Any]]) -> dict[str, Any]:
     (deployment,) = of_kind(objects, "Deployment").values()
     return dict(deployment["spec"])
