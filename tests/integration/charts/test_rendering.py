@@ -106,6 +106,15 @@ async def test_every_value_is_in_the_schema_and_every_property_has_a_default(cha
     assert set(schema["properties"]) - {"global"} == set(defaults)
 
 
+async def test_services_of_a_release_with_a_long_name_have_names_that_are_taken(helm: Helm) -> None:
+    longest = "r" * 53
+    for chart, arguments in ((LIFECYCLE_MANAGER, ()), (MODULE_MANAGER, MANAGER)):
+        services = of_kind(await helm.render(chart, *arguments, release=longest), "Service")
+        assert services
+        assert max(map(len, services)) <= 63
+        assert not [name for name in services if "--" in name]
+
+
 @pytest.mark.parametrize("keep", [True, False])
 async def test_the_crds_are_those_of_the_api_and_stay_where_that_is_asked_for(helm: Helm, keep: bool) -> None:
     rendered = of_kind(await helm.render(LIFECYCLE_MANAGER, *values(crds__keep=keep)), "CustomResourceDefinition")
