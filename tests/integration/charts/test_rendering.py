@@ -2,6 +2,8 @@
 
 import re
 import shlex
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,7 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
         (SKR_WATCHER, values(webhook__enabled=False), "kcpAddress is needed"),
         (SKR_WATCHER, values(caBundle="pem", kcpAddress="events.example.com"), "kcpAddress"),
         (SKR_WATCHER, values(caBundle="pem", tls__existingSecret=False), "tls.certificate"),
+        (SKR_WATCHER, values(caBundle="pem", image__pullPolicy="Always"), "pullPolicy"),
         (SKR_WATCHER, (*values(webhook__enabled=False), "--namespace", "default"), "kyma-system"),
     ],
 )
@@ -103,7 +106,7 @@ async def test_generated_files_are_up_to_date() -> None:
 async def test_every_value_is_in_the_schema_and_every_property_has_a_default(chart: Path) -> None:
     schema = msgspec.json.decode((chart / "values.schema.json").read_bytes())
     defaults = load_yaml((chart / "values.yaml").read_text())
-    assert set(schema["properties"]) - {"global"} == set(defaults)
+    assert dict(_one_sided(schema, defaults, schema["definitions"])) == {}
 
 
 async def test_services_of_a_release_with_a_long_name_have_names_that_are_taken(helm: Helm) -> None:
@@ -173,8 +176,8 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
     trust = b"trust\n"
     settings = WatcherSettings("registry.example.com/skr-watcher:v7", "kcp.example.com:443", "64Mi", "0.5")
     pair = KeyPair(certificate_pem=b"certificate\n", key_pem=b"key\n")
-    rules = [ModuleRule("b.example.com", "things"), ModuleRule("c.example.com", "others")]
-    for modules in ([], rules[:1], rules):
+    rules = [ModuleRule("b.example.com", "things"), ModuleRule("c.example.com", "others/status")]
+    for replicas, modules in ((1, []), (2, rules[:1]), (1, rules)):
         given = [
             *(("--set", f"modules[{i}].{field}={value}") for i, rule in enumerate(modules)
               for field, value in (("group", rule.group), ("plural", rule.plural))),
@@ -182,6 +185,7 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
         rendered = await helm.render(
             SKR_WATCHER,
             *values(
+                replicas=replicas,
                 image__registry="registry.example.com", image__tag="v7", kcpAddress=settings.kcp_address,
                 resources__limits__memory="64Mi", tls__existingSecret=False, tls__certificate="certificate\n",
                 tls__key="key\n", tls__authority="trust\n", caBundle="trust\n",
@@ -189,8 +193,16 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
             "--set-string", "resources.limits.cpu=0.5",
             *(word for words in given for word in words),
         )  # fmt: skip
-        brought = [*workload_documents(settings, pair, trust), webhook_document((), modules, trust)]
+        meant = replace(settings, replicas=replicas)
+        brought = [*workload_documents(meant, pair, trust), webhook_document((), modules, trust)]
         assert _by_identity(rendered) == _by_identity(brought)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_images_are_pulled_with_the_secrets_that_are_given(helm: Helm, way: str) -> None:
+    chart, arguments = WAYS[way]
+    rendered = await helm.render(chart, *arguments, "--set", "imagePullSecrets[0].name=of-the-registry")
+    assert _pod(rendered)["imagePullSecrets"] == [{"name": "of-the-registry"}]
 
 
 async def test_every_option_of_lifecycle_manager_arrives_as_the_program_reads_it(helm: Helm) -> None:
@@ -346,6 +358,18 @@ async def test_network_policies_deny_all_and_allow_by_ports_that_the_pods_have(h
         assert allowed <= named
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("way", WAYS)
+async def test_nodes_can_be_drained_whatever_the_replicas(helm: Helm, way: str, replicas: int) -> None:
+    chart, arguments = WAYS[way]
+    rendered = await helm.render(chart, *arguments, *values(replicas=replicas))
+    (budget,) = of_kind(rendered, "PodDisruptionBudget").values()
+    assert _deployment(rendered)["replicas"] == replicas
+    assert budget["spec"]["selector"] == _deployment(rendered)["selector"]
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
 async def test_each_flow_that_is_needed_is_let_out(helm: Helm) -> None:
     dns = {(port, protocol) for port in (53, 8053) for protocol in ("UDP", "TCP")}  # CoreDNS of Gardener is at 8053
     api_servers = {(443, "TCP"), (6443, "TCP")}
@@ -385,6 +409,21 @@ def _settings(objects: list[dict[str, Any]]) -> Settings:
     command, *arguments = (expanded(word, in_a_pod) for word in _container(objects)["args"])
     assert command == "run"
     return Settings(_cli_parse_args=arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
+
+
+def _one_sided(
+    schema: dict[str, Any], defaults: dict[str, Any], definitions: dict[str, Any], path: str = ""
+) -> Iterator[tuple[str, set[str]]]:
+    """Give what only one of both has, by where it is; an empty default leaves open what may be there."""
+    properties = {
+        name: definitions[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
+        for name, each in schema.get("properties", {}).items()
+    }
+    if difference := (set(properties) - {"global", "claims"}) ^ set(defaults):
+        yield path, difference
+    for name, each in properties.items():
+        if defaults.get(name) and "properties" in each:
+            yield from _one_sided(each, defaults[name], definitions, f"{path}.{name}")
 
 
 def _renamed(objects: list[dict[str, Any]], changes: dict[str, str]) -> list[dict[str, Any]]:
