@@ -1,7 +1,10 @@
 """The charts by themselves: they lint, refuse values that can't be meant, and say what the code says."""
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
@@ -39,6 +42,7 @@ from tests.node_agent.environment import expanded
 
 EVERYTHING = WAYS["lifecycle-manager-with-everything"][1]
 INSTALL = Path("docs/install.md").read_text()
+RELEASE = Path(".github/workflows/release.yaml").read_text()
 MANAGER = ("--set", "manager=a.b:c")
 
 
@@ -196,6 +200,20 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
         meant = replace(settings, replicas=replicas)
         brought = [*workload_documents(meant, pair, trust), webhook_document((), modules, trust)]
         assert _by_identity(rendered) == _by_identity(brought)
+
+
+@pytest.mark.parametrize("chart", NAMESPACES, ids=lambda chart: chart.name)
+async def test_released_charts_lead_to_the_images_that_are_released_with_them(
+    helm: Helm, chart: Path, tmp_path: Path
+) -> None:
+    (edit,) = re.findall(r"^ *(sed .* charts/\*/values\.yaml)$", RELEASE, re.MULTILINE)
+    shutil.copytree(chart, tmp_path / "charts" / chart.name)
+    environment = {"PATH": os.environ["PATH"], "REGISTRY": "ghcr.io", "OWNER": "somebody"}
+    subprocess.run(["bash", "-euc", edit], cwd=tmp_path, env=environment, check=True)
+    required = {MODULE_MANAGER: MANAGER, SKR_WATCHER: values(caBundle="pem", kcpAddress="a:1")}.get(chart, ())
+    text = await helm.run("template", "x", str(tmp_path / "charts" / chart.name), "-n", NAMESPACES[chart], *required)
+    image = _container([dict(each.document) for each in parse_objects(text)])["image"]
+    assert re.fullmatch(rf"ghcr\.io/somebody/{chart.name}:[0-9.]+", image)
 
 
 @pytest.mark.parametrize("way", WAYS)
