@@ -32,7 +32,14 @@ from lifecycle_manager_api import as_document, names
 from lifecycle_manager_api.crds import all_crds
 from local.demo.witness import CONFIG_MAPS
 from tests import builders
-from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, SKR_WATCHER, WAYS, expressions_in
+from tests.integration.charts.helm import (
+    LIFECYCLE_MANAGER,
+    MODULE_MANAGER,
+    SKR_WATCHER,
+    WAYS,
+    HelmFailed,
+    expressions_in,
+)
 from tests.integration.charts.world import World
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.node_agent.pod import PodRun
@@ -168,20 +175,7 @@ async def test_release_of_the_previous_commits_chart_is_upgraded_and_what_it_sto
 
 
 async def test_watcher_by_hand_delivers_with_a_certificate_of_the_control_plane(world: World) -> None:
-    pair = await world.kcp.get(SECRETS, "demo-webhook-tls", names.KCP_NAMESPACE)
-    pem = {key: base64.b64decode(text).decode() for key, text in pair.data.items()}
-    values = {
-        "kcpAddress": f"127.0.0.1:{world.event_port}",
-        "caBundle": pem["ca.crt"],
-        "tls": {
-            "existingSecret": False,
-            "certificate": pem["tls.crt"],
-            "key": pem["tls.key"],
-            "authority": pem["ca.crt"],
-        },
-    }
-    file = world.kcp_helm.home / "by-hand.json"
-    file.write_bytes(msgspec.json.encode(values))
+    file = await _values_by_hand(world)
     release = ("by-hand", "--namespace=kyma-system", "--wait", "--timeout=60s")
     await world.kcp_helm.run("install", *release, "--create-namespace", "--values", str(file), str(SKR_WATCHER))
     (run,) = (run for run in world.kcp_node.runs if run.namespace == "kyma-system")
@@ -197,6 +191,23 @@ async def test_watcher_by_hand_delivers_with_a_certificate_of_the_control_plane(
     await eventually(delivered)
     await world.kcp_helm.run("uninstall", *release)
     assert await _left_of(world, "kyma-system") == []
+
+
+async def test_watcher_by_hand_takes_the_place_of_the_one_that_is_there_until_it_is_removed(world: World) -> None:
+    file = await _values_by_hand(world)
+    release = ("by-hand", "--namespace=kyma-system", "--wait", "--timeout=60s")
+    install = ("install", *release, "--values", str(file), str(SKR_WATCHER))
+    with pytest.raises(HelmFailed, match="cannot be imported|invalid ownership"):
+        await world.skr_helm.run(*install)
+    await world.skr_helm.run(*install, "--take-ownership", "--force-conflicts")
+    await world.story.change_volume("240Gi", within=30)
+
+    await world.skr_helm.run("uninstall", *release)
+    await eventually(lambda: not world.skr_node.runs, within=40)
+    await world.install_lifecycle_manager("--set=watcher.memoryLimit=201Mi", command="upgrade")  # it need not notice first
+    await eventually(lambda: [run.ready for run in world.skr_node.runs] == [True], within=60)
+    await world.install_lifecycle_manager(command="upgrade")
+    await world.story.change_volume("250Gi", within=60)
 
 
 async def test_module_manager_leaves_nothing_behind(world: World) -> None:
@@ -243,6 +254,22 @@ async def _changing(world: World) -> AsyncGenerator[None, None]:
         yield
         stopping.set()
     await world.story.sees_volume(changing.result(), within=20)
+
+
+async def _values_by_hand(world: World) -> Path:
+    """Return a file with the values that docs/install.md has an administrator read in the control plane."""
+    pair = await world.kcp.get(SECRETS, "demo-webhook-tls", names.KCP_NAMESPACE)
+    pem = {key: base64.b64decode(text).decode() for key, text in pair.data.items()}
+    tls = {
+        "existingSecret": False,
+        "certificate": pem["tls.crt"],
+        "key": pem["tls.key"],
+        "authority": pem["ca.crt"],
+    }
+    values = {"kcpAddress": f"127.0.0.1:{world.event_port}", "caBundle": pem["ca.crt"], "tls": tls}
+    file = world.kcp_helm.home / "by-hand.json"
+    file.write_bytes(msgspec.json.encode(values))
+    return file
 
 
 def _both(world: World) -> tuple[PodRun, PodRun]:
