@@ -43,13 +43,22 @@ class Blobs:
         """Keep the content of a digest, if that is possible."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.folder)
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            Path(name).replace(self._path(digest))
+            self._write_whole(self._path(digest), content)
             self._make_room()
         except OSError as error:
             log.warning("layer not kept", digest=digest, error=str(error))
+
+    def _write_whole(self, path: Path, content: bytes) -> None:
+        """Write a file that is there with all of its content or not at all: on a full disk, too, nothing of it stays."""
+        handle, name = tempfile.mkstemp(dir=self.folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            Path(name).replace(path)
+        except OSError:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise
 
     def _make_room(self) -> None:
         files = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in self.folder.iterdir())

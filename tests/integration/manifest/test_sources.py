@@ -185,6 +185,13 @@ def test_disk_keeps_what_was_read_last(tmp_path: Path) -> None:
     assert [blobs.read(each) is not None for each in digests] == [True, False, True]
 
 
+def test_layer_that_could_not_be_kept_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
+    in_the_way = tmp_path / digest_of(b"layer").replace(":", "-")
+    in_the_way.mkdir()
+    Blobs(tmp_path).write(digest_of(b"layer"), b"layer")
+    assert list(tmp_path.iterdir()) == [in_the_way]
+
+
 async def test_disk_that_can_not_be_written_keeps_nobody_from_anything(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     async with blob_server() as server:
