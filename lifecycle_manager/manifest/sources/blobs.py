@@ -49,7 +49,7 @@ class Blobs:
             log.warning("layer not kept", digest=digest, error=str(error))
 
     def _write_whole(self, path: Path, content: bytes) -> None:
-        """Write a file that is there with all of its content or not at all: on a full disk, too, nothing of it stays."""
+        """Write a file that is there with all of its content or not at all; on a full disk nothing of it stays."""
         handle, name = tempfile.mkstemp(dir=self.folder)
         try:
             with os.fdopen(handle, "wb") as file:

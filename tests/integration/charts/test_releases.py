@@ -197,14 +197,15 @@ async def test_watcher_by_hand_takes_the_place_of_the_one_that_is_there_until_it
     file = await _values_by_hand(world)
     release = ("by-hand", "--namespace=kyma-system", "--wait", "--timeout=60s")
     install = ("install", *release, "--values", str(file), str(SKR_WATCHER))
-    with pytest.raises(HelmFailed, match="cannot be imported|invalid ownership"):
+    with pytest.raises(HelmFailed, match="invalid ownership metadata"):
         await world.skr_helm.run(*install)
     await world.skr_helm.run(*install, "--take-ownership", "--force-conflicts")
     await world.story.change_volume("240Gi", within=30)
 
     await world.skr_helm.run("uninstall", *release)
     await eventually(lambda: not world.skr_node.runs, within=40)
-    await world.install_lifecycle_manager("--set=watcher.memoryLimit=201Mi", command="upgrade")  # it need not notice first
+    # Lifecycle Manager notices that at last; what is to be brought anew is brought at once.
+    await world.install_lifecycle_manager("--set=watcher.memoryLimit=201Mi", command="upgrade")
     await eventually(lambda: [run.ready for run in world.skr_node.runs] == [True], within=60)
     await world.install_lifecycle_manager(command="upgrade")
     await world.story.change_volume("250Gi", within=60)

@@ -202,16 +202,22 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
         assert _by_identity(rendered) == _by_identity(brought)
 
 
-@pytest.mark.parametrize("chart", NAMESPACES, ids=lambda chart: chart.name)
-async def test_released_charts_lead_to_the_images_that_are_released_with_them(
-    helm: Helm, chart: Path, tmp_path: Path
-) -> None:
+@pytest.fixture
+def released(tmp_path: Path) -> Path:
+    """The charts as the release workflow has them packed."""
     (edit,) = re.findall(r"^ *(sed .* charts/\*/values\.yaml)$", RELEASE, re.MULTILINE)
-    shutil.copytree(chart, tmp_path / "charts" / chart.name)
+    shutil.copytree(CHARTS, tmp_path / "charts")
     environment = {"PATH": os.environ["PATH"], "REGISTRY": "ghcr.io", "OWNER": "somebody"}
     subprocess.run(["bash", "-euc", edit], cwd=tmp_path, env=environment, check=True)
+    return tmp_path / "charts"
+
+
+@pytest.mark.parametrize("chart", NAMESPACES, ids=lambda chart: chart.name)
+async def test_released_charts_lead_to_the_images_that_are_released_with_them(
+    helm: Helm, chart: Path, released: Path
+) -> None:
     required = {MODULE_MANAGER: MANAGER, SKR_WATCHER: values(caBundle="pem", kcpAddress="a:1")}.get(chart, ())
-    text = await helm.run("template", "x", str(tmp_path / "charts" / chart.name), "-n", NAMESPACES[chart], *required)
+    text = await helm.run("template", "x", str(released / chart.name), "-n", NAMESPACES[chart], *required)
     image = _container([dict(each.document) for each in parse_objects(text)])["image"]
     assert re.fullmatch(rf"ghcr\.io/somebody/{chart.name}:[0-9.]+", image)
 
