@@ -30,6 +30,8 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager_api import as_document, names
 from lifecycle_manager_api.crds import all_crds
+from local.demo.identities import SERVICE_ACCOUNTS
+from local.demo.names import USER
 from local.demo.witness import CONFIG_MAPS
 from tests import builders
 from tests.integration.charts.helm import (
@@ -140,6 +142,16 @@ async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: World) -> 
         await eventually(lambda: before not in world.skr_node.runs, within=40)
     assert before.child is not None
     assert before.child.returncode == 0
+
+
+async def test_watchers_image_is_pulled_with_what_an_administrator_gave_its_service_account(world: World) -> None:
+    given = [{"name": "of-the-registry"}]
+    for memory, pull_secrets in (("211Mi", given), ("212Mi", [])):
+        patch = {"imagePullSecrets": pull_secrets}
+        await world.skr.merge_patch(SERVICE_ACCOUNTS, "skr-webhook", patch, names.SKR_NAMESPACE, field_manager=USER)
+        await world.install_lifecycle_manager(f"--set=watcher.memoryLimit={memory}", command="upgrade")
+        (pod,) = await eventually(partial(_only_watcher_with, world, memory), within=40)
+        assert pod["spec"].get("imagePullSecrets", []) == pull_secrets
 
 
 async def test_alerts_and_dashboard_ask_for_metrics_that_the_running_program_has(world: World) -> None:
@@ -271,6 +283,13 @@ async def _values_by_hand(world: World) -> Path:
     file = world.kcp_helm.home / "by-hand.json"
     file.write_bytes(msgspec.json.encode(values))
     return file
+
+
+def _only_watcher_with(world: World, memory: str) -> list[dict[str, Any]]:
+    """Return the Watcher's only Pod, where it is ready and has this limit; else none."""
+    pods = [run.pod for run in world.skr_node.runs if run.ready]
+    limits = [pod["spec"]["containers"][0]["resources"]["limits"]["memory"] for pod in pods]
+    return pods if limits == [memory] and len(world.skr_node.runs) == 1 else []
 
 
 def _both(world: World) -> tuple[PodRun, PodRun]:
