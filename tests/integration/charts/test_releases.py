@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from kube_runtime import Invalid, Resource
 from lifecycle_manager.resources import (
@@ -60,6 +61,8 @@ STORED: tuple[Resource[Any], ...] = (
     SYNC_RESOURCES,
     WATCHERS,
 )
+METRICS_ASKED_FOR = re.compile(r"\b(?:lifecycle_mgr|controller_runtime|workqueue|kube_runtime|rest_client)_\w+")
+FROM_PROMETHEUS = frozenset({"job", "instance", "le"})
 LEASES: Resource[dict[str, Any]] = Resource.dynamic("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 
 
@@ -156,10 +159,16 @@ async def test_watchers_image_is_pulled_with_what_an_administrator_gave_its_serv
 
 async def test_alerts_and_dashboard_ask_for_metrics_that_the_running_program_has(world: World) -> None:
     rendered = await world.kcp_helm.render(LIFECYCLE_MANAGER, *WAYS["lifecycle-manager-with-everything"][1])
-    names_asked_for = re.compile(r"\b(?:lifecycle_mgr|controller_runtime|workqueue|kube_runtime|rest_client)_\w+")
-    asked = {name for expression in expressions_in(rendered) for name in names_asked_for.findall(expression)}
-    assert len(asked) > 12
-    assert asked - await _metrics_of_lifecycle_manager(world) == set()
+    told = await _metrics_of_lifecycle_manager(world)
+    compared = 0
+    for expression in expressions_in(rendered):
+        asked = set(METRICS_ASKED_FOR.findall(expression))
+        assert asked <= told.keys()
+        # Of what has no sample, since all is well, the labels are not known.
+        if asked and all(told[name] for name in asked):
+            compared += 1
+            assert _labels_in(expression) <= FROM_PROMETHEUS.union(*(told[name] for name in asked)), expression
+    assert compared > 20
 
 
 async def test_release_of_the_previous_commits_chart_is_upgraded_and_what_it_stored_is_read(
@@ -330,19 +339,27 @@ async def _holder_of(world: World, lease: str) -> str:
     return str(found["spec"].get("holderIdentity", ""))
 
 
-async def _metrics_of_lifecycle_manager(world: World) -> set[str]:
-    """Return the names of what the running programs tell Prometheus."""
-    text = ""
+async def _metrics_of_lifecycle_manager(world: World) -> dict[str, set[str]]:
+    """Return the names of what the running programs tell Prometheus, each with its labels, where it has a sample."""
+    suffixes = {"histogram": ("_bucket", "_count", "_sum"), "counter": ("_total",)}
+    told: dict[str, set[str]] = {}
     async with httpx.AsyncClient(trust_env=False) as client:
         for run in world.kcp_node.runs_of("lifecycle-manager"):
             assert run.process is not None
-            text += (await client.get(f"http://127.0.0.1:{run.process.port('metrics')}/metrics")).text
-    suffixes = {"histogram": ("_bucket", "_count", "_sum")}
-    return {
-        f"{name}{suffix}"
-        for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)
-        for suffix in suffixes.get(kind, ("",))
-    }
+            text = (await client.get(f"http://127.0.0.1:{run.process.port('metrics')}/metrics")).text
+            for family in text_string_to_metric_families(text):
+                for suffix in suffixes.get(family.type, ("",)):
+                    told.setdefault(f"{family.name}{suffix}", set())
+                for sample in family.samples:
+                    told.setdefault(sample.name, set()).update(sample.labels or {""})
+    return told
+
+
+def _labels_in(expression: str) -> set[str]:
+    """Return the labels by which an expression groups and chooses."""
+    grouped = re.findall(r"\b(?:by|on) \(([^)]*)\)", expression)
+    chosen = re.findall(r"[{,]\s*(\w+)=", expression)
+    return {label.strip() for labels in grouped for label in labels.split(",")} | set(chosen)
 
 
 async def _left_of(world: World, namespace: str, selector: str | None = None) -> list[str]:
