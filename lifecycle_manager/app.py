@@ -82,14 +82,15 @@ async def run(settings: Settings) -> None:
     log.info("starting", **settings.model_dump(mode="json"))
     allow_open_files(settings)
     collect_less()
-    options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst)
+    metrics = RuntimeMetrics()
+    options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst, metrics=metrics)
     async with (
         await Client.from_environment(settings.kubeconfig, options=options) as kcp,
         # Leases are renewed by a client of their own: nothing else that is asked for may delay that.
-        await Client.from_environment(settings.kubeconfig, options=ClientOptions(qps=0)) as leases,
+        await Client.from_environment(settings.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
     ):
         shared = _shared(settings, leases) if settings.leader_elect else None
-        await LifecycleManager(settings, kcp, shared).run(stopping)
+        await LifecycleManager(settings, kcp, shared, metrics).run(stopping)
     log.info("stopped")
 
 
@@ -112,18 +113,22 @@ def _shared(settings: Settings, leases: Client) -> Shared:
 class LifecycleManager:
     """The parts of one process and how they are wired. Constructing it starts nothing.
 
-    Without `shared` it is the only replica.
+    Without `shared` it is the only replica. `metrics` are those that the clients of the control plane count into.
     """
 
-    def __init__(self, settings: Settings, kcp: Client, shared: Shared | None = None) -> None:
+    def __init__(
+        self, settings: Settings, kcp: Client, shared: Shared | None = None, metrics: RuntimeMetrics | None = None
+    ) -> None:
         self.settings = settings
         self.shared = shared
         self.sharing: Sharing = shared or Alone()
         self.kcp = kcp
         self.fenced_kcp = kcp.fenced_by(self.sharing.check)
         self.registry = CollectorRegistry()
+        self.metrics = metrics or RuntimeMetrics()
+        self.registry.register(self.metrics)
         self.latency = ChangeLatency(self.registry)
-        self.informers = Informers.on(kcp)
+        self.informers = Informers.on(kcp, self.metrics)
         self.registries = Registries()
         self.lookups = Lookups(self.informers.templates, self.informers.releases, self._components().descriptor)
         self.offers = Offers(self.informers.templates, self.informers.releases, self.lookups)
@@ -338,9 +343,9 @@ class LifecycleManager:
             ),
             authority=rotation,
         )
-        metrics, requeues = RuntimeMetrics(self.registry), requeue_reasons(self.registry)
+        requeues = requeue_reasons(self.registry)
         controllers = Controllers(
-            reconcilers, self.connections, informers, settings, metrics, requeues, self.sharing.owns
+            reconcilers, self.connections, informers, settings, self.metrics, requeues, self.sharing.owns
         )
         self.connections.on_silence = controllers.cluster_is_silent
         return controllers

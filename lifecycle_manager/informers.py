@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kube_runtime import Client, Informer, JsonObject
+from kube_runtime import Client, Informer, JsonObject, RuntimeMetrics
 from lifecycle_manager.mandatory import mandatory_index
 from lifecycle_manager.module_config import module_index
 from lifecycle_manager.resources import (
@@ -56,7 +56,7 @@ class Informers:
     kyma_definitions: Informer[JsonObject]
 
     @classmethod
-    def on(cls, kcp: Client) -> "Informers":
+    def on(cls, kcp: Client, metrics: RuntimeMetrics | None = None) -> "Informers":
         """Make the informers of the control plane; nothing is read before they run."""
         namespace = names.KCP_NAMESPACE
         return cls(
@@ -64,6 +64,7 @@ class Informers:
                 kcp,
                 KYMAS,
                 namespace=namespace,
+                metrics=metrics,
                 indexes={
                     "runtime": lambda it: [runtime_id_of(it)],
                     "module": modules_in_use,
@@ -71,13 +72,14 @@ class Informers:
                     "template": templates_in_use,
                 },
             ),
-            templates=Informer(kcp, MODULE_TEMPLATES, namespace=namespace),
-            releases=Informer(kcp, DATED_RELEASE_METAS, namespace=namespace),
-            watchers=Informer(kcp, WATCHERS, namespace=namespace),
+            templates=Informer(kcp, MODULE_TEMPLATES, namespace=namespace, metrics=metrics),
+            releases=Informer(kcp, DATED_RELEASE_METAS, namespace=namespace, metrics=metrics),
+            watchers=Informer(kcp, WATCHERS, namespace=namespace, metrics=metrics),
             secrets=Informer(
                 kcp,
                 SECRETS,
                 namespace=namespace,
+                metrics=metrics,
                 label_selector=OUR_SECRETS,
                 indexes={"access": access_index},
             ),
@@ -85,18 +87,26 @@ class Informers:
                 kcp,
                 MANIFESTS,
                 namespace=namespace,
+                metrics=metrics,
                 indexes={"kyma": _kyma_of_manifest, "mandatory": mandatory_index},
             ),
             module_configs=Informer(
                 kcp,
                 MODULE_CONFIGS,
                 namespace=namespace,
+                metrics=metrics,
                 indexes={"kyma": lambda it: [it.spec.kyma], "module": module_index},
             ),
             sync_resources=Informer(
-                kcp, SYNC_RESOURCES, namespace=namespace, indexes={"kyma": _kyma_of_sync_resource, "claim": claim_index}
+                kcp,
+                SYNC_RESOURCES,
+                namespace=namespace,
+                metrics=metrics,
+                indexes={"kyma": _kyma_of_sync_resource, "claim": claim_index},
             ),
-            kyma_definitions=Informer(kcp, CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_DEFINITION),
+            kyma_definitions=Informer(
+                kcp, CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_DEFINITION, metrics=metrics
+            ),
         )
 
     def start_in(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:

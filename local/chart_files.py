@@ -23,6 +23,13 @@ GENERATED = "# Written by `make charts` from {source}; change that.\n"
 PLACEHOLDER = "kcp-address:65534"
 """An address whose parts stand in the objects where the chart has its value."""
 
+PULL_SECRETS = """\
+      {{- with .Values.imagePullSecrets }}
+      imagePullSecrets: {{- toYaml . | nindent 6 }}
+      {{- end }}
+"""
+"""What only the chart knows of: who installs by hand may use a registry that asks for credentials."""
+
 RIGHTS = "module_manager/rbac.yaml"
 OF_A_PROJECT = {
     "Chart.yaml.template": {
@@ -57,6 +64,10 @@ OWN_VALUES = frozenset(
         "skr_webhook_memory_limits",
         "skr_webhook_cpu_limits",
         "maintenance_policy",
+        "module_cache_dir",
+        "replica_name",
+        "replica_bind_address",
+        "replica_address",
         "log_level",
         "log_format",
     }
@@ -148,9 +159,17 @@ def _watcher_templates() -> str:
     head = GENERATED.format(source="lifecycle_manager/skr_webhook/documents.py")
     text = head + "---\n".join(dump_yaml(document) for document in ours)
     address, port = PLACEHOLDER, PLACEHOLDER.rpartition(":")[2]
-    return text.replace(address, "'{{ .Values.kcpAddress }}'").replace(
-        f"port: {port}\n", 'port: {{ splitList ":" .Values.kcpAddress | last }}\n'
-    )
+    values = {
+        address: "'{{ .Values.kcpAddress }}'",
+        f"port: {port}\n": 'port: {{ splitList ":" .Values.kcpAddress | last }}\n',
+        f"replicas: {settings.replicas}\n": "replicas: {{ .Values.replicas }}\n",
+        "      priorityClassName:": PULL_SECRETS + "      priorityClassName:",
+    }
+    for fact, value in values.items():
+        if text.count(fact) != 1:
+            raise ValueError(f"the Watcher's objects do not say once: {fact}")
+        text = text.replace(fact, value)
+    return text
 
 
 if __name__ == "__main__":

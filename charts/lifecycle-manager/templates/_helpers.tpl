@@ -1,12 +1,13 @@
+{{/* A Service has 63 characters at most, and some are named this with `-metrics` or the like behind it. */}}
 {{- define "lifecycle-manager.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 55 | trimSuffix "-" -}}
 {{- else -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 55 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 55 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -60,10 +61,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- regexReplaceAll ":[0-9]+$" (include "lifecycle-manager.eventAddress" .) "" -}}
 {{- end -}}
 
+{{/* Whether replicas share the Kymas; empty where options.leader-elect has the only one work on all of them. */}}
+{{- define "lifecycle-manager.sharing" -}}
+{{- if ne (index .Values.options "leader-elect" | toString) "false" -}}true{{- end -}}
+{{- end -}}
+
 {{/* What Lifecycle Manager's own names need, said early. */}}
 {{- define "lifecycle-manager.check" -}}
 {{- if ne .Release.Namespace "kcp-system" -}}
 {{- fail (printf "lifecycle-manager looks for its resources in kcp-system and can't run in %s: install with --namespace kcp-system" .Release.Namespace) -}}
+{{- end -}}
+{{- if and (gt (int .Values.replicas) 1) (not (include "lifecycle-manager.sharing" .)) -}}
+{{- fail "several replicas need options.leader-elect: without, each would work on every Kyma" -}}
 {{- end -}}
 {{- $ways := list -}}
 {{- range $way := list "ingress" "gatewayApi" "istio" -}}

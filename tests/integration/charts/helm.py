@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kube_runtime import parse_objects
 
 CHARTS = Path("charts").absolute()
@@ -73,6 +75,15 @@ class Helm:
 def of_kind(objects: Iterable[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
     """Return the objects of a kind, by their names."""
     return {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
+
+
+def expressions_in(objects: list[dict[str, Any]]) -> list[str]:
+    """Return what the alerts and the dashboard of a chart ask Prometheus for."""
+    (rules,) = of_kind(objects, "PrometheusRule").values()
+    (dashboard,) = of_kind(objects, "ConfigMap").values()
+    panels = msgspec.json.decode(dashboard["data"]["lifecycle-manager.json"])["panels"]
+    asked = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    return asked + [target["expr"] for panel in panels for target in panel["targets"]]
 
 
 def values(**given: Any) -> tuple[str, ...]:

@@ -17,7 +17,12 @@ from tests.integration.charts.world import World
 
 (OLDEST_RELEASE,) = re.findall(r"^OLDEST := (\S+)$", Path("Makefile").read_text(), re.MULTILINE)
 OLDEST = Versions(kubernetes=OLDEST_RELEASE)
-ONE_OF_EACH = ("lifecycle-manager-with-everything", "cloud-resources", "skr-watcher")
+OTHERWISE = {
+    "lifecycle-manager-with-everything": "replicas=1,options.leader-elect=false",
+    "cloud-resources": "replicas=1,leaderElection.enabled=false",
+    "skr-watcher": "replicas=2",
+}
+"""One way to install each chart, and what an upgrade changes: above all how its Pods replace each other."""
 IN_KCP_AND_SKR = "\n---\n".join(
     f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}" for name in ("kcp-system", "kyma-system")
 )
@@ -67,12 +72,14 @@ async def test_oldest_server_accepts_every_field_and_every_release(helm: Helm, c
 
 async def _live_and_die(helm: Helm) -> None:
     """Install each chart, upgrade it, go back, and remove it; here no Pods are made of Deployments."""
-    for way in ONE_OF_EACH:
+    for way, change in OTHERWISE.items():
         chart, arguments = WAYS[way]
         namespace = f"--namespace={NAMESPACES[chart]}"
         # CRDs that `klm crds` has applied are no release's until somebody says so.
         await helm.run("install", way, str(chart), namespace, "--take-ownership", *arguments)
-        await helm.run("upgrade", way, str(chart), namespace, *arguments, "--set=resources.limits.memory=300Mi")
+        await helm.run(
+            "upgrade", way, str(chart), namespace, *arguments, "--set=resources.limits.memory=300Mi", f"--set={change}"
+        )
         await helm.run("rollback", way, "1", namespace)
         assert "deployed" in await helm.run("status", way, namespace)
         await helm.run("uninstall", way, namespace)

@@ -1,7 +1,12 @@
 """The charts by themselves: they lint, refuse values that can't be meant, and say what the code says."""
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,9 +16,12 @@ import pytest
 
 from certs import KeyPair
 from kube_runtime import dump_yaml, load_yaml, parse_objects
+from lifecycle_manager.manifest.sources.blobs import MOST_BYTES as MOST_BYTES_OF_LAYERS
+from lifecycle_manager.manifest.sources.registry import MOST_BYTES as MOST_BYTES_OF_A_LAYER
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook import AuthorityStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents
+from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from local.chart_files import CHARTS, PROJECT_CHART, generated_texts, options_schema, project_chart_texts
 from module_manager.project.generation import generate_project
@@ -26,6 +34,7 @@ from tests.integration.charts.helm import (
     WAYS,
     Helm,
     HelmFailed,
+    expressions_in,
     of_kind,
     values,
 )
@@ -33,6 +42,7 @@ from tests.node_agent.environment import expanded
 
 EVERYTHING = WAYS["lifecycle-manager-with-everything"][1]
 INSTALL = Path("docs/install.md").read_text()
+RELEASE = Path(".github/workflows/release.yaml").read_text()
 MANAGER = ("--set", "manager=a.b:c")
 
 
@@ -64,6 +74,8 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
         (LIFECYCLE_MANAGER, values(logLevel="info"), "logLevel"),
         (LIFECYCLE_MANAGER, ("--set", "options.max-concurent-kyma-reconciles=3"), "options"),
         (LIFECYCLE_MANAGER, ("--set", "options.metrics-bind-address=:1"), "options"),
+        (LIFECYCLE_MANAGER, ("--set", "options.replica-name=one"), "options"),
+        (LIFECYCLE_MANAGER, ("--set", "options.leader-elect=false"), "leader-elect"),
         (LIFECYCLE_MANAGER, values(terminationGracePeriodSeconds=5), "terminationGracePeriodSeconds"),
         (LIFECYCLE_MANAGER, ("--namespace", "default"), "kcp-system"),
         (MODULE_MANAGER, (), "manager is needed"),
@@ -74,6 +86,7 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
         (SKR_WATCHER, values(webhook__enabled=False), "kcpAddress is needed"),
         (SKR_WATCHER, values(caBundle="pem", kcpAddress="events.example.com"), "kcpAddress"),
         (SKR_WATCHER, values(caBundle="pem", tls__existingSecret=False), "tls.certificate"),
+        (SKR_WATCHER, values(caBundle="pem", image__pullPolicy="Always"), "pullPolicy"),
         (SKR_WATCHER, (*values(webhook__enabled=False), "--namespace", "default"), "kyma-system"),
     ],
 )
@@ -97,7 +110,16 @@ async def test_generated_files_are_up_to_date() -> None:
 async def test_every_value_is_in_the_schema_and_every_property_has_a_default(chart: Path) -> None:
     schema = msgspec.json.decode((chart / "values.schema.json").read_bytes())
     defaults = load_yaml((chart / "values.yaml").read_text())
-    assert set(schema["properties"]) - {"global"} == set(defaults)
+    assert dict(_one_sided(schema, defaults, schema["definitions"])) == {}
+
+
+async def test_services_of_a_release_with_a_long_name_have_names_that_are_taken(helm: Helm) -> None:
+    longest = "r" * 53
+    for chart, arguments in ((LIFECYCLE_MANAGER, ()), (MODULE_MANAGER, MANAGER)):
+        services = of_kind(await helm.render(chart, *arguments, release=longest), "Service")
+        assert services
+        assert max(map(len, services)) <= 63
+        assert not [name for name in services if "--" in name]
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -158,8 +180,8 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
     trust = b"trust\n"
     settings = WatcherSettings("registry.example.com/skr-watcher:v7", "kcp.example.com:443", "64Mi", "0.5")
     pair = KeyPair(certificate_pem=b"certificate\n", key_pem=b"key\n")
-    rules = [ModuleRule("b.example.com", "things"), ModuleRule("c.example.com", "others")]
-    for modules in ([], rules[:1], rules):
+    rules = [ModuleRule("b.example.com", "things"), ModuleRule("c.example.com", "others/status")]
+    for replicas, modules in ((1, []), (2, rules[:1]), (1, rules)):
         given = [
             *(("--set", f"modules[{i}].{field}={value}") for i, rule in enumerate(modules)
               for field, value in (("group", rule.group), ("plural", rule.plural))),
@@ -167,6 +189,7 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
         rendered = await helm.render(
             SKR_WATCHER,
             *values(
+                replicas=replicas,
                 image__registry="registry.example.com", image__tag="v7", kcpAddress=settings.kcp_address,
                 resources__limits__memory="64Mi", tls__existingSecret=False, tls__certificate="certificate\n",
                 tls__key="key\n", tls__authority="trust\n", caBundle="trust\n",
@@ -174,16 +197,41 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
             "--set-string", "resources.limits.cpu=0.5",
             *(word for words in given for word in words),
         )  # fmt: skip
-        brought = [*workload_documents(settings, pair, trust), webhook_document((), modules, trust)]
+        meant = replace(settings, replicas=replicas)
+        brought = [*workload_documents(meant, pair, trust), webhook_document((), modules, trust)]
         assert _by_identity(rendered) == _by_identity(brought)
+
+
+@pytest.fixture
+def released(tmp_path: Path) -> Path:
+    """The charts as the release workflow has them packed."""
+    (edit,) = re.findall(r"^ *(sed .* charts/\*/values\.yaml)$", RELEASE, re.MULTILINE)
+    shutil.copytree(CHARTS, tmp_path / "charts")
+    environment = {"PATH": os.environ["PATH"], "REGISTRY": "ghcr.io", "OWNER": "somebody"}
+    subprocess.run(["bash", "-euc", edit], cwd=tmp_path, env=environment, check=True)
+    return tmp_path / "charts"
+
+
+@pytest.mark.parametrize("chart", NAMESPACES, ids=lambda chart: chart.name)
+async def test_released_charts_lead_to_the_images_that_are_released_with_them(
+    helm: Helm, chart: Path, released: Path
+) -> None:
+    required = {MODULE_MANAGER: MANAGER, SKR_WATCHER: values(caBundle="pem", kcpAddress="a:1")}.get(chart, ())
+    text = await helm.run("template", "x", str(released / chart.name), "-n", NAMESPACES[chart], *required)
+    image = _container([dict(each.document) for each in parse_objects(text)])["image"]
+    assert re.fullmatch(rf"ghcr\.io/somebody/{chart.name}:[0-9.]+", image)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_images_are_pulled_with_the_secrets_that_are_given(helm: Helm, way: str) -> None:
+    chart, arguments = WAYS[way]
+    rendered = await helm.render(chart, *arguments, "--set", "imagePullSecrets[0].name=of-the-registry")
+    assert _pod(rendered)["imagePullSecrets"] == [{"name": "of-the-registry"}]
 
 
 async def test_every_option_of_lifecycle_manager_arrives_as_the_program_reads_it(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
-    in_a_pod = {"POD_NAME": "lifecycle-manager-0", "POD_IP": "10.0.0.1"}
-    command, *arguments = (expanded(word, in_a_pod) for word in _container(rendered)["args"])
-    assert command == "run"
-    settings = Settings(_cli_parse_args=arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
+    settings = _settings(rendered)
     assert settings.event_address == "events.kcp.example.com:443"
     assert (settings.replica_name, settings.replica_address) == ("lifecycle-manager-0", "10.0.0.1:8443")
     assert settings.additional_dns_names == ("events.kcp.internal",)
@@ -197,6 +245,60 @@ async def test_every_option_of_lifecycle_manager_arrives_as_the_program_reads_it
     assert settings.webhook_service in of_kind(rendered, "Service")
     assert settings.kubeconfig == Path("/etc/lifecycle-manager/kubeconfig/kubeconfig")
     assert settings.log_level == "DEBUG"
+
+
+async def test_replica_that_shares_nothing_is_gone_before_the_next_one_comes(helm: Helm) -> None:
+    for arguments, wanted in (((), "RollingUpdate"), (("--set", "replicas=1,options.leader-elect=false"), "Recreate")):
+        rendered = await helm.render(LIFECYCLE_MANAGER, *arguments)
+        assert _deployment(rendered)["strategy"]["type"] == wanted
+        assert _settings(rendered).leader_elect == (wanted == "RollingUpdate")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "share the Kymas, here 2"),
+        (("--set", "replicas=1,options.leader-elect=false"), "runs as one replica"),
+        (values(replicas=0), "replicas is 0"),
+        ((), f"{names.KYMA_NAME}: "),
+        ((), f"{names.MANAGED_BY}: {names.LIFECYCLE_MANAGER}"),
+        ((), "That name is known in this cluster only"),
+        (values(events__address="events.example.com:443"), "send their events to events.example.com:443."),
+        (values(crds__keep=False), "WARNING"),
+    ],
+)
+async def test_notes_say_what_was_installed(helm: Helm, arguments: tuple[str, ...], said: str) -> None:
+    release = ("lifecycle-manager", str(LIFECYCLE_MANAGER), "--namespace=kcp-system", "--dry-run=client")
+    _, _, notes = (await helm.run("install", *release, *arguments)).partition("\nNOTES:\n")
+    assert said in notes
+
+
+async def test_metrics_that_other_controllers_have_too_are_those_of_this_release(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING, release="other")
+    job = 'job="other-lifecycle-manager-metrics"'
+    assert job.partition('"')[2].strip('"') in of_kind(rendered, "Service")
+    anybodys = r"\b(?:controller_runtime|workqueue|kube_runtime|rest_client|process)_\w+(\{[^}]*\})?|\bup\b(\{[^}]*\})?"
+    for expression in expressions_in(rendered):
+        for found in re.finditer(anybodys, expression):
+            assert job in found[0], f"{expression} asks for what others of the cluster tell, too"
+
+
+async def test_what_is_told_only_to_be_noticed_has_an_alert(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
+    (rules,) = of_kind(rendered, "PrometheusRule").values()
+    alerts = {rule["alert"]: rule for group in rules["spec"]["groups"] for rule in group["rules"]}
+    asked = " ".join(rule["expr"] for rule in alerts.values())
+    for metric in (
+        "lifecycle_mgr_skr_event_path_broken",
+        "lifecycle_mgr_self_signed_cert_not_renew",
+        "lifecycle_mgr_maintenance_window_config_read_success",
+        "lifecycle_mgr_watcher_authority_expiry_timestamp_seconds",
+        "lifecycle_mgr_watcher_authority_phase_age_seconds",
+    ):
+        assert metric in asked
+    for rule in alerts.values():
+        assert {"summary", "description"} <= rule["annotations"].keys()
+        assert rule["labels"]["severity"] in {"critical", "warning"}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -230,6 +332,15 @@ async def test_pod_waits_for_the_authority_that_cert_manager_makes(helm: Helm) -
     assert [each["secret"]["secretName"] for each in volumes if "secret" in each] == [AuthorityStore.name]
     given = values(certManager__enabled=True, certManager__issuerRef__name="company")
     assert not of_kind(await helm.render(LIFECYCLE_MANAGER, *given), "Issuer")
+
+
+async def test_modules_layers_are_kept_on_a_disk_that_holds_them_all_and_apart_from_the_keys(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER)
+    cache = _settings(rendered).module_cache_dir
+    (mount,) = (each for each in _container(rendered)["volumeMounts"] if each["mountPath"] == str(cache))
+    (folder,) = (each["emptyDir"] for each in _pod(rendered)["volumes"] if each["name"] == mount["name"])
+    assert folder == {"sizeLimit": "2Gi"}
+    assert MOST_BYTES_OF_LAYERS + MOST_BYTES_OF_A_LAYER < 2 * 1024**3
 
 
 async def test_the_watcher_comes_from_where_lifecycle_manager_comes_from_and_in_its_version(helm: Helm) -> None:
@@ -271,10 +382,72 @@ async def test_network_policies_deny_all_and_allow_by_ports_that_the_pods_have(h
         assert allowed <= named
 
 
-def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("way", WAYS)
+async def test_nodes_can_be_drained_whatever_the_replicas(helm: Helm, way: str, replicas: int) -> None:
+    chart, arguments = WAYS[way]
+    rendered = await helm.render(chart, *arguments, *values(replicas=replicas))
+    (budget,) = of_kind(rendered, "PodDisruptionBudget").values()
+    assert _deployment(rendered)["replicas"] == replicas
+    assert budget["spec"]["selector"] == _deployment(rendered)["selector"]
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+async def test_each_flow_that_is_needed_is_let_out(helm: Helm) -> None:
+    dns = {(port, protocol) for port in (53, 8053) for protocol in ("UDP", "TCP")}  # CoreDNS of Gardener is at 8053
+    api_servers = {(443, "TCP"), (6443, "TCP")}
+    needed = {
+        "lifecycle-manager": dns | api_servers | {("replicas", "TCP")},
+        "cloud-resources": dns | api_servers,
+        "skr-watcher": dns | {(443, "TCP")},
+    }
+    for way, wanted in needed.items():
+        chart, arguments = WAYS[way]
+        rendered = await helm.render(chart, *arguments)
+        rules = [
+            rule for each in of_kind(rendered, "NetworkPolicy").values() for rule in each["spec"].get("egress", [])
+        ]
+        assert {(port["port"], port["protocol"]) for rule in rules for port in rule["ports"]} == wanted
+        restricted = {port["port"] for rule in rules if "to" in rule for port in rule["ports"]}
+        assert restricted <= {"replicas"}, "nobody knows where the others are"
+
+
+def _deployment(objects: list[dict[str, Any]]) -> dict[str, Any]:
     (deployment,) = of_kind(objects, "Deployment").values()
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(deployment["spec"])
+
+
+def _pod(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    return dict(_deployment(objects)["template"]["spec"])
+
+
+def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    (container,) = _pod(objects)["containers"]
     return dict(container)
+
+
+def _settings(objects: list[dict[str, Any]]) -> Settings:
+    """Return the options of Lifecycle Manager as it reads them in its Pod."""
+    in_a_pod = {"POD_NAME": "lifecycle-manager-0", "POD_IP": "10.0.0.1"}
+    command, *arguments = (expanded(word, in_a_pod) for word in _container(objects)["args"])
+    assert command == "run"
+    return Settings(_cli_parse_args=arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
+
+
+def _one_sided(
+    schema: dict[str, Any], defaults: dict[str, Any], definitions: dict[str, Any], path: str = ""
+) -> Iterator[tuple[str, set[str]]]:
+    """Give what only one of both has, by where it is; an empty default leaves open what may be there."""
+    properties = {
+        name: definitions[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
+        for name, each in schema.get("properties", {}).items()
+    }
+    if difference := (set(properties) - {"global", "claims"}) ^ set(defaults):
+        yield path, difference
+    for name, each in properties.items():
+        if defaults.get(name) and "properties" in each:
+            yield from _one_sided(each, defaults[name], definitions, f"{path}.{name}")
 
 
 def _renamed(objects: list[dict[str, Any]], changes: dict[str, str]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from kube_runtime import Client, ClientOptions, NotFound, Resource, dump_yaml
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager_api import names
+from lifecycle_manager_api.conditions import find
 from local.clusters import LocalClusters
 from local.demo import names as demo_names
 from local.demo.cast import Cast
@@ -90,7 +91,14 @@ class World:
     async def manage_the_user_cluster(self) -> None:
         """Do what the environment broker does, and wait until the cluster tells of the users' changes."""
         await create_kyma(self.story.stage, await prepare_skr(self.story.stage))
-        await eventually(lambda: _found(self.skr, KYMAS, "default", names.SKR_NAMESPACE), within=30)
+
+        async def ready() -> bool:
+            """Tell what docs/install.md has people wait for; from then on they can choose modules."""
+            kyma = await _found(self.kcp, KYMAS, demo_names.KYMA, names.KCP_NAMESPACE)
+            condition = find(kyma.status.conditions, "Ready") if kyma is not None else None
+            return condition is not None and condition.status == "True"
+
+        await eventually(ready, within=30, what="a managed cluster")
         await self.story.set_modules([{"name": demo_names.MODULE, "managed": True}])
 
         async def watched() -> bool:
