@@ -244,6 +244,7 @@ class LifecycleManager:
                 informers.manifests,
                 informers.module_configs,
                 informers.sync_resources,
+                informers.kyma_definitions,
                 self._schedule(),
                 self.recorder,
                 interval_seconds=settings.kyma_requeue_success_interval.total_seconds(),

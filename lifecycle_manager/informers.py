@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kube_runtime import Client, Informer
+from kube_runtime import Client, Informer, JsonObject
 from lifecycle_manager.mandatory import mandatory_index
 from lifecycle_manager.module_config import module_index
 from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
     DATED_RELEASE_METAS,
     KYMAS,
     MANIFESTS,
@@ -34,6 +35,7 @@ from lifecycle_manager_api import (
 )
 
 OUR_SECRETS = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
+KYMA_DEFINITION = f"metadata.name={KYMAS.plural_name}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,7 @@ class Informers:
     manifests: Informer[Manifest]
     module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
+    kyma_definitions: Informer[JsonObject]
 
     @classmethod
     def on(cls, kcp: Client) -> "Informers":
@@ -90,6 +93,7 @@ class Informers:
             sync_resources=Informer(
                 kcp, SYNC_RESOURCES, namespace=namespace, indexes={"kyma": _kyma_of_sync_resource, "claim": claim_index}
             ),
+            kyma_definitions=Informer(kcp, CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_DEFINITION),
         )
 
     def start_in(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
@@ -119,6 +123,7 @@ class Informers:
             self.manifests,
             self.module_configs,
             self.sync_resources,
+            self.kyma_definitions,
         )
 
 

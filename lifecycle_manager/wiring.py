@@ -6,9 +6,10 @@ A change enqueues exactly the keys that it concerns. Events from the clusters co
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kube_runtime import Change, ObjectKey, Priority
+from kube_runtime import Change, JsonObject, ObjectKey, Priority
 from lifecycle_manager.controllers import Controllers
 from lifecycle_manager.informers import Informers
+from lifecycle_manager.kyma import brings_other
 from lifecycle_manager.mandatory import ReleaseKey
 from lifecycle_manager.module_config import ModuleKey, keys_of
 from lifecycle_manager.modules import is_mandatory_manifest, module_of, module_of_manifest
@@ -68,6 +69,7 @@ class Wiring:
         self.informers.watchers.on_change(self._watcher_changed, replay=False)
         self.informers.module_configs.on_change(self._module_config_changed, replay=False)
         self.informers.sync_resources.on_change(self._sync_resource_changed, replay=False)
+        self.informers.kyma_definitions.on_change(self._kyma_definition_changed, replay=False)
 
     def descriptor_looked_up(self, template: ModuleTemplate) -> None:
         """Wake whom a template concerns of which the descriptor was found, or could not be."""
@@ -139,6 +141,11 @@ class Wiring:
                 self._wake_module(key)
         if change.new is None or change.new.metadata.being_deleted:
             self._wake_sync_resources(kyma.metadata.name)
+
+    def _kyma_definition_changed(self, change: Change[JsonObject]) -> None:
+        """Every cluster gets another definition of Kymas, after whatever users wait for."""
+        for kyma in self.informers.kymas.cache.list() if brings_other(change) else ():
+            self.controllers.kyma.queue.add(_key(kyma), Priority.RESYNC)
 
     def _secret_changed(self, change: Change[Secret]) -> None:
         """A cluster's credentials came, changed or went: all that its failures held up goes on at once."""

@@ -21,6 +21,7 @@ from lifecycle_manager.kyma.maintenance import MaintenancePolicy
 from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement, ReleaseKey, mandatory_index
 from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
     DATED_RELEASE_METAS,
     KYMAS,
     MANIFESTS,
@@ -69,7 +70,7 @@ class Listed:
 
 @dataclass(eq=False)
 class KymaWorld:
-    """What a test does and sees."""
+    """What a test does and sees. `unseen` are the informers that see nothing new."""
 
     kcp: Client
     simulation: Simulation
@@ -79,6 +80,7 @@ class KymaWorld:
     policy: str | None = None
     events: list[tuple[str, str]] = field(default_factory=list)
     told_users: list[tuple[str, str]] = field(default_factory=list)
+    unseen: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._listed = {
@@ -89,6 +91,7 @@ class KymaWorld:
             "manifests": Listed(self.kcp, MANIFESTS, kyma=kyma_of_manifest, mandatory=mandatory_index),
             "configs": Listed(self.kcp, MODULE_CONFIGS, kyma=lambda it: [it.spec.kyma]),
             "synced": Listed(self.kcp, SYNC_RESOURCES, kyma=lambda it: [it.spec.kyma]),
+            "definitions": Listed(self.kcp, CUSTOM_RESOURCE_DEFINITIONS),
         }
         informers = SimpleNamespace(**cast("dict[str, Any]", self._listed))
         options = ClientOptions(qps=0, timeout_seconds=5, attempts=1)
@@ -106,6 +109,7 @@ class KymaWorld:
             informers.manifests,
             informers.configs,
             informers.synced,
+            informers.definitions,
             self.schedule,
             recorder,
             patience=self.patience,
@@ -162,6 +166,12 @@ class KymaWorld:
         """Set a label of a Kyma in the control plane, or take it off."""
         await self.kcp.merge_patch(KYMAS, name, {"metadata": {"labels": {label: value}}}, KCP)
 
+    async def redefine(self, change: dict[str, Any], subresource: str | None = None) -> None:
+        """Have an administrator of the control plane change its definition of Kymas."""
+        await self.kcp.merge_patch(
+            CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name, change, subresource=subresource, field_manager="kubectl"
+        )
+
     async def choose(self, *modules: str, name: str = "demo", **more: Any) -> None:
         """Have the users of a cluster choose modules."""
         spec = {"modules": [{"name": each, "managed": True, **more} for each in modules]}
@@ -169,8 +179,9 @@ class KymaWorld:
 
     async def look(self) -> None:
         """Have the informers see what there is."""
-        for each in self._listed.values():
-            await each.look()
+        for name, each in self._listed.items():
+            if name not in self.unseen:
+                await each.look()
 
     async def reconcile(self, name: str = "demo", *, times: int = 1) -> Result:
         """Have the Kyma looked after, each time with fresh caches. `policy` is the maintenance policy's text."""

@@ -6,12 +6,13 @@ module to a version and writes its Manifest, and shows the state of it all on bo
 the business of other folders, which read the outcome in the Manifests and the Kyma's status.
 
 Read `resolution` for which version a module has, `wanted` and `plan` for what follows from that, `status` for what
-users see, and `observe` and `act` for how the rules meet the clusters.
+users see, `definition` for which CRD clusters get, and `observe` and `act` for how the rules meet the clusters.
 """
 
+from lifecycle_manager.kyma.definition import brings_other
 from lifecycle_manager.kyma.observe import Patience
 from lifecycle_manager.kyma.plan import CRD_HASH
 from lifecycle_manager.kyma.reconciler import SKR_KYMA, KymaReconciler
 from lifecycle_manager.kyma.schedule import Schedule
 
-__all__ = ["CRD_HASH", "SKR_KYMA", "KymaReconciler", "Patience", "Schedule"]
+__all__ = ["CRD_HASH", "SKR_KYMA", "KymaReconciler", "Patience", "Schedule", "brings_other"]

@@ -6,7 +6,16 @@ from typing import Any, assert_never
 
 import msgspec
 
-from kube_runtime import AlreadyExists, ApiError, Applier, Client, EventRecorder, KubernetesObject, NotFound
+from kube_runtime import (
+    AlreadyExists,
+    ApiError,
+    Applier,
+    Client,
+    EventRecorder,
+    JsonObject,
+    KubernetesObject,
+    NotFound,
+)
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.purge import purge_finalizers
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
@@ -21,6 +30,7 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager_api import Kyma, KymaStatus, names
 
+NAMESPACE: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SKR_NAMESPACE}}
 NO_STATUS: dict[str, None] = dict.fromkeys(KymaStatus.__struct_encode_fields__)
 
 
@@ -28,12 +38,12 @@ NO_STATUS: dict[str, None] = dict.fromkeys(KymaStatus.__struct_encode_fields__)
 class SkrActions:
     """Acts in one user cluster.
 
-    `kyma` is the users' CR as it was read, None where there is none; `definitions` are what the CR stands on.
+    `kyma` is the users' CR as it was read, None where there is none; `definition` is the CRD that it is to have.
     """
 
     skr: Client
     kyma: Kyma | None
-    definitions: tuple[KubernetesObject, ...]
+    definition: JsonObject
     events: EventRecorder
 
     async def carry_out(self, actions: Iterable[planned.SkrAction]) -> None:
@@ -44,8 +54,7 @@ class SkrActions:
     async def _carry_out(self, action: planned.SkrAction) -> None:
         match action:
             case planned.InstallKymaCrd():
-                applied = await Applier(self.skr, field_manager=FIELD_MANAGER).apply(self.definitions, (), prune=False)
-                applied.raise_first_failure()
+                await self._install_crd()
             case planned.CreateSkrKyma():
                 await self._create_kyma(action)
             case planned.SyncSkrMetadata(labels, annotations):
@@ -66,6 +75,11 @@ class SkrActions:
                 await purge_finalizers(self.skr, manifests)
             case _:
                 assert_never(action)
+
+    async def _install_crd(self) -> None:
+        objects = [KubernetesObject.of(document) for document in (NAMESPACE, self.definition)]
+        applied = await Applier(self.skr, field_manager=FIELD_MANAGER).apply(objects, (), prune=False)
+        applied.raise_first_failure()
 
     async def _create_kyma(self, action: planned.CreateSkrKyma) -> None:
         document = {

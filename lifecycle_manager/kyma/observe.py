@@ -34,7 +34,11 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that `plan` looks at. `skr` is a failure where the cluster could not be read or written."""
+    """Everything that `plan` looks at.
+
+    `skr` is a failure where the cluster could not be read or written; `crd_hash` is that of the control plane's CRD,
+    empty where it can't be seen.
+    """
 
     timing: Timing
     kyma: Kyma

@@ -98,7 +98,7 @@ class TellUsers:
 
 @dataclass(frozen=True, slots=True)
 class RecordCrdHash:
-    """Remember on the Kyma in KCP which CRD its SKR has."""
+    """Remember on the Kyma in KCP which CRD of the control plane its SKR has; empty for none of them."""
 
     crd_hash: str
 
@@ -219,7 +219,7 @@ def _plan_introduction(snapshot: Snapshot) -> Plan:
     labels, annotations = visible_metadata(snapshot.kyma)
     return Plan(
         in_skr=(InstallKymaCrd(), CreateSkrKyma(snapshot.kyma.spec, labels, annotations)),
-        in_kcp=_record_crd_hash(snapshot),
+        in_kcp=(RecordCrdHash(snapshot.crd_hash),) if _has_other_crd(snapshot) else (),
         soon=True,
     )
 
@@ -228,9 +228,10 @@ def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
     kyma = snapshot.kyma
     wanted = wanted_of(snapshot, skr_kyma.spec)
     status = status_of(snapshot, wanted)
+    recorded = (RecordCrdHash(snapshot.crd_hash),) if _awaits_crd(snapshot) else ()
     return Plan(
         in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, status)),
-        in_kcp=(*_record_crd_hash(snapshot), *_manifest_actions(wanted), *_report(kyma, status)),
+        in_kcp=(*recorded, *_manifest_actions(wanted), *_report(kyma, status)),
         again=min((each.resolution.again for each in wanted.modules if each.resolution.again), default=None),
         soon=skr_kyma.metadata.being_deleted and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
     )
@@ -238,7 +239,7 @@ def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
 
 def _upkeep_in_skr(snapshot: Snapshot, skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
     kyma = snapshot.kyma
-    if kyma.metadata.annotations.get(CRD_HASH) != snapshot.crd_hash:
+    if _awaits_crd(snapshot):
         yield InstallKymaCrd()
     if skr_kyma.metadata.being_deleted:
         if names.KYMA_FINALIZER in skr_kyma.metadata.finalizers:
@@ -358,10 +359,13 @@ def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
                 yield DeleteSyncResource(resource.metadata.name)
 
 
-def _record_crd_hash(snapshot: Snapshot) -> tuple[KcpAction, ...]:
-    if snapshot.kyma.metadata.annotations.get(CRD_HASH) == snapshot.crd_hash:
-        return ()
-    return (RecordCrdHash(snapshot.crd_hash),)
+def _awaits_crd(snapshot: Snapshot) -> bool:
+    """Tell whether a cluster that has a CRD is to have another one."""
+    return snapshot.crd_hash != "" and _has_other_crd(snapshot)
+
+
+def _has_other_crd(snapshot: Snapshot) -> bool:
+    return snapshot.kyma.metadata.annotations.get(CRD_HASH, "") != snapshot.crd_hash
 
 
 def _report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:

@@ -1,13 +1,11 @@
 """Ties observe, plan and act to the key of one Kyma."""
 
-import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import msgspec
-
-from kube_runtime import Client, EventRecorder, Informer, KubeError, KubernetesObject, ObjectKey, Result
+from kube_runtime import Client, EventRecorder, Informer, JsonObject, KubeError, ObjectKey, Result
 from lifecycle_manager.kyma.act import KcpActions, SkrActions
+from lifecycle_manager.kyma.definition import KymaDefinitions
 from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot, observe_skr
 from lifecycle_manager.kyma.plan import Plan, plan
 from lifecycle_manager.kyma.schedule import Schedule
@@ -24,7 +22,7 @@ from lifecycle_manager.skr import (
 )
 from lifecycle_manager.skr.announcement import Seen
 from lifecycle_manager.skr.event_path import interval_for
-from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, crds, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
 SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
 
@@ -44,20 +42,17 @@ class KymaReconciler:
     manifests: Informer[Manifest]
     module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
+    kyma_definitions: Informer[JsonObject]
     schedule: Schedule
     events: EventRecorder
     interval_seconds: float = 30.0
     leaving_seconds: float = 5.0
     patience: Patience = field(default_factory=Patience)
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
-    definitions: tuple[KubernetesObject, ...] = field(init=False)
-    crd_hash: str = field(init=False)
+    definitions: KymaDefinitions = field(init=False)
 
     def __post_init__(self) -> None:
-        definition = crds.crd_for(Kyma)
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SKR_NAMESPACE}}
-        self.definitions = (KubernetesObject.of(namespace), KubernetesObject.of(definition))
-        self.crd_hash = hashlib.sha256(msgspec.json.encode(definition, order="sorted")).hexdigest()[:16]
+        self.definitions = KymaDefinitions(self.kyma_definitions)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this Kyma needs next. Raises KubeError after its status says so.
@@ -91,8 +86,9 @@ class KymaReconciler:
             view = await observe_skr(skr)
             self._raise_if_claimed(kyma, view)
             unseen = self.announcements.settle(key, dict.fromkeys(pending, _seen(view)))
-            decided = plan(self._snapshot(kyma, view))
-            await SkrActions(skr, view.kyma, self.definitions, self.events).carry_out(decided.in_skr)
+            definition = self.definitions.current()
+            decided = plan(self._snapshot(kyma, view, definition.digest))
+            await SkrActions(skr, view.kyma, definition.document, self.events).carry_out(decided.in_skr)
             return decided, unseen
 
     def _raise_if_claimed(self, kyma: Kyma, view: SkrView) -> None:
@@ -113,14 +109,14 @@ class KymaReconciler:
         by_clock = _seconds_until(decided.again, self.schedule.clock())
         return Result(requeue_after=min(each for each in (seconds, by_clock, unseen) if each is not None))
 
-    def _snapshot(self, kyma: Kyma, skr: SkrView | SkrFailure) -> Snapshot:
+    def _snapshot(self, kyma: Kyma, skr: SkrView | SkrFailure, crd_hash: str = "") -> Snapshot:
         name = kyma.metadata.name
         return Snapshot(
             timing=self.schedule.timing(),
             kyma=kyma,
             offer=self.offers.current(),
             skr=skr,
-            crd_hash=self.crd_hash,
+            crd_hash=crd_hash,
             manifests=self.manifests.cache.by_index("kyma", name),
             module_configs=self.module_configs.cache.by_index("kyma", name),
             sync_resources=self.sync_resources.cache.by_index("kyma", name),

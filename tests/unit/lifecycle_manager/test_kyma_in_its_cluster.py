@@ -159,24 +159,70 @@ async def test_module_that_the_control_plane_refuses_holds_no_other_up() -> None
         assert list(await world.manifests()) == ["demo-api", "demo-nats"]
 
 
-async def test_kyma_definition_that_changed_is_brought_once() -> None:
+async def test_definition_that_changes_in_the_control_plane_is_brought_once() -> None:
     async with kyma_world() as world:
         await world.register()
         await world.introduced()
-        await world.kcp.merge_patch(
-            KYMAS, "demo", {"metadata": {"annotations": {CRD_HASH: "of-an-older-one"}}}, names.KCP_NAMESPACE
-        )
-        skr = await world.skr()
-        definition = f"kymas.{names.GROUP}"
-        older = {"spec": {"names": {"plural": "kymas", "kind": "Kyma", "singular": "kyma", "shortNames": ["old"]}}}
-        await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, definition, older)
+        recorded = (await world.in_kcp()).metadata.annotations[CRD_HASH]
+        await world.redefine({"spec": {"names": {"shortNames": ["ky"]}}})
         before = world.asked
         await world.reconcile()
-        assert [record.name for record in world.writes_to("demo", before)] == [SKR, definition]
-        assert (await world.in_kcp()).metadata.annotations[CRD_HASH] == world.kymas.crd_hash
+        assert [record.name for record in world.writes_to("demo", before)] == [SKR, KYMAS.plural_name]
+        assert [record.name for record in world.writes_to("kcp", before)] == ["demo"]
+        definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+        assert definition["spec"]["names"]["shortNames"] == ["ky"]
+        assert (await world.in_kcp()).metadata.annotations[CRD_HASH] != recorded
         before = world.asked
+        await world.reconcile(times=2)
+        assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
+
+
+async def test_definition_that_is_taken_back_in_the_control_plane_is_taken_back_in_the_cluster() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        recorded = (await world.in_kcp()).metadata.annotations[CRD_HASH]
+        await world.redefine({"spec": {"names": {"shortNames": ["ky"]}}})
         await world.reconcile()
-        assert world.writes_to("demo", before) == []
+        await world.redefine({"spec": {"names": {"shortNames": None}}})
+        await world.reconcile()
+        definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+        assert "shortNames" not in definition["spec"]["names"]
+        assert (await world.in_kcp()).metadata.annotations[CRD_HASH] == recorded
+
+
+async def test_what_of_the_definition_is_the_control_planes_alone_is_not_brought() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        helm = {"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"helm.sh/resource-policy": "keep"}}
+        await world.redefine({"metadata": helm})
+        await world.redefine({"status": {"conditions": []}}, subresource="status")
+        before = world.asked
+        await world.reconcile(times=2)
+        assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
+        await world.redefine({"spec": {"names": {"shortNames": ["ky"]}}})
+        await world.reconcile()
+        definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+        assert definition["metadata"].keys() & helm.keys() == set()
+
+
+async def test_new_cluster_does_not_wait_for_a_definition_that_can_not_be_seen() -> None:
+    async with kyma_world() as world:
+        world.unseen.add("definitions")
+        await world.register()
+        await world.introduced()
+        assert (await world.in_skr()).spec.channel == "regular"
+        assert CRD_HASH not in (await world.in_kcp()).metadata.annotations
+        before = world.asked
+        await world.reconcile(times=2)
+        assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
+        world.unseen.clear()
+        await world.redefine({"spec": {"names": {"shortNames": ["ky"]}}})
+        await world.reconcile()
+        definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+        assert definition["spec"]["names"]["shortNames"] == ["ky"]
+        assert (await world.in_kcp()).metadata.annotations[CRD_HASH]
 
 
 async def test_what_happened_is_told_once_on_both_sides() -> None:

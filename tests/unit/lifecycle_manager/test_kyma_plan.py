@@ -106,6 +106,21 @@ def test_crd_that_changed_is_brought_again() -> None:
     assert planned.InstallKymaCrd() in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)))).in_skr
 
 
+def test_cluster_keeps_its_crd_while_that_of_the_control_plane_can_not_be_seen() -> None:
+    kyma = builders.kyma(annotations={planned.CRD_HASH: "older"})
+    unseen = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), crd_hash="")
+    decided = planned.plan(unseen)
+    assert planned.InstallKymaCrd() not in decided.in_skr
+    assert not any(isinstance(action, planned.RecordCrdHash) for action in decided.in_kcp)
+
+
+def test_cluster_that_lost_its_crd_meanwhile_is_known_to_have_none_of_the_control_plane() -> None:
+    kyma = builders.kyma(annotations={planned.CRD_HASH: "older"})
+    decided = planned.plan(replace(snapshot(kyma, SkrView(None)), crd_hash=""))
+    assert planned.InstallKymaCrd() in decided.in_skr
+    assert decided.in_kcp == (planned.RecordCrdHash(""),)
+
+
 def test_label_that_a_user_removed_is_put_back() -> None:
     kyma = introduced()
     bare = msgspec.structs.replace(skr_kyma(kyma), metadata=builders.kyma("default").metadata)

@@ -11,7 +11,7 @@ from lifecycle_manager.controllers import Reconcilers
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.wiring import Wiring
-from lifecycle_manager_api import names
+from lifecycle_manager_api import Kyma, crds, names
 from tests import builders
 
 KCP = names.KCP_NAMESPACE
@@ -102,6 +102,25 @@ def test_template_that_becomes_mandatory_wakes_installations_and_catalogs() -> N
     fleet.wiring._template_changed(Change(chosen, mandatory))
     assert fleet.woken("mandatory") == fleet.woken("catalog") == EVERYBODY
     assert fleet.woken("kyma") == {"uses-regular", "uses-fast"}
+
+
+def test_definition_of_kymas_wakes_them_all_after_what_users_wait_for() -> None:
+    before = crds.crd_for(Kyma)
+    after = {**before, "spec": {**before["spec"], "names": {**before["spec"]["names"], "shortNames": ["ky"]}}}
+    for change in (Change(None, before), Change(before, after), Change(after, before)):
+        fleet = Fleet()
+        fleet.wiring._kyma_definition_changed(change)
+        assert fleet.woken("kyma", Priority.RESYNC) == fleet.woken("kyma") == EVERYBODY
+        assert not any(fleet.woken(queue) for queue in set(QUEUES) - {"kyma"})
+
+
+def test_definition_of_kymas_that_is_only_touched_or_gone_wakes_nobody() -> None:
+    before = crds.crd_for(Kyma)
+    labelled = {**before, "metadata": {**before["metadata"], "labels": {"app.kubernetes.io/managed-by": "Helm"}}}
+    for after in (before, labelled, {**before, "status": {"conditions": []}}, None):
+        fleet = Fleet()
+        fleet.wiring._kyma_definition_changed(Change(before, after))
+        assert not any(fleet.woken(queue) for queue in QUEUES)
 
 
 def test_secret_wakes_all_of_its_kyma_alone() -> None:
