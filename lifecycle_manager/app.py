@@ -66,6 +66,8 @@ from lifecycle_manager.wiring import Wiring
 log = structlog.get_logger("lifecycle_manager")
 
 GRACE_SECONDS = 20.0
+LOOKUP_SECONDS = 30.0
+"""How long a start waits at most for descriptors from the registry."""
 SKR_REQUESTS_AT_ONCE = 16
 # Longer than a quiet cluster is left alone, so that one connection to it stays warm; shorter than servers keep an idle
 # one, so that nobody closes it under a request.
@@ -163,6 +165,7 @@ class LifecycleManager:
                 recording = tasks.create_task(self.recorder.run())
                 looking_up = tasks.create_task(self.lookups.run())
                 await self.informers.wait_synced(self.settings.cache_sync_timeout.total_seconds())
+                await self.lookups.wait_tried(LOOKUP_SECONDS)
                 await self._control(Path(directory), stopping)
                 for task in (*watching, recording, looking_up, watching_ourselves):
                     task.cancel()

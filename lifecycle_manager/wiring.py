@@ -73,7 +73,10 @@ class Wiring:
 
     def descriptor_looked_up(self, template: ModuleTemplate) -> None:
         """Wake whom a template concerns of which the descriptor was found, or could not be."""
-        self._template_changed(Change(None, template))
+        self._wake_those_with(template)
+        if concerned_by_template(self.informers, Change(None, template)).mandatory:
+            for kyma in self.informers.kymas.cache.list():
+                self.controllers.mandatory.queue.add(_key(kyma), Priority.RESYNC)
 
     def kyma_names(self) -> Iterable[str]:
         """Name the Kymas that there are, and those that something is left of."""
@@ -180,9 +183,7 @@ class Wiring:
         template = change.new or change.old
         if template is None or not offers_other(change):
             return
-        for kyma in who_has_template(self.informers, template):
-            self._wake_for_catalog(kyma, module_of(template))
-            self._wake_manifests(kyma.metadata.name, module_of(template))
+        self._wake_those_with(template)
         self._catalog_changed(template, concerned_by_template(self.informers, change))
 
     def _release_changed(self, change: Change[DatedReleaseMeta]) -> None:
@@ -193,6 +194,11 @@ class Wiring:
         for kyma in who_has_release(self.informers, change):
             self._wake_for_catalog(kyma, release.spec.module_name)
         self._catalog_changed(release, concerned_by_release(change))
+
+    def _wake_those_with(self, template: ModuleTemplate) -> None:
+        for kyma in who_has_template(self.informers, template):
+            self._wake_for_catalog(kyma, module_of(template))
+            self._wake_manifests(kyma.metadata.name, module_of(template))
 
     def _wake_for_catalog(self, kyma: Kyma, module: str) -> None:
         self.controllers.kyma.queue.add(_key(kyma), Priority.CHANGE)

@@ -13,13 +13,24 @@ import msgspec
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.resolution import Installed, Resolution, Subject, resolve
 from lifecycle_manager.modules import (
+    DescriptorNotFound,
     DescriptorUnreadable,
     differs,
     is_mandatory_manifest,
     module_of_manifest,
     wanted_manifest,
 )
-from lifecycle_manager_api import Kyma, KymaSpec, Manifest, PartialMeta, State, TrackingObject, names
+from lifecycle_manager.modules.offer import version_of
+from lifecycle_manager_api import (
+    Kyma,
+    KymaSpec,
+    Manifest,
+    ModuleTemplate,
+    PartialMeta,
+    State,
+    TrackingObject,
+    names,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +106,23 @@ def _wanted(snapshot: Snapshot, resolution: Resolution, manifest: Manifest | Non
     held = bool(resolution.reason)
     channel = manifest.metadata.labels.get(names.CHANNEL, "") if held and manifest else resolution.channel
     policy = resolution.module.custom_resource_policy
+    resource = _resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
     try:
         component = snapshot.offer.component(template)
     except DescriptorUnreadable as error:
+        if isinstance(error, DescriptorNotFound) and _is_installed(template, manifest):
+            return WantedModule(resolution, manifest, component=_component_in(manifest), resource=resource)
         message = f"module {resolution.module.name!r}: ModuleTemplate {template.metadata.name}: {error}"
         unreadable = replace(resolution, state=State.ERROR, reason="DescriptorUnreadable", message=message)
         return WantedModule(unreadable, manifest)
     name = manifest.metadata.name if manifest else ""
     wanted = wanted_manifest(kyma, template, component, channel=channel, policy=policy, name=name)
-    resource = _resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
     write = None if held and manifest is None else wanted
     return WantedModule(resolution, manifest, write, wanted is None, component.name, resource)
+
+
+def _is_installed(template: ModuleTemplate, manifest: Manifest | None) -> bool:
+    return manifest is not None and manifest.spec.version == version_of(template)
 
 
 def _component_in(manifest: Manifest | None) -> str:

@@ -343,6 +343,21 @@ def test_descriptor_that_is_none_is_told_and_the_manifest_stays() -> None:
     assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
 
 
+def test_module_that_is_installed_needs_no_descriptor_to_stay_as_it_is() -> None:
+    """The registry can't be reached when a process begins: nothing is wrong with what the clusters have."""
+    kyma = introduced(status=OTHERS_READY)
+    (manifest,) = (builders.manifest(version="0.1.0"),)
+    offer = replace(INSTALLING, problems={"cloud-resources-0.1.0": "the registry is on fire"})
+    seen = SkrView(skr_kyma(kyma, modules=ASKED))
+    decided = planned.plan(snapshot(kyma, seen, offer=offer, manifests=(manifest,)))
+    (module,) = written_in(decided).status.modules
+    assert module.state is not State.ERROR
+    assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
+    older = (builders.manifest(version="0.0.9"),)
+    (module,) = written_in(planned.plan(snapshot(kyma, seen, offer=offer, manifests=older))).status.modules
+    assert (module.state, "on fire" in module.message) == (State.ERROR, True)
+
+
 def test_deletion_goes_in_the_order_that_leaves_nothing_behind() -> None:
     """Manifests, configurations, the Watcher, the catalog, the users' CR: each step waits for the one before."""
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)

@@ -84,6 +84,15 @@ def test_release_that_is_only_touched_wakes_nobody() -> None:
     assert not any(fleet.woken(queue) for queue in QUEUES)
 
 
+def test_descriptor_that_was_looked_up_wakes_those_who_have_the_template_and_no_catalog() -> None:
+    fleet = Fleet()
+    fleet.wiring.descriptor_looked_up(builders.template("api", "1.0.0"))
+    assert fleet.woken("kyma") == {name for name, (module, _) in ASKED.items() if module == "api"}
+    assert fleet.woken("catalog") == fleet.woken("mandatory") == set()
+    fleet.wiring.descriptor_looked_up(builders.template("warden", "1.0.0", mandatory=True))
+    assert fleet.woken("mandatory") == EVERYBODY
+
+
 def test_mandatory_version_and_the_template_of_it_wake_the_installations_and_no_catalog() -> None:
     fleet = Fleet()
     release = released(mandatory="2.0.0")
