@@ -60,6 +60,7 @@ class Wiring:
     def connect(self) -> None:
         """Have every informer's changes wake what they concern from now on, and every cluster that is back."""
         self.controllers.on_recovery = self._wake_all_of
+        self.controllers.reconcilers.kyma.on_new_cluster = self._cluster_is_new
         self.controllers.reconcilers.skr_webhook.on_other_rules = self._other_rules
         self.informers.manifests.on_change(self._manifest_changed, replay=False)
         self.informers.kymas.on_change(self._kyma_changed, replay=False)
@@ -168,6 +169,16 @@ class Wiring:
                 self._wake_module(key)
             self._wake_manifests(kyma_name)
             self._wake_sync_resources(kyma_name)
+
+    def _cluster_is_new(self, key: ObjectKey) -> None:
+        """Have all of it looked at whole: what is noted of a cluster was noted of another one, or is lost."""
+        reconcilers = self.controllers.reconcilers
+        for kind in (ModuleTemplate.KIND, ModuleReleaseMeta.KIND):
+            reconcilers.catalog.wake(key, kind)
+        reconcilers.skr_webhook.wake(key)
+        for manifest in self.informers.manifests.cache.by_index("kyma", key.name):
+            reconcilers.manifest.wake(_key(manifest))
+        self._wake_all_of(key.name)
 
     def _other_rules(self, key: ObjectKey) -> None:
         """Have Module CRs read once more: nobody told of what changed before the API server knew the rules."""

@@ -1,5 +1,6 @@
 """Ties observe, plan and act to the key of one Kyma."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -7,7 +8,7 @@ from kube_runtime import Client, EventRecorder, Informer, JsonObject, KubeError,
 from lifecycle_manager.kyma.act import KcpActions, SkrActions
 from lifecycle_manager.kyma.definition import KymaDefinitions
 from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot, observe_skr
-from lifecycle_manager.kyma.plan import Plan, plan
+from lifecycle_manager.kyma.plan import CreateSkrKyma, Plan, plan
 from lifecycle_manager.kyma.schedule import Schedule
 from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import KYMAS
@@ -33,6 +34,8 @@ class KymaReconciler:
 
     `manifests`, `module_configs` and `sync_resources` need the index `kyma`. A Kyma that nothing tells
     of is looked at after `interval_seconds`, one that is being deleted after `leaving_seconds`.
+
+    `on_new_cluster` is told of Kymas whose cluster had no Kyma CR: a new one, or one that has lost what was there.
     """
 
     kcp: Client
@@ -49,6 +52,7 @@ class KymaReconciler:
     leaving_seconds: float = 5.0
     patience: Patience = field(default_factory=Patience)
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
+    on_new_cluster: Callable[[ObjectKey], None] = lambda _: None
     definitions: KymaDefinitions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,6 +93,8 @@ class KymaReconciler:
             definition = self.definitions.current()
             decided = plan(self._snapshot(kyma, view, definition.digest))
             await SkrActions(skr, view.kyma, definition.document, self.events).carry_out(decided.in_skr)
+            if any(isinstance(action, CreateSkrKyma) for action in decided.in_skr):
+                self.on_new_cluster(key)
             return decided, unseen
 
     def _raise_if_claimed(self, kyma: Kyma, view: SkrView) -> None:

@@ -11,7 +11,7 @@ from lifecycle_manager.controllers import Reconcilers
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.wiring import Wiring
-from lifecycle_manager_api import Kyma, crds, names
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, crds, names
 from tests import builders
 
 KCP = names.KCP_NAMESPACE
@@ -172,3 +172,16 @@ def test_kyma_whose_labels_change_wakes_itself_alone_and_one_whose_times_do_nobo
     later = {"lastOperation": {"operation": "looked", "lastUpdateTime": "2026-11-01T12:00:00Z"}}
     fleet.wiring._kyma_changed(Change(before, builders.kyma("uses-fast", status=later)))
     assert not any(fleet.woken(queue) for queue in QUEUES)
+
+
+def test_cluster_without_a_kyma_has_all_that_belongs_there_looked_at_whole() -> None:
+    fleet = Fleet()
+    looked_at: list[Any] = []
+    noting: Any = SimpleNamespace(wake=lambda *key: looked_at.append(key))
+    vars(fleet.wiring.controllers.reconcilers).update(dict.fromkeys(QUEUES, noting))
+    one, *_ = ASKED
+    key = ObjectKey(KCP, one)
+    fleet.wiring._cluster_is_new(key)
+    assert {(key, ModuleTemplate.KIND), (key, ModuleReleaseMeta.KIND), (key,)} <= set(looked_at)
+    for queue in ("kyma", "catalog", "skr_webhook", "manifest", "sync_resource"):
+        assert len(fleet.woken(queue)) == 1, queue
