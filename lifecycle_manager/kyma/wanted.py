@@ -20,12 +20,10 @@ from lifecycle_manager.modules import (
     module_of_manifest,
     wanted_manifest,
 )
-from lifecycle_manager.modules.offer import version_of
 from lifecycle_manager_api import (
     Kyma,
     KymaSpec,
     Manifest,
-    ModuleTemplate,
     PartialMeta,
     State,
     TrackingObject,
@@ -110,10 +108,16 @@ def _wanted(snapshot: Snapshot, resolution: Resolution, manifest: Manifest | Non
     try:
         component = snapshot.offer.component(template)
     except DescriptorUnreadable as error:
-        if isinstance(error, DescriptorNotFound) and _is_installed(template, manifest):
-            return WantedModule(resolution, manifest, component=_component_in(manifest), resource=resource)
+        if isinstance(error, DescriptorNotFound) and _is_in_force(kyma, resolution, manifest):
+            known = next((each for each in kyma.status.modules if each.name == resolution.module.name), None)
+            known_as = _component_in(manifest) or (known.ocm_component_name if known is not None else "")
+            return WantedModule(resolution, manifest, None, manifest is None, known_as, resource)
         message = f"module {resolution.module.name!r}: ModuleTemplate {template.metadata.name}: {error}"
-        unreadable = replace(resolution, state=State.ERROR, reason="DescriptorUnreadable", message=message)
+        # Where nothing is installed, the status must not name a template: it would count as what is there.
+        named = template if manifest is not None else None
+        unreadable = replace(
+            resolution, state=State.ERROR, reason="DescriptorUnreadable", message=message, template=named
+        )
         return WantedModule(unreadable, manifest)
     name = manifest.metadata.name if manifest else ""
     wanted = wanted_manifest(kyma, template, component, channel=channel, policy=policy, name=name)
@@ -121,8 +125,11 @@ def _wanted(snapshot: Snapshot, resolution: Resolution, manifest: Manifest | Non
     return WantedModule(resolution, manifest, write, wanted is None, component.name, resource)
 
 
-def _is_installed(template: ModuleTemplate, manifest: Manifest | None) -> bool:
-    return manifest is not None and manifest.spec.version == version_of(template)
+def _is_in_force(kyma: Kyma, resolution: Resolution, manifest: Manifest | None) -> bool:
+    """Tell whether a version is the one that is there, and its descriptor would tell nothing new."""
+    there = _installed(kyma, {resolution.module.name: manifest} if manifest is not None else {})
+    known = there.get(resolution.module.name)
+    return known is not None and known.version == resolution.version
 
 
 def _component_in(manifest: Manifest | None) -> str:

@@ -343,6 +343,29 @@ def test_descriptor_that_is_none_is_told_and_the_manifest_stays() -> None:
     assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
 
 
+def test_module_that_installs_nothing_is_left_as_it_is_while_its_descriptor_is_not_found() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    kyma, inner = settled(kyma, skr_kyma(kyma, modules=ASKED))
+    offer = replace(OFFER, problems={"cloud-resources-0.1.0": "the registry is on fire"})
+    assert planned.plan(snapshot(kyma, SkrView(inner), offer=offer)).in_kcp == ()
+
+
+def test_version_that_could_not_be_installed_holds_no_other_one_back() -> None:
+    """Neither a lower version nor one that waits for its turn or a downtime: there is nothing yet to go back from."""
+    broken = builders.template(version="0.2.0", installs=True)
+    spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
+    templates = [msgspec.structs.replace(broken, spec=spec), builders.template(installs=True)]
+    kyma = introduced(status=OTHERS_READY)
+    seen = SkrView(skr_kyma(kyma, modules=ASKED))
+    first = planned.plan(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.2.0")])))
+    (module,) = written_in(first).status.modules
+    assert (module.state, module.version) == (State.ERROR, "0.2.0")
+    kyma = msgspec.structs.replace(kyma, status=written_in(first).status)
+    mended = planned.plan(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.1.0")])))
+    (applied,) = [action for action in mended.in_kcp if isinstance(action, planned.ApplyManifest)]
+    assert applied.manifest.spec.version == "0.1.0"
+
+
 def test_module_that_is_installed_needs_no_descriptor_to_stay_as_it_is() -> None:
     """The registry can't be reached when a process begins: nothing is wrong with what the clusters have."""
     kyma = introduced(status=OTHERS_READY)
