@@ -120,9 +120,16 @@ class Offer:
         return component_of(self.descriptors.get(name, template.spec.descriptor))
 
     def can_be_chosen(self, template: ModuleTemplate) -> bool:
-        """Tell whether neither a template nor its release says that it is mandatory, and so nobody's to choose."""
-        release = self.releases.get(module_of(template))
-        return not is_mandatory(template) and (release is None or release.spec.mandatory is None)
+        """Tell whether a template is somebody's to choose: nothing says that its module is mandatory.
+
+        It is the module that counts: in two versions, one that everybody has and one that users chose, each would
+        replace the other for ever.
+        """
+        module = module_of(template)
+        release = self.releases.get(module)
+        if is_mandatory(template) or module in self.mandatory:
+            return False
+        return release is None or release.spec.mandatory is None
 
 
 class Descriptors(Protocol):

@@ -82,6 +82,7 @@ def test_unresolved_module_says_what_is_missing() -> None:
         Offer.of([builders.template()], [builders.release(mandatory="0.1.0")]),
         Offer.of([builders.template(mandatory=True)], [builders.release(regular="0.1.0")]),
         Offer.of([builders.template(labels={names.MANDATORY_MODULE: "true"})], [builders.release(regular="0.1.0")]),
+        Offer.of([builders.template(mandatory=True), builders.template(channel="regular")], []),
     ],
 )
 def test_mandatory_module_cannot_be_chosen(offer: Offer) -> None:
