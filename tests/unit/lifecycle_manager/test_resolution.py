@@ -236,6 +236,11 @@ class TestRollout:
         at_once = Timing(builders.NOW, {NAME: builders.NOW}, rollout=timedelta(0))
         assert only(spec(), self.offer, self.there, at_once).version == "1.1.0"
 
+    def test_clock_that_is_a_little_behind_lets_nobody_have_it_early(self) -> None:
+        ahead = replace(self.timing, released_at={NAME: builders.NOW + timedelta(seconds=2)})
+        held = only(spec(), self.offer, self.there, ahead)
+        assert (held.version, held.reason) == ("1.0.0", "RolloutPending")
+
     def test_everybody_has_it_at_the_end(self) -> None:
         later = replace(self.timing, now=self.released + timedelta(minutes=5))
         for number in range(100):
