@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import msgspec
 
+from lifecycle_manager.kyma.bounds import heeded
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.resolution import Installed, Resolution, Subject, resolve
 from lifecycle_manager.modules import (
@@ -59,10 +60,14 @@ class WantedModule:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The modules that are asked for, and the Manifests of those that no longer are."""
+    """The modules that are asked for, and the Manifests of those that no longer are.
+
+    `unheeded` counts those that are asked for as well, and are too many of which nobody knows anything.
+    """
 
     modules: tuple[WantedModule, ...]
     leaving: tuple[Manifest, ...]
+    unheeded: int = 0
 
 
 def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
@@ -70,12 +75,14 @@ def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
     kyma = snapshot.kyma
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     subject = Subject(kyma.metadata.name, kyma.metadata.uid, kyma.metadata.labels)
-    resolutions = resolve(spec, subject, snapshot.offer, _installed(kyma, manifests), snapshot.timing)
+    asked_for, unheeded = heeded(spec.modules, snapshot.offer.modules | manifests.keys())
+    bounded = msgspec.structs.replace(spec, modules=asked_for)
+    resolutions = resolve(bounded, subject, snapshot.offer, _installed(kyma, manifests), snapshot.timing)
     modules = tuple(_wanted(snapshot, resolution, manifests.get(resolution.module.name)) for resolution in resolutions)
     asked = {module.name for module in modules}
     nothing = {module.name for module in modules if module.installs_nothing and not module.resolution.reason}
     leaving = [each for name, each in sorted(manifests.items()) if name not in asked or name in nothing]
-    return Wanted(modules, tuple(leaving))
+    return Wanted(modules, tuple(leaving), unheeded)
 
 
 def chosen_manifests(snapshot: Snapshot) -> tuple[Manifest, ...]:

@@ -57,8 +57,10 @@ class Offer:
     """One state of the catalog. What is being deleted is no longer offered.
 
     `awaited` names the modules that are mandatory in a version of which there is no template (yet): what is installed
-    of them stays. `descriptors` are those that templates leave out, by the names of the templates: clusters are shown
-    the templates as they were written, whatever was found out since. `problems` says why one could not be found.
+    of them stays. `modules` names all that there are.
+
+    `descriptors` are those that templates leave out, by the names of the templates: clusters are shown the templates as
+    they were written, whatever was found out since. `problems` says why one could not be found.
     """
 
     templates: Mapping[str, ModuleTemplate]
@@ -66,6 +68,7 @@ class Offer:
     releases: Mapping[str, ModuleReleaseMeta]
     mandatory: Mapping[str, ModuleTemplate]
     awaited: frozenset[str] = frozenset()
+    modules: frozenset[str] = frozenset()
     descriptors: Mapping[str, msgspec.Raw] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
 
@@ -99,6 +102,7 @@ class Offer:
             },
             releases=released,
             mandatory=_mandatory(by_name, released),
+            modules=frozenset({*map(module_of, offered), *released}),
             awaited=frozenset(_awaited({template.metadata.name for template in everything}, released)),
             descriptors=descriptors or {},
             problems=problems or {},

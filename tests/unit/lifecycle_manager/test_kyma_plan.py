@@ -8,9 +8,11 @@ import msgspec
 import pytest
 
 from lifecycle_manager.kyma import plan as planned
+from lifecycle_manager.kyma.bounds import MOST_MODULES
 from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot
 from lifecycle_manager.kyma.resolution import Timing
 from lifecycle_manager.kyma.status import for_skr
+from lifecycle_manager.kyma.wanted import wanted_of
 from lifecycle_manager.modules import Offer
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Kyma, State, find, names
@@ -189,6 +191,16 @@ def test_module_that_is_unknown_is_named_and_the_others_go_on() -> None:
     assert "tpyo" in modules.message
     (told,) = [action for action in decided.in_skr if isinstance(action, planned.TellUsers)]
     assert [each.reason for each in told.happenings if "tpyo" in each.note] == ["ModuleError", "StateError"]
+
+
+def test_kyma_cr_that_asks_for_endlessly_many_modules_is_not_decided_on_in_full() -> None:
+    """While one Kyma is decided on nobody else is served; what the catalog offers is found wherever it stands."""
+    kyma = introduced(status=OTHERS_READY)
+    many = [{"name": f"unknown-{number}", "managed": True} for number in range(20_000)]
+    seen = SkrView(skr_kyma(kyma, modules=[*many, *ASKED]))
+    wanted = wanted_of(snapshot(kyma, seen, offer=INSTALLING), seen.kyma.spec if seen.kyma is not None else kyma.spec)
+    assert len(wanted.modules) == MOST_MODULES + 1
+    assert [each.name for each in wanted.modules if each.to_be_written] == ["cloud-resources"]
 
 
 def test_unreachable_cluster_keeps_the_last_module_states() -> None:
