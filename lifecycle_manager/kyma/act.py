@@ -26,6 +26,7 @@ from lifecycle_manager.resources import (
     FIELD_MANAGER,
     KYMAS,
     MANIFESTS,
+    RAW_KYMAS,
     SYNC_RESOURCES,
 )
 from lifecycle_manager_api import Kyma, KymaStatus, names
@@ -101,7 +102,7 @@ class SkrActions:
     async def _patch(self, content: dict[str, Any], *, subresource: str | None = None) -> None:
         """Change the users' CR by a merge patch: an apply would leave what users have added to a list or a map."""
         await self.skr.merge_patch(
-            KYMAS,
+            RAW_KYMAS,
             names.DEFAULT_KYMA_NAME,
             content,
             names.SKR_NAMESPACE,
@@ -136,7 +137,7 @@ class SkrActions:
 
     async def _remove_crd(self) -> None:
         try:
-            if (await self.skr.list(KYMAS)).items:
+            if await self.skr.list_revisions(KYMAS):
                 return  # somebody's own
             await self.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{KYMAS.plural}.{KYMAS.group}")
         except NotFound:

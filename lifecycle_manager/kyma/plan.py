@@ -335,7 +335,8 @@ def _wait(
     snapshot: Snapshot, waits: tuple[str, ...], actions: tuple[KcpAction, ...] = (), *, modules_gone: bool = False
 ) -> Plan:
     status = deleting_status(snapshot, waits, modules_gone=modules_gone)
-    skr_kyma = None if isinstance(snapshot.skr, SkrFailure) else snapshot.skr.kyma
+    readable = isinstance(snapshot.skr, SkrView) and snapshot.skr.is_readable
+    skr_kyma = snapshot.skr.kyma if isinstance(snapshot.skr, SkrView) and readable else None
     since = snapshot.kyma.metadata.deletion_timestamp
     stuck_at = since + snapshot.patience.deletion if since is not None else None
     return Plan(

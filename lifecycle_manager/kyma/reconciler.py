@@ -87,7 +87,7 @@ class KymaReconciler:
         """Act in the cluster; return the plan, and when to read again for a change that was announced and not seen."""
         async with self.connections.to(kyma.metadata.name) as skr:
             pending = self.announcements.of(key)
-            view = await observe_skr(skr)
+            view = await observe_skr(skr, leaving=kyma.metadata.being_deleted)
             self._raise_if_claimed(kyma, view)
             unseen = self.announcements.settle(key, dict.fromkeys(pending, _seen(view)))
             definition = self.definitions.current()
