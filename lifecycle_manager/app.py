@@ -266,6 +266,7 @@ class LifecycleManager:
                 utc_now,
                 interval_seconds=settings.catalog_requeue_success_interval.total_seconds(),
                 leaving_seconds=settings.kyma_requeue_busy_interval.total_seconds(),
+                purge=settings.purge_finalizer_timeout if settings.enable_purge_finalizer else None,
             ),
             mandatory=MandatoryInstallation(
                 kcp,

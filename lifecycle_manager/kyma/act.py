@@ -17,7 +17,7 @@ from kube_runtime import (
     NotFound,
 )
 from lifecycle_manager.kyma import plan as planned
-from lifecycle_manager.kyma.purge import purge_finalizers
+from lifecycle_manager.kyma.purge import purge_finalizers, purge_synced
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma.story import Happening
 from lifecycle_manager.modules.writing import apply_manifest, delete_manifest
@@ -72,8 +72,9 @@ class SkrActions:
                 await self._release(everybodys=False)
             case planned.RemoveKymaCrd():
                 await self._remove_crd()
-            case planned.PurgeFinalizers(manifests):
+            case planned.PurgeFinalizers(manifests, sync_resources):
                 await purge_finalizers(self.skr, manifests)
+                await purge_synced(self.skr, sync_resources)
             case _:
                 assert_never(action)
 

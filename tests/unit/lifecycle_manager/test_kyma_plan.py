@@ -467,6 +467,15 @@ def test_deletion_that_gets_nowhere_is_a_warning_that_names_what_it_waits_for() 
     assert planned.plan(away).in_skr == ()
 
 
+def test_what_sync_resources_brought_is_purged_as_what_modules_brought_is() -> None:
+    kyma = introduced(deletionTimestamp="2026-11-01T11:49:00Z")
+    held = (builders.sync_resource("held", deletionTimestamp=DELETED),)
+    stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), sync_resources=held)
+    assert not any(isinstance(action, planned.PurgeFinalizers) for action in planned.plan(stuck).in_skr)
+    purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
+    assert planned.PurgeFinalizers((), held) in purging.in_skr
+
+
 def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> None:
     kyma = introduced(deletionTimestamp=DELETED)
     inner = skr_kyma(kyma)
