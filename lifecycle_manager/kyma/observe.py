@@ -63,7 +63,8 @@ async def observe_skr(skr: Client, *, leaving: bool = False) -> SkrView:
     Who is `leaving` is not kept by what users have written into it where its definition no longer hinders them.
     """
     try:
-        return SkrView(await skr.get(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE))
+        kyma = await skr.get(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+        return SkrView(kyma)
     except NotFound:
         return SkrView(None)
     except ObjectUnreadable:

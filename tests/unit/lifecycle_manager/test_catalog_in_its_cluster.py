@@ -114,8 +114,8 @@ async def test_cluster_that_takes_the_place_of_another_has_the_whole_catalog_at_
             world.catalogs.wake(KEY, kind)
         await world.bring_catalog()
         skr = await world.skr("restored")
-        for resource in (MODULE_TEMPLATES, MODULE_RELEASE_METAS):
-            assert len((await skr.list(resource, SKR)).items) == 1
+        assert len(await skr.list_revisions(MODULE_TEMPLATES, SKR)) == 1
+        assert len(await skr.list_revisions(MODULE_RELEASE_METAS, SKR)) == 1
 
 
 @pytest.mark.parametrize("purge", [None, timedelta(minutes=5)])
