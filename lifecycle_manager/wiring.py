@@ -165,10 +165,13 @@ class Wiring:
         kyma = self.informers.kymas.cache.get(ObjectKey(names.KCP_NAMESPACE, kyma_name))
         if kyma is not None:
             self._wake_kyma(kyma)
-            for key in keys_of(kyma):
-                self._wake_module(key)
-            self._wake_manifests(kyma_name)
-            self._wake_sync_resources(kyma_name)
+            self._wake_parts(kyma)
+
+    def _wake_parts(self, kyma: Kyma) -> None:
+        for key in keys_of(kyma):
+            self._wake_module(key)
+        self._wake_manifests(kyma.metadata.name)
+        self._wake_sync_resources(kyma.metadata.name)
 
     def _cluster_is_new(self, key: ObjectKey) -> None:
         """Have all of it looked at whole: what is noted of a cluster was noted of another one, or is lost."""
@@ -178,7 +181,11 @@ class Wiring:
         reconcilers.skr_webhook.wake(key)
         for manifest in self.informers.manifests.cache.by_index("kyma", key.name):
             reconcilers.manifest.wake(_key(manifest))
-        self._wake_all_of(key.name)
+        self.controllers.catalog.queue.add(key, Priority.CHANGE)
+        self.controllers.skr_webhook.queue.add(key, Priority.CHANGE)
+        kyma = self.informers.kymas.cache.get(key)
+        if kyma is not None:
+            self._wake_parts(kyma)
 
     def _other_rules(self, key: ObjectKey) -> None:
         """Have Module CRs read once more: nobody told of what changed before the API server knew the rules."""

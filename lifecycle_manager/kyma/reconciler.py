@@ -25,6 +25,10 @@ from lifecycle_manager.skr.announcement import Seen
 from lifecycle_manager.skr.event_path import interval_for
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
+SOON_AT_MOST = 3
+"""How often in a row the outcome is looked at at once. A cluster that undoes it each time has to wait after that."""
+
+UNDONE_SECONDS = 5.0
 SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
 
 
@@ -54,6 +58,7 @@ class KymaReconciler:
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
     on_new_cluster: Callable[[ObjectKey], None] = lambda _: None
     definitions: KymaDefinitions = field(init=False)
+    _in_a_row: dict[ObjectKey, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.definitions = KymaDefinitions(self.kyma_definitions)
@@ -66,6 +71,7 @@ class KymaReconciler:
         kyma = self.kymas.cache.get(key)
         if kyma is None:
             self.announcements.forget(key)
+            self._in_a_row.pop(key, None)
             return Result()
         if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" and not kyma.metadata.being_deleted:
             return Result()  # hands off, its cluster too
@@ -81,7 +87,7 @@ class KymaReconciler:
                 return Result(self.interval_seconds)  # nothing tells when the other Kyma lets go
             return Result(_seconds_until(decided.again, snapshot.timing.now))
         await KcpActions(self.kcp, kyma, self.events).carry_out(decided.in_kcp)
-        return self._again(kyma, decided, unseen)
+        return self._again(key, kyma, decided, unseen)
 
     async def _reconcile_in_skr(self, key: ObjectKey, kyma: Kyma) -> tuple[Plan, float | None]:
         """Act in the cluster; return the plan, and when to read again for a change that was announced and not seen."""
@@ -93,7 +99,8 @@ class KymaReconciler:
             definition = self.definitions.current()
             decided = plan(self._snapshot(kyma, view, definition.digest))
             await SkrActions(skr, view.kyma, definition.document, self.events).carry_out(decided.in_skr)
-            if any(isinstance(action, CreateSkrKyma) for action in decided.in_skr):
+            created = any(isinstance(action, CreateSkrKyma) for action in decided.in_skr)
+            if created and self._in_a_row.get(key, 0) < SOON_AT_MOST:
                 self.on_new_cluster(key)
             return decided, unseen
 
@@ -107,9 +114,11 @@ class KymaReconciler:
         if self.connections.lead_to_the_same_cluster(kyma.metadata.name, name):
             raise ClusterClaimed(kyma.metadata.name, name)
 
-    def _again(self, kyma: Kyma, decided: Plan, unseen: float | None) -> Result:
+    def _again(self, key: ObjectKey, kyma: Kyma, decided: Plan, unseen: float | None) -> Result:
         if decided.soon:
-            return Result(requeue_after=0.0)
+            self._in_a_row[key] = self._in_a_row.get(key, 0) + 1
+            return Result(requeue_after=0.0 if self._in_a_row[key] <= SOON_AT_MOST else UNDONE_SECONDS)
+        self._in_a_row.pop(key, None)
         leaving = kyma.metadata.being_deleted
         seconds = self.leaving_seconds if leaving else interval_for(kyma, self.interval_seconds)
         by_clock = _seconds_until(decided.again, self.schedule.clock())

@@ -312,3 +312,18 @@ async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_th
         assert (kyma.status.state, reachable.reason) == ("Error", "SKRObjectUnreadable")
         assert "modules" in reachable.message
         assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+
+
+async def test_cluster_that_deletes_its_kyma_cr_each_time_is_not_served_without_a_pause() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        skr, pauses = await world.skr(), []
+        for _ in range(5):
+            await skr.delete(KYMAS, "default", SKR)
+            pauses.append((await world.reconcile()).requeue_after)
+        assert pauses[0] == 0.0
+        assert pauses[-1] == pytest.approx(5.0)
+        await world.reconcile()
+        await skr.delete(KYMAS, "default", SKR)
+        assert (await world.reconcile()).requeue_after == 0.0
