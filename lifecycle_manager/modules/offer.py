@@ -11,7 +11,13 @@ from typing import Protocol
 import msgspec
 
 from kube_runtime import Informer
-from lifecycle_manager.modules.descriptor import Component, DescriptorNotFound, component_of
+from lifecycle_manager.modules.descriptor import (
+    Component,
+    DescriptorNotFound,
+    DescriptorUnreadable,
+    component_of,
+    is_left_out,
+)
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import (
     InvalidVersion,
@@ -35,11 +41,19 @@ def module_of(template: ModuleTemplate) -> str:
 
 
 def version_of(template: ModuleTemplate) -> str:
-    """Return the version that a template holds, empty where it names none; older ones have it in their name only."""
+    """Return the version that a template holds, empty where it names none.
+
+    Older ones have it in their name only, and those that are named after a channel in their descriptor.
+    """
     if template.spec.version:
         return template.spec.version
     named = split_template_name(template.metadata.name)
-    return str(named[1]) if named is not None else ""
+    if named is not None:
+        return str(named[1])
+    try:
+        return "" if is_left_out(template.spec.descriptor) else component_of(template.spec.descriptor).version
+    except DescriptorUnreadable:
+        return ""
 
 
 def is_mandatory(template: ModuleTemplate) -> bool:

@@ -20,6 +20,7 @@ from tests import builders
 from tests.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, SUNDAY_NIGHT, TIMINGS, offers
 
 NAME = "cloud-resources"
+CLOSED = Timing(builders.NOW, policy=POLICY)
 NOTHING: Mapping[str, Installed] = {}
 NOW = Timing(builders.NOW)
 
@@ -58,6 +59,29 @@ def test_channel_on_the_template_decides_without_a_release_meta() -> None:
     resolution = only(spec(), Offer.of([builders.template(channel="regular")], []))
     assert resolution.template is not None
     assert resolution.template.metadata.name == "cloud-resources-regular"
+
+
+class TestTemplateOfAChannel:
+    """Templates of the deprecated channels are named after those, and have their version in the descriptor alone."""
+
+    def offering(self, version: str) -> Offer:
+        return Offer.of([builders.template(version=version, channel="regular", requires_downtime=True)], [])
+
+    def test_its_version_never_goes_back(self) -> None:
+        held = only(spec(), self.offering("1.0.0"), {NAME: Installed("2.0.0", "regular")})
+        assert (held.version, held.reason) == ("2.0.0", "DowngradeNotAllowed")
+
+    def test_one_that_is_there_waits_for_no_window(self) -> None:
+        resolution = only(spec(), self.offering("1.0.0"), {NAME: Installed("1.0.0", "regular")}, CLOSED)
+        assert (resolution.version, resolution.maintenance) == ("1.0.0", False)
+        assert resolution.template is not None
+        newer = only(spec(), self.offering("1.1.0"), {NAME: Installed("1.0.0", "regular")}, CLOSED)
+        assert (newer.version, newer.maintenance) == ("1.0.0", True)
+
+    def test_it_is_found_by_its_version(self) -> None:
+        template = self.offering("1.0.0").template(NAME, "1.0.0")
+        assert template is not None
+        assert self.offering("1.0.0").template(NAME, "2.0.0") is None
 
 
 def test_older_template_names_its_module_in_a_label() -> None:
