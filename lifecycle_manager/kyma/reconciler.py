@@ -1,14 +1,15 @@
 """Ties observe, plan and act to the key of one Kyma."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kube_runtime import Client, EventRecorder, Informer, JsonObject, KubeError, ObjectKey, Result
+from kube_runtime import ApiError, Client, EventRecorder, Informer, JsonObject, KubeError, ObjectKey, Result
 from lifecycle_manager.kyma.act import KcpActions, SkrActions
 from lifecycle_manager.kyma.definition import KymaDefinitions
 from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot, observe_skr
-from lifecycle_manager.kyma.plan import CreateSkrKyma, Plan, plan
+from lifecycle_manager.kyma.plan import CreateSkrKyma, ModuleAction, Plan, plan
 from lifecycle_manager.kyma.schedule import Schedule
 from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import KYMAS
@@ -98,11 +99,21 @@ class KymaReconciler:
             unseen = self.announcements.settle(key, dict.fromkeys(pending, _seen(view)))
             definition = self.definitions.current()
             decided = plan(self._snapshot(kyma, view, definition.digest))
-            await SkrActions(skr, view.kyma, definition.document, self.events).carry_out(decided.in_skr)
+            try:
+                await SkrActions(skr, view.kyma, definition.document, self.events).carry_out(decided.in_skr)
+            except ApiError:
+                await self._go_on_with_modules(kyma, decided)
+                raise
             created = any(isinstance(action, CreateSkrKyma) for action in decided.in_skr)
             if created and self._in_a_row.get(key, 0) < SOON_AT_MOST:
                 self.on_new_cluster(key)
             return decided, unseen
+
+    async def _go_on_with_modules(self, kyma: Kyma, decided: Plan) -> None:
+        """Have modules changed as planned, although the cluster refused what users are to see of it."""
+        changes = [action for action in decided.in_kcp if isinstance(action, ModuleAction)]
+        with suppress(ApiError):  # told in an Event, and tried again with the rest
+            await KcpActions(self.kcp, kyma, self.events).carry_out(changes)
 
     def _raise_if_claimed(self, kyma: Kyma, view: SkrView) -> None:
         """Keep away from a cluster whose CR bears the name of another Kyma that leads there; users can't forge both."""
