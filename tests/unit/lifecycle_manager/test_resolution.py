@@ -14,7 +14,8 @@ from lifecycle_manager.kyma.maintenance import MaintenancePolicy
 from lifecycle_manager.kyma.resolution import Installed, Resolution, Subject, Timing, resolve
 from lifecycle_manager.mandatory.installation import Apply
 from lifecycle_manager.mandatory.installation import plan as plan_mandatory
-from lifecycle_manager.modules import Offer, module_of_manifest
+from lifecycle_manager.modules import Offer, module_of, module_of_manifest
+from lifecycle_manager.modules.offer import version_of
 from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, State, Version, names
 from tests import builders
 from tests.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, SUNDAY_NIGHT, TIMINGS, offers
@@ -358,7 +359,9 @@ def test_resolved_version_always_exists_and_never_goes_back(
     offer = Offer.of(*catalog)
     for resolution in resolve(asked, Subject("k", "u", labels), offer, installed, timing):
         if resolution.template is not None:
-            assert offer.templates[f"{resolution.module.name}-{resolution.version}"] == resolution.template
+            assert offer.templates[resolution.template.metadata.name] == resolution.template
+            assert module_of(resolution.template) == resolution.module.name
+            assert version_of(resolution.template) == resolution.version
         there = installed.get(resolution.module.name)
         if there is not None and resolution.version:
             new, old = Version.parse(resolution.version), Version.parse(there.version)
@@ -409,6 +412,16 @@ def test_nothing_changes_on_a_second_run(
 
 
 @LAWS
+@given(catalog=offers(), asked=SPECS)
+def test_module_is_mandatory_or_somebodys_to_choose_and_never_both(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], asked: KymaSpec
+) -> None:
+    offer = Offer.of(*catalog)
+    chosen = resolve(asked, Subject("k", "u", {}), offer, NOTHING, NOW)
+    assert not {each.module.name for each in chosen if each.template is not None} & offer.mandatory.keys()
+
+
+@LAWS
 @given(catalog=offers(), labels=LABELS)
 def test_mandatory_module_is_in_every_kyma(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], labels: dict[str, str]
@@ -422,7 +435,7 @@ def test_mandatory_module_is_in_every_kyma(
     for module, manifest in installed.items():
         release = offer.releases.get(module)
         if release is None:
-            versions = [t.spec.version for t in catalog[0] if t.spec.module_name == module and t.spec.mandatory]
+            versions = [version_of(t) for t in catalog[0] if t.spec.module_name == module and t.spec.mandatory]
             assert manifest.spec.version == str(max(map(Version.parse, versions)))
         else:
             assert release.spec.mandatory is not None
