@@ -211,7 +211,12 @@ class Wiring:
             return
         for kyma in who_has_release(self.informers, change):
             self._wake_for_catalog(kyma, release.spec.module_name)
-        self._catalog_changed(release, concerned_by_release(change))
+        concerned = concerned_by_release(change)
+        self._catalog_changed(release, concerned)
+        if concerned.mandatory:  # other templates are to be held than before
+            for template in self.informers.templates.cache.list():
+                if module_of(template) == release.spec.module_name:
+                    self.controllers.mandatory_retirement.queue.add(_key_of_release(template))
 
     def _wake_those_with(self, template: ModuleTemplate) -> None:
         for kyma in who_has_template(self.informers, template):

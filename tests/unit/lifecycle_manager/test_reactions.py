@@ -105,6 +105,15 @@ def test_mandatory_version_and_the_template_of_it_wake_the_installations_and_no_
     assert fleet.woken("mandatory_retirement") == {"api-2.0.0"}
 
 
+def test_release_that_makes_another_version_mandatory_has_its_templates_held_or_let_go() -> None:
+    """They were there before, as a rule, and nothing else would tell that they are mandatory now."""
+    fleet = Fleet()
+    for module, version in (("api", "1.0.0"), ("api", "2.0.0"), ("nats", "1.0.0")):
+        fleet._put(fleet.informers.templates, builders.template(module, version))
+    fleet.wiring._release_changed(Change(None, released(mandatory="1.0.0")))
+    assert fleet.woken("mandatory_retirement") == {"api", "api-1.0.0", "api-2.0.0"}
+
+
 def test_template_that_becomes_mandatory_wakes_installations_and_catalogs() -> None:
     fleet = Fleet()
     chosen, mandatory = builders.template("api", "1.0.0"), builders.template("api", "1.0.0", mandatory=True)
