@@ -66,6 +66,10 @@ from lifecycle_manager.wiring import Wiring
 log = structlog.get_logger("lifecycle_manager")
 
 GRACE_SECONDS = 20.0
+MIB = 1024 * 1024
+SKR_LONGEST_ANSWER, SKR_LONGEST_LIST = 64 * MIB, 128 * MIB
+"""What a cluster may answer: its users can put a server of their own in the place of a group of its API."""
+
 LOOKUP_SECONDS = 30.0
 """How long a start waits at most for descriptors from the registry."""
 SKR_REQUESTS_AT_ONCE = 16
@@ -141,6 +145,8 @@ class LifecycleManager:
                 max_in_flight=SKR_REQUESTS_AT_ONCE,
                 keep_alive_seconds=SKR_IDLE_SECONDS,
                 spare_seconds=SKR_SPARE_SECONDS,
+                max_response_bytes=SKR_LONGEST_ANSWER,
+                max_list_bytes=SKR_LONGEST_LIST,
                 circuit=True,
             ),
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
