@@ -66,6 +66,12 @@ from lifecycle_manager.wiring import Wiring
 log = structlog.get_logger("lifecycle_manager")
 
 GRACE_SECONDS = 20.0
+MIB = 1024 * 1024
+SKR_LONGEST_ANSWER, SKR_LONGEST_LIST = 64 * MIB, 128 * MIB
+"""What a cluster may answer: its users can put a server of their own in the place of a group of its API."""
+
+LOOKUP_SECONDS = 30.0
+"""How long a start waits at most for descriptors from the registry."""
 SKR_REQUESTS_AT_ONCE = 16
 # Longer than a quiet cluster is left alone, so that one connection to it stays warm; shorter than servers keep an idle
 # one, so that nobody closes it under a request.
@@ -144,6 +150,8 @@ class LifecycleManager:
                 max_in_flight=SKR_REQUESTS_AT_ONCE,
                 keep_alive_seconds=SKR_IDLE_SECONDS,
                 spare_seconds=SKR_SPARE_SECONDS,
+                max_response_bytes=SKR_LONGEST_ANSWER,
+                max_list_bytes=SKR_LONGEST_LIST,
                 circuit=True,
             ),
             KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict(),
@@ -168,6 +176,7 @@ class LifecycleManager:
                 recording = tasks.create_task(self.recorder.run())
                 looking_up = tasks.create_task(self.lookups.run())
                 await self.informers.wait_synced(self.settings.cache_sync_timeout.total_seconds())
+                await self.lookups.wait_tried(LOOKUP_SECONDS)
                 await self._control(Path(directory), stopping)
                 for task in (*watching, recording, looking_up, watching_ourselves):
                     task.cancel()
@@ -268,6 +277,7 @@ class LifecycleManager:
                 utc_now,
                 interval_seconds=settings.catalog_requeue_success_interval.total_seconds(),
                 leaving_seconds=settings.kyma_requeue_busy_interval.total_seconds(),
+                purge=settings.purge_finalizer_timeout if settings.enable_purge_finalizer else None,
             ),
             mandatory=MandatoryInstallation(
                 kcp,

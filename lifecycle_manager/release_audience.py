@@ -45,14 +45,21 @@ class Concerned(NamedTuple):
 
 
 def concerned_by_template(informers: Informers, change: Change[ModuleTemplate]) -> Concerned:
-    """Tell what a ModuleTemplate is part of, and what it was part of before."""
+    """Tell what a ModuleTemplate is part of, and what it was part of before.
+
+    A mandatory one takes the others of its module out of the catalogs, or gives them back.
+    """
     versions = [each for each in (change.old, change.new) if each is not None]
     named = any(
         release.spec.mandatory is not None and release.spec.module_name in map(module_of, versions)
         for release in informers.releases.cache.list()
     )
     said = [is_mandatory(each) for each in versions]
-    return Concerned(catalogs=not (named or all(said)), mandatory=named or any(said))
+    others = any(
+        module_of(each) in set(map(module_of, versions)) and not is_mandatory(each)
+        for each in informers.templates.cache.list()
+    )
+    return Concerned(catalogs=not named and (others or not all(said)), mandatory=named or any(said))
 
 
 def concerned_by_release(change: Change[DatedReleaseMeta]) -> Concerned:

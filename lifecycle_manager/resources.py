@@ -63,6 +63,7 @@ class DatedReleaseMeta(ModuleReleaseMeta, frozen=True, kw_only=True):
 
 
 KYMAS = Resource.of(Kyma)
+RAW_KYMAS: Resource[dict[str, Any]] = Resource.dynamic(KYMAS.group, KYMAS.version, KYMAS.kind, KYMAS.plural, True)
 MANIFESTS = Resource.of(Manifest)
 MODULE_TEMPLATES = Resource.of(ModuleTemplate)
 MODULE_RELEASE_METAS = Resource.of(ModuleReleaseMeta)

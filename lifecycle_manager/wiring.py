@@ -60,6 +60,7 @@ class Wiring:
     def connect(self) -> None:
         """Have every informer's changes wake what they concern from now on, and every cluster that is back."""
         self.controllers.on_recovery = self._wake_all_of
+        self.controllers.reconcilers.kyma.on_new_cluster = self._cluster_is_new
         self.controllers.reconcilers.skr_webhook.on_other_rules = self._other_rules
         self.informers.manifests.on_change(self._manifest_changed, replay=False)
         self.informers.kymas.on_change(self._kyma_changed, replay=False)
@@ -73,7 +74,10 @@ class Wiring:
 
     def descriptor_looked_up(self, template: ModuleTemplate) -> None:
         """Wake whom a template concerns of which the descriptor was found, or could not be."""
-        self._template_changed(Change(None, template))
+        self._wake_those_with(template)
+        if concerned_by_template(self.informers, Change(None, template)).mandatory:
+            for kyma in self.informers.kymas.cache.list():
+                self.controllers.mandatory.queue.add(_key(kyma), Priority.RESYNC)
 
     def kyma_names(self) -> Iterable[str]:
         """Name the Kymas that there are, and those that something is left of."""
@@ -161,10 +165,27 @@ class Wiring:
         kyma = self.informers.kymas.cache.get(ObjectKey(names.KCP_NAMESPACE, kyma_name))
         if kyma is not None:
             self._wake_kyma(kyma)
-            for key in keys_of(kyma):
-                self._wake_module(key)
-            self._wake_manifests(kyma_name)
-            self._wake_sync_resources(kyma_name)
+            self._wake_parts(kyma)
+
+    def _wake_parts(self, kyma: Kyma) -> None:
+        for key in keys_of(kyma):
+            self._wake_module(key)
+        self._wake_manifests(kyma.metadata.name)
+        self._wake_sync_resources(kyma.metadata.name)
+
+    def _cluster_is_new(self, key: ObjectKey) -> None:
+        """Have all of it looked at whole: what is noted of a cluster was noted of another one, or is lost."""
+        reconcilers = self.controllers.reconcilers
+        for kind in (ModuleTemplate.KIND, ModuleReleaseMeta.KIND):
+            reconcilers.catalog.wake(key, kind)
+        reconcilers.skr_webhook.wake(key)
+        for manifest in self.informers.manifests.cache.by_index("kyma", key.name):
+            reconcilers.manifest.wake(_key(manifest))
+        self.controllers.catalog.queue.add(key, Priority.CHANGE)
+        self.controllers.skr_webhook.queue.add(key, Priority.CHANGE)
+        kyma = self.informers.kymas.cache.get(key)
+        if kyma is not None:
+            self._wake_parts(kyma)
 
     def _other_rules(self, key: ObjectKey) -> None:
         """Have Module CRs read once more: nobody told of what changed before the API server knew the rules."""
@@ -180,9 +201,7 @@ class Wiring:
         template = change.new or change.old
         if template is None or not offers_other(change):
             return
-        for kyma in who_has_template(self.informers, template):
-            self._wake_for_catalog(kyma, module_of(template))
-            self._wake_manifests(kyma.metadata.name, module_of(template))
+        self._wake_those_with(template)
         self._catalog_changed(template, concerned_by_template(self.informers, change))
 
     def _release_changed(self, change: Change[DatedReleaseMeta]) -> None:
@@ -192,7 +211,17 @@ class Wiring:
             return
         for kyma in who_has_release(self.informers, change):
             self._wake_for_catalog(kyma, release.spec.module_name)
-        self._catalog_changed(release, concerned_by_release(change))
+        concerned = concerned_by_release(change)
+        self._catalog_changed(release, concerned)
+        if concerned.mandatory:  # other templates are to be held than before
+            for template in self.informers.templates.cache.list():
+                if module_of(template) == release.spec.module_name:
+                    self.controllers.mandatory_retirement.queue.add(_key_of_release(template))
+
+    def _wake_those_with(self, template: ModuleTemplate) -> None:
+        for kyma in who_has_template(self.informers, template):
+            self._wake_for_catalog(kyma, module_of(template))
+            self._wake_manifests(kyma.metadata.name, module_of(template))
 
     def _wake_for_catalog(self, kyma: Kyma, module: str) -> None:
         self.controllers.kyma.queue.add(_key(kyma), Priority.CHANGE)

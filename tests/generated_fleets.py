@@ -33,6 +33,20 @@ def offers(draw: st.DrawFn) -> tuple[list[ModuleTemplate], list[ModuleReleaseMet
         )
         for module, version in pairs
     ]
+    older = draw(
+        st.dictionaries(st.tuples(st.sampled_from(MODULES), st.sampled_from(CHANNELS)), st.sampled_from(VERSIONS))
+    )
+    templates += [
+        builders.template(
+            module,
+            version,
+            channel=channel,
+            installs=True,
+            mandatory=draw(st.integers(0, 5)) == 0,
+            requires_downtime=draw(st.booleans()),
+        )
+        for (module, channel), version in older.items()
+    ]
     releases = []
     for module in draw(st.lists(st.sampled_from(MODULES), unique=True)):
         restriction: dict[str, Any] = draw(

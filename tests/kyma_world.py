@@ -162,6 +162,11 @@ class KymaWorld:
             resource: Resource[Any] = MODULE_TEMPLATES if item.KIND == "ModuleTemplate" else MODULE_RELEASE_METAS
             await self.kcp.apply(resource, kept["name"], {**document, "metadata": kept}, KCP, field_manager="team")
 
+    async def move(self, cluster: str, name: str = "demo") -> None:
+        """Have the Secret of a Kyma lead to another cluster."""
+        config = base64.b64encode(msgspec.json.encode(self.cluster(cluster).kubeconfig)).decode()
+        await self.kcp.merge_patch(SECRETS, f"kubeconfig-{name}", {"data": {"config": config}}, KCP)
+
     async def label(self, label: str, value: str | None, name: str = "demo") -> None:
         """Set a label of a Kyma in the control plane, or take it off."""
         await self.kcp.merge_patch(KYMAS, name, {"metadata": {"labels": {label: value}}}, KCP)

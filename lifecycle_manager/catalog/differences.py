@@ -24,6 +24,8 @@ def differences(wanted: WantedCatalog, live: Mapping[Key, Item], kinds: Iterable
 
     An object that was deleted in the control plane goes; one that this cluster may no longer see stays as it is.
     """
+    if wanted.is_frozen:
+        return Differences((), ())
     looked_at = frozenset(kinds)
     apply = tuple(
         each

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -70,7 +70,8 @@ class CatalogReconciler:
     """Keeps one cluster's catalog. The key is that of the Kyma in KCP.
 
     Once in `interval_seconds` the revisions of one kind are asked for, in turns; an event about a catalog object has
-    that done at once (`wake`).
+    that done at once (`wake`). Of a Kyma that is being deleted for longer than `purge`, finalizers that somebody else
+    put on objects of the catalog are taken off.
     """
 
     kcp: Client
@@ -80,6 +81,7 @@ class CatalogReconciler:
     clock: Callable[[], datetime]
     interval_seconds: float = 600.0
     leaving_seconds: float = 5.0
+    purge: timedelta | None = None
     catalogs: Catalogs = field(default_factory=Catalogs)
     definitions: tuple[KubernetesObject, ...] = field(init=False)
     definitions_digest: str = field(init=False)
@@ -219,6 +221,9 @@ class CatalogReconciler:
         try:
             async with self.connections.to(kyma.metadata.name) as skr:
                 left = [await _remove(skr, kind) for kind in RESOURCES]
+                if any(left) and self._may_purge(kyma):
+                    for kind in RESOURCES:
+                        await _strip_finalizers(skr, kind)
         except AccessSecretMissing:
             return Result()
         except (KubeError, SkrAccessError) as error:
@@ -230,6 +235,10 @@ class CatalogReconciler:
             return Result(requeue_after=self.leaving_seconds)
         await self._say(kyma, "False", REMOVED, "the catalog is gone from the cluster")
         return Result()
+
+    def _may_purge(self, kyma: Kyma) -> bool:
+        since = kyma.metadata.deletion_timestamp
+        return since is not None and self.purge is not None and self.clock() - since >= self.purge
 
     async def _announce(self, kyma: Kyma) -> None:
         """Say that the catalog comes before anything of it is there: whoever dies in between leaves nothing unknown."""
@@ -306,6 +315,22 @@ def _raise_failures(failures: Iterable[KubeError]) -> None:
             raise each
     if found:
         raise ItemRefused("; ".join(str(each) for each in found))
+
+
+async def _strip_finalizers(skr: Client, kind: str) -> None:
+    """Let our objects of a kind go that are being deleted and that somebody holds."""
+    typed = RESOURCES[kind]
+    resource = Resource.dynamic(typed.group, typed.version, typed.kind, typed.plural, namespaced=True)
+    try:
+        for item in (await skr.list(resource, names.SKR_NAMESPACE, label_selector=OURS)).items:
+            metadata = item["metadata"]
+            if metadata.get("deletionTimestamp") and metadata.get("finalizers"):
+                log.warning("finalizers purged", kind=kind, name=metadata["name"], finalizers=metadata["finalizers"])
+                patch = {"metadata": {"finalizers": [], "resourceVersion": metadata["resourceVersion"]}}
+                name = metadata["name"]
+                await skr.merge_patch(resource, name, patch, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
+    except NotFound:
+        return  # it went meanwhile; what else there is comes with the next look
 
 
 async def _remove(skr: Client, kind: str) -> int:

@@ -40,12 +40,14 @@ class WantedCatalog:
     """The catalog of one kind of cluster.
 
     `items` are by kind and name. `known` names all that the control plane has and might be shown to somebody: of that,
-    what a cluster may no longer see stays there as it is. `digest` changes with any of it.
+    what a cluster may no longer see stays there as it is. `digest` changes with any of it. One that `is_frozen` reaches
+    nobody any more: whatever becomes of the catalog, what is in the cluster stays.
     """
 
     items: Mapping[tuple[str, str], WantedItem]
     known: frozenset[tuple[str, str]]
     digest: str
+    is_frozen: bool = False
 
 
 @dataclass(eq=False)
@@ -72,6 +74,8 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
     of which it can have no version is not shown to it. One that is there already stays: that a template can't be seen
     is no proof that it is gone.
     """
+    if not is_synchronized(labels):
+        return WantedCatalog({}, frozenset(), _digest((), frozenset()), is_frozen=True)
     choosable = [template for template in offer.templates.values() if offer.can_be_chosen(template)]
     released = [release for release in offer.releases.values() if release.spec.mandatory is None]
     items: list[Item] = [
@@ -88,8 +92,6 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
             and (shown := _shown_release(release, offer, labels)).spec.channels
         ),
     ]
-    if not is_synchronized(labels):
-        items = []
     wanted = {(item.KIND, item.metadata.name): WantedItem(item, as_document(item)) for item in items}
     known = frozenset((item.KIND, item.metadata.name) for item in (*choosable, *released))
     return WantedCatalog(wanted, known, _digest(wanted.values(), known))

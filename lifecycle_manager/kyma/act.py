@@ -17,7 +17,7 @@ from kube_runtime import (
     NotFound,
 )
 from lifecycle_manager.kyma import plan as planned
-from lifecycle_manager.kyma.purge import purge_finalizers
+from lifecycle_manager.kyma.purge import purge_finalizers, purge_synced
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma.story import Happening
 from lifecycle_manager.modules.writing import apply_manifest, delete_manifest
@@ -26,6 +26,7 @@ from lifecycle_manager.resources import (
     FIELD_MANAGER,
     KYMAS,
     MANIFESTS,
+    RAW_KYMAS,
     SYNC_RESOURCES,
 )
 from lifecycle_manager_api import Kyma, KymaStatus, names
@@ -71,8 +72,9 @@ class SkrActions:
                 await self._release(everybodys=False)
             case planned.RemoveKymaCrd():
                 await self._remove_crd()
-            case planned.PurgeFinalizers(manifests):
+            case planned.PurgeFinalizers(manifests, sync_resources):
                 await purge_finalizers(self.skr, manifests)
+                await purge_synced(self.skr, sync_resources)
             case _:
                 assert_never(action)
 
@@ -101,7 +103,7 @@ class SkrActions:
     async def _patch(self, content: dict[str, Any], *, subresource: str | None = None) -> None:
         """Change the users' CR by a merge patch: an apply would leave what users have added to a list or a map."""
         await self.skr.merge_patch(
-            KYMAS,
+            RAW_KYMAS,
             names.DEFAULT_KYMA_NAME,
             content,
             names.SKR_NAMESPACE,
@@ -136,7 +138,7 @@ class SkrActions:
 
     async def _remove_crd(self) -> None:
         try:
-            if (await self.skr.list(KYMAS)).items:
+            if await self.skr.list_revisions(KYMAS):
                 return  # somebody's own
             await self.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{KYMAS.plural}.{KYMAS.group}")
         except NotFound:

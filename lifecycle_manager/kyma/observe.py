@@ -3,19 +3,25 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from kube_runtime import Client, NotFound
+import msgspec
+
+from kube_runtime import Client, NotFound, ObjectUnreadable
 from lifecycle_manager.kyma.resolution import Timing
 from lifecycle_manager.modules import Offer
-from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.resources import KYMAS, RAW_KYMAS
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
+from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
 
 
 @dataclass(frozen=True, slots=True)
 class SkrView:
-    """What the user cluster holds: its Kyma CR, None where there is none (or no CRD for it)."""
+    """What the user cluster holds: its Kyma CR, None where there is none (or no CRD for it).
+
+    Of one that is not `is_readable` there are the metadata alone, which is enough to leave the cluster.
+    """
 
     kyma: Kyma | None
+    is_readable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +57,22 @@ class Snapshot:
     patience: Patience = field(default_factory=Patience)
 
 
-async def observe_skr(skr: Client) -> SkrView:
-    """Read the Kyma CR of a user cluster. Raises KubeError where that fails."""
+async def observe_skr(skr: Client, *, leaving: bool = False) -> SkrView:
+    """Read the Kyma CR of a user cluster. Raises KubeError where that fails.
+
+    Who is `leaving` is not kept by what users have written into it where its definition no longer hinders them.
+    """
     try:
         kyma = await skr.get(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+        return SkrView(kyma)
     except NotFound:
         return SkrView(None)
-    return SkrView(kyma)
+    except ObjectUnreadable:
+        if not leaving:
+            raise
+    try:
+        document = await skr.get(RAW_KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+    except NotFound:
+        return SkrView(None)
+    metadata = msgspec.convert(document["metadata"], ObjectMeta)
+    return SkrView(Kyma(metadata=metadata, spec=KymaSpec(channel="")), is_readable=False)

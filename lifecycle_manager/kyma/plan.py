@@ -16,7 +16,7 @@ from lifecycle_manager.kyma.story import Happening, happenings
 from lifecycle_manager.kyma.wanted import Wanted, names_of, wanted_of
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
 from lifecycle_manager.skr.leaving import parts_still_there
-from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, names
+from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
 
 CRD_HASH = f"{names.GROUP}/skr-kyma-crd-hash"
 
@@ -84,9 +84,10 @@ class RemoveKymaCrd:
 
 @dataclass(frozen=True, slots=True)
 class PurgeFinalizers:
-    """Take the finalizers off what these Manifests brought to the SKR and waits there to be deleted."""
+    """Take the finalizers off what these brought to the SKR and waits there to be deleted."""
 
     manifests: tuple[Manifest, ...]
+    sync_resources: tuple[SyncResource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,9 +288,11 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
     if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
         return Plan()
     if snapshot.manifests:
-        return _wait_for_manifests(snapshot)
+        waiting = _wait(snapshot, names_of(snapshot.manifests), tuple(_deletions(snapshot.manifests)))
+        return _purging(snapshot, waiting, PurgeFinalizers(snapshot.manifests))
     if waits := _names_of_configuration(snapshot):
-        return _wait(snapshot, waits, tuple(_stray_sync_resources(snapshot)))
+        waiting = _wait(snapshot, waits, tuple(_stray_sync_resources(snapshot)))
+        return _purging(snapshot, waiting, PurgeFinalizers((), snapshot.sync_resources))
     match snapshot.skr:
         case SkrFailure(AccessSecretMissing.reason | ClusterClaimed.reason):
             return Plan(in_kcp=(RemoveFinalizer(),))
@@ -315,13 +318,13 @@ def _leave_the_cluster(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
     return replace(waiting, in_skr=(DeleteSkrKyma(purge),) if acting else (), again=again, soon=acting)
 
 
-def _wait_for_manifests(snapshot: Snapshot) -> Plan:
-    waiting = _wait(snapshot, names_of(snapshot.manifests), tuple(_deletions(snapshot.manifests)))
+def _purging(snapshot: Snapshot, waiting: Plan, purge: PurgeFinalizers) -> Plan:
+    """Help what is waited for along, once that is due."""
     due = _purge_at(snapshot)
     if due is None or isinstance(snapshot.skr, SkrFailure):
         return waiting
     if snapshot.timing.now >= due:
-        return replace(waiting, in_skr=(*waiting.in_skr, PurgeFinalizers(snapshot.manifests)))
+        return replace(waiting, in_skr=(*waiting.in_skr, purge))
     return replace(waiting, again=min(due, waiting.again or due))
 
 
@@ -335,7 +338,8 @@ def _wait(
     snapshot: Snapshot, waits: tuple[str, ...], actions: tuple[KcpAction, ...] = (), *, modules_gone: bool = False
 ) -> Plan:
     status = deleting_status(snapshot, waits, modules_gone=modules_gone)
-    skr_kyma = None if isinstance(snapshot.skr, SkrFailure) else snapshot.skr.kyma
+    readable = isinstance(snapshot.skr, SkrView) and snapshot.skr.is_readable
+    skr_kyma = snapshot.skr.kyma if isinstance(snapshot.skr, SkrView) and readable else None
     since = snapshot.kyma.metadata.deletion_timestamp
     stuck_at = since + snapshot.patience.deletion if since is not None else None
     return Plan(

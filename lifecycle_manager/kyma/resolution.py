@@ -200,12 +200,16 @@ def _downgrade(found: _Candidate, installed: Installed) -> Resolution | None:
 
 
 def _not_its_turn(found: _Candidate, installed: Installed, subject: Subject, timing: Timing) -> Resolution | None:
-    """Hold back a new version of a channel until it is this Kyma's turn."""
+    """Hold back a new version of a channel until it is this Kyma's turn.
+
+    The API server's clock says when it was released, and may be a little ahead of ours. A time that is further ahead
+    than a rollout takes is none.
+    """
     released_at = timing.released_at.get(found.module.name)
     if released_at is None or installed.channel != found.channel:
         return None  # users who switch channels need not wait
     turn = released_at + timing.rollout * _share(subject, found)
-    if turn <= timing.now or released_at > timing.now:
+    if turn <= timing.now or released_at > timing.now + timing.rollout:
         return None
     return Resolution(found.module, found.channel, reason="RolloutPending", again=turn)
 

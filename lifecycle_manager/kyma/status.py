@@ -41,7 +41,7 @@ def status_of(snapshot: Snapshot, wanted: Wanted) -> KymaStatus:
     )
     others = tuple(_states_of_others(kyma.status.conditions))
     state = aggregate([*(module.state for module in modules), *others])
-    modules_ready, summary = _summary(modules)
+    modules_ready, summary = _summary(modules, wanted.unheeded)
     message = summary
     if modules_ready and (waiting := _what_others_say(kyma.status.conditions)):
         message = waiting
@@ -168,12 +168,12 @@ def _what_others_say(conditions: Sequence[Condition]) -> str:
     return "; ".join(waiting)
 
 
-def _summary(modules: Sequence[KymaModuleStatus]) -> tuple[bool, str]:
+def _summary(modules: Sequence[KymaModuleStatus], unheeded: int) -> tuple[bool, str]:
     waiting = [module for module in modules if module.state not in {State.READY, State.UNMANAGED}]
     if not waiting:
         return True, f"{len(modules)} of {len(modules)} modules are ready"
     details = "; ".join(f"{module.name} is {module.state.value}: {module.message}" for module in waiting)
-    return False, f"{len(modules) - len(waiting)} of {len(modules)} modules are ready; {details}"
+    return False, f"{len(modules) - len(waiting)} of {len(modules) + unheeded} modules are ready; {details}"
 
 
 def _finish(

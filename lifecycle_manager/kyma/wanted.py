@@ -10,16 +10,26 @@ from functools import lru_cache
 
 import msgspec
 
+from lifecycle_manager.kyma.bounds import heeded
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.resolution import Installed, Resolution, Subject, resolve
 from lifecycle_manager.modules import (
+    DescriptorNotFound,
     DescriptorUnreadable,
     differs,
     is_mandatory_manifest,
     module_of_manifest,
     wanted_manifest,
 )
-from lifecycle_manager_api import Kyma, KymaSpec, Manifest, PartialMeta, State, TrackingObject, names
+from lifecycle_manager_api import (
+    Kyma,
+    KymaSpec,
+    Manifest,
+    PartialMeta,
+    State,
+    TrackingObject,
+    names,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +60,14 @@ class WantedModule:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The modules that are asked for, and the Manifests of those that no longer are."""
+    """The modules that are asked for, and the Manifests of those that no longer are.
+
+    `unheeded` counts those that are asked for as well, and are too many of which nobody knows anything.
+    """
 
     modules: tuple[WantedModule, ...]
     leaving: tuple[Manifest, ...]
+    unheeded: int = 0
 
 
 def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
@@ -61,12 +75,14 @@ def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
     kyma = snapshot.kyma
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     subject = Subject(kyma.metadata.name, kyma.metadata.uid, kyma.metadata.labels)
-    resolutions = resolve(spec, subject, snapshot.offer, _installed(kyma, manifests), snapshot.timing)
+    asked_for, unheeded = heeded(spec.modules, snapshot.offer.modules | manifests.keys())
+    bounded = msgspec.structs.replace(spec, modules=asked_for)
+    resolutions = resolve(bounded, subject, snapshot.offer, _installed(kyma, manifests), snapshot.timing)
     modules = tuple(_wanted(snapshot, resolution, manifests.get(resolution.module.name)) for resolution in resolutions)
     asked = {module.name for module in modules}
     nothing = {module.name for module in modules if module.installs_nothing and not module.resolution.reason}
     leaving = [each for name, each in sorted(manifests.items()) if name not in asked or name in nothing]
-    return Wanted(modules, tuple(leaving))
+    return Wanted(modules, tuple(leaving), unheeded)
 
 
 def chosen_manifests(snapshot: Snapshot) -> tuple[Manifest, ...]:
@@ -95,17 +111,32 @@ def _wanted(snapshot: Snapshot, resolution: Resolution, manifest: Manifest | Non
     held = bool(resolution.reason)
     channel = manifest.metadata.labels.get(names.CHANNEL, "") if held and manifest else resolution.channel
     policy = resolution.module.custom_resource_policy
+    resource = _resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
     try:
         component = snapshot.offer.component(template)
     except DescriptorUnreadable as error:
+        if isinstance(error, DescriptorNotFound) and _is_in_force(kyma, resolution, manifest):
+            known = next((each for each in kyma.status.modules if each.name == resolution.module.name), None)
+            known_as = _component_in(manifest) or (known.ocm_component_name if known is not None else "")
+            return WantedModule(resolution, manifest, None, manifest is None, known_as, resource)
         message = f"module {resolution.module.name!r}: ModuleTemplate {template.metadata.name}: {error}"
-        unreadable = replace(resolution, state=State.ERROR, reason="DescriptorUnreadable", message=message)
+        # Where nothing is installed, the status must not name a template: it would count as what is there.
+        named = template if manifest is not None else None
+        unreadable = replace(
+            resolution, state=State.ERROR, reason="DescriptorUnreadable", message=message, template=named
+        )
         return WantedModule(unreadable, manifest)
     name = manifest.metadata.name if manifest else ""
     wanted = wanted_manifest(kyma, template, component, channel=channel, policy=policy, name=name)
-    resource = _resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
     write = None if held and manifest is None else wanted
     return WantedModule(resolution, manifest, write, wanted is None, component.name, resource)
+
+
+def _is_in_force(kyma: Kyma, resolution: Resolution, manifest: Manifest | None) -> bool:
+    """Tell whether a version is the one that is there, and its descriptor would tell nothing new."""
+    there = _installed(kyma, {resolution.module.name: manifest} if manifest is not None else {})
+    known = there.get(resolution.module.name)
+    return known is not None and known.version == resolution.version
 
 
 def _component_in(manifest: Manifest | None) -> str:

@@ -7,7 +7,7 @@ descriptors that templates leave out.
 """
 
 from lifecycle_manager.modules.audience import Exclusion, excluded
-from lifecycle_manager.modules.descriptor import DescriptorUnreadable
+from lifecycle_manager.modules.descriptor import DescriptorNotFound, DescriptorUnreadable
 from lifecycle_manager.modules.lookups import ComponentVersion, LookupFailed, Lookups
 from lifecycle_manager.modules.manifests import (
     differs,
@@ -19,6 +19,7 @@ from lifecycle_manager.modules.offer import Offer, Offers, is_mandatory, module_
 
 __all__ = [
     "ComponentVersion",
+    "DescriptorNotFound",
     "DescriptorUnreadable",
     "Exclusion",
     "LookupFailed",

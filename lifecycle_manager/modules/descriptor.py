@@ -27,6 +27,10 @@ class DescriptorUnreadable(Exception):
     """The descriptor of a ModuleTemplate is not one of the Open Component Model."""
 
 
+class DescriptorNotFound(DescriptorUnreadable):
+    """A ModuleTemplate leaves its descriptor out, and it is not found (yet)."""
+
+
 class Component(msgspec.Struct, frozen=True):
     """A component as a descriptor says it: name, version, and its layers by the name of their resource.
 

@@ -5,7 +5,9 @@ A ModuleTemplate whose `spec.descriptor` is empty stands for the component that 
 asked for again while a template stands for it. What can't be found is told where the module would be installed.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -52,10 +54,11 @@ class Lookups:
     templates: Informer[ModuleTemplate]
     releases: Informer[DatedReleaseMeta]
     find: Find
-    on_news: Callable[[ModuleTemplate], None] = field(default=lambda _: None, init=False)
+    on_news: Callable[[ModuleTemplate], None] = field(default_factory=lambda: _tell_nobody, init=False)
     changes: int = field(default=0, init=False)
     _found: dict[ComponentVersion, msgspec.Raw] = field(default_factory=dict, init=False)
     _problems: dict[ComponentVersion, str] = field(default_factory=dict, init=False)
+    _tried: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _controller: Controller[ComponentVersion] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,13 +70,21 @@ class Lookups:
         """Look descriptors up until cancelled."""
         await self._controller.run()
 
-    def filled(self, template: ModuleTemplate) -> ModuleTemplate:
-        """Return a template with the descriptor that was found for it; the very same one where there is none."""
+    async def wait_tried(self, timeout_seconds: float) -> None:
+        """Wait until every descriptor was looked up once, but no longer than so many seconds.
+
+        Who decides on the fleet before that takes every module for one that can't be installed.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while any(map(self._is_untried, self.templates.cache.list())):
+                    await self._tried.wait()
+                    self._tried.clear()
+
+    def found(self, template: ModuleTemplate) -> msgspec.Raw | None:
+        """Return the descriptor that was found for a template; None where there is none, or it has its own."""
         wanted = self._wanted(template)
-        found = self._found.get(wanted) if wanted is not None else None
-        if found is None:
-            return template
-        return msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, descriptor=found))
+        return self._found.get(wanted) if wanted is not None else None
 
     def problem(self, template: ModuleTemplate) -> str | None:
         """Return why a template has no descriptor; None where it has one."""
@@ -88,6 +99,12 @@ class Lookups:
 
     async def reconcile(self, wanted: ComponentVersion) -> Result:
         """Look one descriptor up, unless it is known already; forget it where no template stands for it."""
+        try:
+            return await self._look_up(wanted)
+        finally:
+            self._tried.set()
+
+    async def _look_up(self, wanted: ComponentVersion) -> Result:
         templates = [each for each in self.templates.cache.list() if self._wanted(each) == wanted]
         if not templates:
             self._found.pop(wanted, None)
@@ -107,6 +124,10 @@ class Lookups:
         log.info("descriptor found", component=wanted.component, version=wanted.version)
         self._tell(templates)
         return Result()
+
+    def _is_untried(self, template: ModuleTemplate) -> bool:
+        wanted = self._wanted(template)
+        return wanted is not None and wanted not in self._found and wanted not in self._problems
 
     def _tell(self, templates: list[ModuleTemplate]) -> None:
         self.changes += 1
@@ -135,3 +156,7 @@ class Lookups:
                 self._controller.queue.add(wanted)
         for known in (*self._found, *self._problems):
             self._controller.queue.add(known)
+
+
+def _tell_nobody(_template: ModuleTemplate) -> None:
+    """Leave it at that: nothing was decided by what is known yet."""

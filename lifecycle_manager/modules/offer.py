@@ -8,8 +8,16 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 from kube_runtime import Informer
-from lifecycle_manager.modules.descriptor import Component, DescriptorUnreadable, component_of
+from lifecycle_manager.modules.descriptor import (
+    Component,
+    DescriptorNotFound,
+    DescriptorUnreadable,
+    component_of,
+    is_left_out,
+)
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import (
     InvalidVersion,
@@ -33,11 +41,19 @@ def module_of(template: ModuleTemplate) -> str:
 
 
 def version_of(template: ModuleTemplate) -> str:
-    """Return the version that a template holds, empty where it names none; older ones have it in their name only."""
+    """Return the version that a template holds, empty where it names none.
+
+    Older ones have it in their name only, and those that are named after a channel in their descriptor.
+    """
     if template.spec.version:
         return template.spec.version
     named = split_template_name(template.metadata.name)
-    return str(named[1]) if named is not None else ""
+    if named is not None:
+        return str(named[1])
+    try:
+        return "" if is_left_out(template.spec.descriptor) else component_of(template.spec.descriptor).version
+    except DescriptorUnreadable:
+        return ""
 
 
 def is_mandatory(template: ModuleTemplate) -> bool:
@@ -55,7 +71,10 @@ class Offer:
     """One state of the catalog. What is being deleted is no longer offered.
 
     `awaited` names the modules that are mandatory in a version of which there is no template (yet): what is installed
-    of them stays. `problems` says by the names of templates why they have no descriptor.
+    of them stays. `modules` names all that there are.
+
+    `descriptors` are those that templates leave out, by the names of the templates: clusters are shown the templates as
+    they were written, whatever was found out since. `problems` says why one could not be found.
     """
 
     templates: Mapping[str, ModuleTemplate]
@@ -63,6 +82,8 @@ class Offer:
     releases: Mapping[str, ModuleReleaseMeta]
     mandatory: Mapping[str, ModuleTemplate]
     awaited: frozenset[str] = frozenset()
+    modules: frozenset[str] = frozenset()
+    descriptors: Mapping[str, msgspec.Raw] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -70,6 +91,7 @@ class Offer:
         cls,
         templates: Iterable[ModuleTemplate],
         releases: Iterable[ModuleReleaseMeta],
+        descriptors: Mapping[str, msgspec.Raw] | None = None,
         problems: Mapping[str, str] | None = None,
     ) -> "Offer":
         """Index a catalog.
@@ -94,7 +116,9 @@ class Offer:
             },
             releases=released,
             mandatory=_mandatory(by_name, released),
+            modules=frozenset({*map(module_of, offered), *released}),
             awaited=frozenset(_awaited({template.metadata.name for template in everything}, released)),
+            descriptors=descriptors or {},
             problems=problems or {},
         )
 
@@ -123,15 +147,22 @@ class Offer:
 
     def component(self, template: ModuleTemplate) -> Component:
         """Return the component that a template installs. Raises DescriptorUnreadable."""
-        problem = self.problems.get(template.metadata.name)
-        if problem is not None:
-            raise DescriptorUnreadable(problem)
-        return component_of(template.spec.descriptor)
+        name = template.metadata.name
+        if name in self.problems:
+            raise DescriptorNotFound(self.problems[name])
+        return component_of(self.descriptors.get(name, template.spec.descriptor))
 
     def can_be_chosen(self, template: ModuleTemplate) -> bool:
-        """Tell whether neither a template nor its release says that it is mandatory, and so nobody's to choose."""
-        release = self.releases.get(module_of(template))
-        return not is_mandatory(template) and (release is None or release.spec.mandatory is None)
+        """Tell whether a template is somebody's to choose: nothing says that its module is mandatory.
+
+        It is the module that counts: in two versions, one that everybody has and one that users chose, each would
+        replace the other for ever.
+        """
+        module = module_of(template)
+        release = self.releases.get(module)
+        if is_mandatory(template) or module in self.mandatory:
+            return False
+        return release is None or release.spec.mandatory is None
 
 
 class Descriptors(Protocol):
@@ -139,8 +170,8 @@ class Descriptors(Protocol):
 
     changes: int
 
-    def filled(self, template: ModuleTemplate) -> ModuleTemplate:
-        """Return a template with its descriptor, if that is known."""
+    def found(self, template: ModuleTemplate) -> msgspec.Raw | None:
+        """Return the descriptor that a template leaves out; None where it has one, or it is not known."""
 
     def problem(self, template: ModuleTemplate) -> str | None:
         """Return why a template has no descriptor; None where it has one."""
@@ -164,11 +195,12 @@ class Offers:
         return self._known[1]
 
     def _index(self) -> Offer:
-        templates, descriptors = self.templates.cache.list(), self.descriptors
-        if descriptors is None:
-            return Offer.of(templates, self.releases.cache.list())
-        problems = {each.metadata.name: why for each in templates if (why := descriptors.problem(each)) is not None}
-        return Offer.of([descriptors.filled(each) for each in templates], self.releases.cache.list(), problems)
+        templates, releases, known = self.templates.cache.list(), self.releases.cache.list(), self.descriptors
+        if known is None:
+            return Offer.of(templates, releases)
+        found = {each.metadata.name: text for each in templates if (text := known.found(each)) is not None}
+        problems = {each.metadata.name: why for each in templates if (why := known.problem(each)) is not None}
+        return Offer.of(templates, releases, found, problems)
 
 
 def _mandatory(

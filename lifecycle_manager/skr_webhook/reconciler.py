@@ -130,6 +130,10 @@ class SkrWebhookReconciler:
         """Note that a change of our own in this Kyma's cluster came back as an event. Returns whether that is news."""
         return self.canaries.came_back(key)
 
+    def wake(self, key: ObjectKey) -> None:
+        """Have the next reconcile look at what is in the cluster, whatever was noted: it may be gone."""
+        self._due[key] = 0.0
+
     def forget(self, key: ObjectKey) -> None:
         """Drop what this process remembers of it: it is gone, or another process has looked after it meanwhile."""
         self._heard.pop(key, None)

@@ -1,19 +1,24 @@
 """The catalog in a user's cluster, as requests to a simulated one: what is sent, and what comes back."""
 
+from datetime import timedelta
+
 import pytest
 
-from kube_runtime import KubeError
+from kube_runtime import KubeError, ObjectKey
 from kube_runtime.simulation import ApiRequest, Refuse
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
+    KYMAS,
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
 )
-from lifecycle_manager_api import find, names
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, find, names
 from tests import builders
 from tests.kyma_world import NO_API, kyma_world
+from tests.waiting import is_gone
 
 SKR = names.SKR_NAMESPACE
+KEY = ObjectKey(names.KCP_NAMESPACE, "demo")
 
 
 async def test_definition_that_users_delete_comes_back_with_a_newer_catalog() -> None:
@@ -87,3 +92,55 @@ async def test_catalog_of_which_the_cluster_refuses_hundreds_says_so_and_brings_
         assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
         await world.bring_catalog()
         assert len((await skr.list(MODULE_TEMPLATES, SKR)).items) == 300
+
+
+async def test_cluster_that_takes_the_place_of_another_has_the_whole_catalog_at_once() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
+        await world.introduced()
+        await world.bring_catalog()
+        await world.bring_catalog()
+        world.catalogs.interval_seconds = 600.0
+        world.catalogs.forget(KEY)
+        told: list[ObjectKey] = []
+        world.kymas.on_new_cluster = told.append
+        await world.reconcile()
+        assert told == []
+        await world.move("restored")
+        await world.reconcile(times=2)
+        assert told == [KEY]
+        for kind in (ModuleTemplate.KIND, ModuleReleaseMeta.KIND):
+            world.catalogs.wake(KEY, kind)
+        await world.bring_catalog()
+        skr = await world.skr("restored")
+        assert len(await skr.list_revisions(MODULE_TEMPLATES, SKR)) == 1
+        assert len(await skr.list_revisions(MODULE_RELEASE_METAS, SKR)) == 1
+
+
+@pytest.mark.parametrize("purge", [None, timedelta(minutes=5)])
+async def test_object_of_the_catalog_that_somebody_holds_keeps_its_kyma_until_it_is_purged(
+    purge: timedelta | None,
+) -> None:
+    async with kyma_world() as world:
+        world.catalogs.purge = purge
+        await world.register()
+        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
+        await world.introduced()
+        await world.bring_catalog()
+        skr = await world.skr()
+        held = {"metadata": {"finalizers": ["example.com/nobody-is-there"]}}
+        await skr.merge_patch(MODULE_TEMPLATES, "api-1.0.0", held, SKR, field_manager="user")
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        await world.reconcile(times=2)
+        await world.bring_catalog()
+        leaving = await world.in_kcp()
+        assert leaving.metadata.deletion_timestamp is not None
+        catalog = find(leaving.status.conditions, "ModuleCatalog")
+        assert catalog is not None
+        assert catalog.reason == "Removing"
+        world.now = leaving.metadata.deletion_timestamp + timedelta(minutes=5)
+        await world.bring_catalog()
+        await world.bring_catalog()
+        await world.reconcile(times=3)
+        assert await is_gone(world.in_kcp()) is (purge is not None)

@@ -73,6 +73,16 @@ def test_synchronization_that_is_switched_off_leaves_what_is_there() -> None:
     assert Catalogs().for_labels(offer({}), off).digest != everything.digest
 
 
+def test_what_is_deleted_later_does_not_reach_a_cluster_whose_synchronization_is_off() -> None:
+    off = {names.SYNC: "false"}
+    before = Offer.of([builders.template("api", "1.0.0")], [builders.release("api", regular="1.0.0")])
+    live = live_of(wanted_catalog(before, NO_LABELS))
+    after = wanted_catalog(Offer.of([], []), off)
+    assert differences(after, live, KINDS).delete == ()
+    assert after.digest == wanted_catalog(before, off).digest
+    assert len(differences(wanted_catalog(Offer.of([], []), NO_LABELS), live, KINDS).delete) == 2
+
+
 def test_group_needs_the_label_on_both_sides() -> None:
     offer = Offer.of(
         [

@@ -10,8 +10,10 @@ from kube_runtime import KubeError
 from kube_runtime.simulation import Answer, ApiRequest, Drop, Rule
 from lifecycle_manager.kyma import Patience
 from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
     MANIFESTS,
+    RAW_KYMAS,
     SECRETS,
 )
 from lifecycle_manager_api import names
@@ -93,3 +95,21 @@ async def test_kyma_cr_that_somebody_else_holds_keeps_its_kyma_until_it_is_purge
         world.now = deleted_at + timedelta(minutes=5)
         await world.reconcile(times=2)
         assert await is_gone(world.in_kcp()) is (purge is not None)
+
+
+async def test_kyma_cr_that_can_not_be_read_holds_no_deletion_back() -> None:
+    """Users who change the definition can write what it would have refused."""
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        skr = await world.skr()
+        definition = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        versions = [{**each, "schema": {"openAPIV3Schema": anything}} for each in definition["spec"]["versions"]]
+        await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name, {"spec": {"versions": versions}})
+        spoilt = {"metadata": {"finalizers": [names.KYMA_FINALIZER]}, "spec": {"modules": "none, please"}}
+        await skr.merge_patch(RAW_KYMAS, "default", spoilt, SKR)
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        await world.reconcile(times=3)
+        assert await is_gone(world.in_kcp())
+        assert await is_gone(skr.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name))

@@ -1,5 +1,6 @@
 """Descriptors that templates leave out: which are looked up, when again, and what is told in the meantime."""
 
+import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lifecycle_manager.catalog.wanted import wanted_catalog
 from lifecycle_manager.modules import ComponentVersion, DescriptorUnreadable, LookupFailed, Lookups, Offers
 from lifecycle_manager.modules.objections import objection_to_template, warnings_about_template
 from lifecycle_manager_api import ModuleTemplate
@@ -95,3 +97,31 @@ def test_template_of_which_nothing_says_the_component_is_told_so_at_the_door_and
     assert objection_to_template(empty(), offer) is None
     assert "ocmComponentName" in warnings_about_template(empty(), offer)[0]
     assert not warnings_about_template(builders.template("telemetry", "1.0.0"), offer)
+
+
+async def test_clusters_are_shown_a_template_as_it_was_written_whatever_was_found_for_it() -> None:
+    templates, releases = cache(empty()), cache(RELEASE)
+    lookups = Lookups(templates, releases, Registry().find)
+    offers = Offers(templates, releases, lookups)
+    before = wanted_catalog(offers.current(), {})
+    await lookups.reconcile(WANTED)
+    assert wanted_catalog(offers.current(), {}).digest == before.digest
+
+
+@pytest.mark.parametrize("why", ["", "the registry is on fire"])
+async def test_start_waits_until_each_descriptor_was_looked_up_once(why: str) -> None:
+    registry = Registry(why)
+    lookups = Lookups(cache(empty(), empty("2.0.0")), cache(RELEASE), registry.find)
+    waiting = asyncio.create_task(lookups.wait_tried(60))
+    await lookups.reconcile(WANTED)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await lookups.reconcile(ComponentVersion(COMPONENT, "2.0.0"))
+    await waiting
+    assert registry.asked == 2
+
+
+async def test_start_does_not_wait_for_ever_for_a_registry_that_gives_no_answer() -> None:
+    lookups = Lookups(cache(empty()), cache(RELEASE), Registry().find)
+    await lookups.wait_tried(0.01)
+    assert "is being looked up" in str(lookups.problem(empty()))

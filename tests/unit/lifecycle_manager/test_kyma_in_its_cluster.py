@@ -312,3 +312,40 @@ async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_th
         assert (kyma.status.state, reachable.reason) == ("Error", "SKRObjectUnreadable")
         assert "modules" in reachable.message
         assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+
+
+async def test_cluster_that_deletes_its_kyma_cr_each_time_is_not_served_without_a_pause() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        skr, pauses = await world.skr(), []
+        for _ in range(5):
+            await skr.delete(KYMAS, "default", SKR)
+            pauses.append((await world.reconcile()).requeue_after)
+        assert pauses[0] == 0.0
+        assert pauses[-1] == pytest.approx(5.0)
+        await world.reconcile()
+        await skr.delete(KYMAS, "default", SKR)
+        assert (await world.reconcile()).requeue_after == 0.0
+
+
+@pytest.mark.parametrize("refused", ["customresourcedefinitions", "kymas"])
+async def test_modules_go_on_where_the_cluster_refuses_the_definition_or_the_status(refused: str) -> None:
+    """A definition without a version that the cluster still stores is refused there, and is the same for the fleet."""
+    async with kyma_world() as world:
+        await world.register()
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await world.choose("cloud-resources")
+        await world.redefine({"spec": {"names": {"shortNames": ["ky"]}}})
+        refusing = Refuse(lambda request: request.is_write and f"/{refused}/" in request.path, refused=NO_API)
+        with world.cluster("demo").ruled_by(refusing), pytest.raises(KubeError):
+            await world.reconcile()
+        assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+        reachable = find((await world.in_kcp()).status.conditions, "SKRReachable")
+        assert reachable is not None
+        assert "no api today" in reachable.message
+        await world.reconcile(times=2)
+        reachable = find((await world.in_kcp()).status.conditions, "SKRReachable")
+        assert reachable is not None
+        assert reachable.status == "True"

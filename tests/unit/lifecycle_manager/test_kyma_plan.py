@@ -8,9 +8,11 @@ import msgspec
 import pytest
 
 from lifecycle_manager.kyma import plan as planned
+from lifecycle_manager.kyma.bounds import MOST_MODULES
 from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot
 from lifecycle_manager.kyma.resolution import Timing
 from lifecycle_manager.kyma.status import for_skr
+from lifecycle_manager.kyma.wanted import wanted_of
 from lifecycle_manager.modules import Offer
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Kyma, State, find, names
@@ -191,6 +193,16 @@ def test_module_that_is_unknown_is_named_and_the_others_go_on() -> None:
     assert [each.reason for each in told.happenings if "tpyo" in each.note] == ["ModuleError", "StateError"]
 
 
+def test_kyma_cr_that_asks_for_endlessly_many_modules_is_not_decided_on_in_full() -> None:
+    """While one Kyma is decided on nobody else is served; what the catalog offers is found wherever it stands."""
+    kyma = introduced(status=OTHERS_READY)
+    many = [{"name": f"unknown-{number}", "managed": True} for number in range(20_000)]
+    seen = SkrView(skr_kyma(kyma, modules=[*many, *ASKED]))
+    wanted = wanted_of(snapshot(kyma, seen, offer=INSTALLING), seen.kyma.spec if seen.kyma is not None else kyma.spec)
+    assert len(wanted.modules) == MOST_MODULES + 1
+    assert [each.name for each in wanted.modules if each.to_be_written] == ["cloud-resources"]
+
+
 def test_unreachable_cluster_keeps_the_last_module_states() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, _ = settled(kyma, skr_kyma(kyma, modules=ASKED))
@@ -343,6 +355,44 @@ def test_descriptor_that_is_none_is_told_and_the_manifest_stays() -> None:
     assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
 
 
+def test_module_that_installs_nothing_is_left_as_it_is_while_its_descriptor_is_not_found() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    kyma, inner = settled(kyma, skr_kyma(kyma, modules=ASKED))
+    offer = replace(OFFER, problems={"cloud-resources-0.1.0": "the registry is on fire"})
+    assert planned.plan(snapshot(kyma, SkrView(inner), offer=offer)).in_kcp == ()
+
+
+def test_version_that_could_not_be_installed_holds_no_other_one_back() -> None:
+    """Neither a lower version nor one that waits for its turn or a downtime: there is nothing yet to go back from."""
+    broken = builders.template(version="0.2.0", installs=True)
+    spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
+    templates = [msgspec.structs.replace(broken, spec=spec), builders.template(installs=True)]
+    kyma = introduced(status=OTHERS_READY)
+    seen = SkrView(skr_kyma(kyma, modules=ASKED))
+    first = planned.plan(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.2.0")])))
+    (module,) = written_in(first).status.modules
+    assert (module.state, module.version) == (State.ERROR, "0.2.0")
+    kyma = msgspec.structs.replace(kyma, status=written_in(first).status)
+    mended = planned.plan(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.1.0")])))
+    (applied,) = [action for action in mended.in_kcp if isinstance(action, planned.ApplyManifest)]
+    assert applied.manifest.spec.version == "0.1.0"
+
+
+def test_module_that_is_installed_needs_no_descriptor_to_stay_as_it_is() -> None:
+    """The registry can't be reached when a process begins: nothing is wrong with what the clusters have."""
+    kyma = introduced(status=OTHERS_READY)
+    (manifest,) = (builders.manifest(version="0.1.0"),)
+    offer = replace(INSTALLING, problems={"cloud-resources-0.1.0": "the registry is on fire"})
+    seen = SkrView(skr_kyma(kyma, modules=ASKED))
+    decided = planned.plan(snapshot(kyma, seen, offer=offer, manifests=(manifest,)))
+    (module,) = written_in(decided).status.modules
+    assert module.state is not State.ERROR
+    assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
+    older = (builders.manifest(version="0.0.9"),)
+    (module,) = written_in(planned.plan(snapshot(kyma, seen, offer=offer, manifests=older))).status.modules
+    assert (module.state, "on fire" in module.message) == (State.ERROR, True)
+
+
 def test_deletion_goes_in_the_order_that_leaves_nothing_behind() -> None:
     """Manifests, configurations, the Watcher, the catalog, the users' CR: each step waits for the one before."""
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
@@ -415,6 +465,15 @@ def test_deletion_that_gets_nowhere_is_a_warning_that_names_what_it_waits_for() 
     assert patient.again == builders.NOW + timedelta(minutes=1)
     away = replace(stuck, skr=SkrFailure("SKRUnreachable", ""), patience=Patience(purge=timedelta(0)))
     assert planned.plan(away).in_skr == ()
+
+
+def test_what_sync_resources_brought_is_purged_as_what_modules_brought_is() -> None:
+    kyma = introduced(deletionTimestamp="2026-11-01T11:49:00Z")
+    held = (builders.sync_resource("held", deletionTimestamp=DELETED),)
+    stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), sync_resources=held)
+    assert not any(isinstance(action, planned.PurgeFinalizers) for action in planned.plan(stuck).in_skr)
+    purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
+    assert planned.PurgeFinalizers((), held) in purging.in_skr
 
 
 def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.observe import SkrView, Snapshot
 from lifecycle_manager.kyma.resolution import Installed, Timing
-from lifecycle_manager.modules import Offer, excluded, module_of_manifest
+from lifecycle_manager.modules import Offer, excluded, module_of, module_of_manifest
+from lifecycle_manager.modules.offer import version_of
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
 from tests.generated_fleets import INSTALLED, LABELS, SPECS, TIMINGS, offers
@@ -97,10 +98,14 @@ def test_what_is_installed_anew_is_asked_for_offered_and_allowed(fleet: Fleet) -
         module = module_of_manifest(manifest)
         if name in before and before[name].spec.version == manifest.spec.version:
             continue
-        template = fleet.offer.templates[f"{module}-{manifest.spec.version}"]
+        offered = [each for each in fleet.offer.templates.values() if module_of(each) == module]
         assert module in managed
-        assert fleet.offer.can_be_chosen(template)
-        assert excluded(fleet.kyma.metadata.labels, template, fleet.offer.releases.get(module)) is None
+        assert any(
+            version_of(template) == manifest.spec.version
+            and fleet.offer.can_be_chosen(template)
+            and excluded(fleet.kyma.metadata.labels, template, fleet.offer.releases.get(module)) is None
+            for template in offered
+        )
 
 
 @LAWS

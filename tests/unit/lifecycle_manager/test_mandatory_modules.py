@@ -145,6 +145,15 @@ def test_leaving_template_waits_for_the_manifests_of_its_version() -> None:
     assert apply.manifest.spec.version == "0.9.0"
 
 
+def test_template_that_is_named_after_a_channel_has_the_version_of_its_descriptor() -> None:
+    leaving = mandatory("1.9.0", channel="fast", deletionTimestamp=LEAVING)
+    offer = Offer.of([leaving, mandatory("1.10.0", channel="alpha"), mandatory("1.8.0", channel="regular")], [])
+    (apply,) = plan(introduced(), offer, ())
+    assert isinstance(apply, Apply)
+    assert apply.manifest.spec.version == "1.10.0"
+    assert is_to_be_held(leaving, offer, [builders.manifest("warden", "1.9.0", mandatory=True)])
+
+
 def test_leaving_release_waits_for_all_manifests_of_its_module() -> None:
     leaving = builders.release("warden", mandatory="1.0.0", metadata={"deletionTimestamp": LEAVING})
     offer = Offer.of([builders.template("warden", "1.0.0", installs=True)], [leaving])

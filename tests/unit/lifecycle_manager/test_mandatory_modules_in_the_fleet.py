@@ -75,3 +75,23 @@ async def test_what_makes_a_module_mandatory_goes_after_the_last_manifest(
         assert await world.manifests() == {}
         await world.retire(kind, name)
         assert await is_gone(world.kcp.get(resource, name, names.KCP_NAMESPACE))
+
+
+async def test_module_that_is_mandatory_in_one_version_can_not_be_chosen_in_another() -> None:
+    """Each of the two would write the same Manifest, in turns and for ever."""
+    async with kyma_world() as world:
+        await world.register("demo", "warden")
+        older = builders.template("warden", "1.0.0", mandatory=True, installs=True)
+        newer = builders.template("warden", "2.0.0", channel="regular", installs=True)
+        await world.offer(older, newer)
+        await world.introduced()
+        await world.install_mandatory()
+        await world.reconcile(times=2)
+        before = world.asked
+        for _ in range(2):
+            await world.reconcile()
+            await world.install_mandatory()
+        assert [each for each in world.writes_to("kcp", before) if "manifests" in each.path] == []
+        assert await world.manifests() == {"demo-warden": "1.0.0"}
+        (module,) = (await world.in_kcp()).status.modules
+        assert "is mandatory" in module.message

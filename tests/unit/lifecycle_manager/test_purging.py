@@ -6,7 +6,7 @@ import msgspec
 
 from kube_runtime import Client, KubeconfigPolicy, Resource
 from kube_runtime.simulation import SimulatedCluster, serve_simulation
-from lifecycle_manager.kyma.purge import purge_finalizers
+from lifecycle_manager.kyma.purge import purge_finalizers, purge_synced
 from lifecycle_manager_api import Manifest
 from tests import builders
 from tests.waiting import is_gone
@@ -82,3 +82,25 @@ async def test_module_whose_kinds_are_gone_already_is_no_obstacle() -> None:
         cluster = simulation.cluster("skr")
         async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
             await purge_finalizers(skr, [manifest_of_things()])
+
+
+async def test_object_that_an_inventory_names_goes_if_it_waits_to_be_deleted() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("skr")
+        cluster.create(definition(THINGS), definition(OTHERS))
+        of_others = {"group": "example.com", "version": "v1", "kind": "Other", "namespace": "default"}
+        unknown = {"group": "example.com", "version": "v1", "kind": "Unknown", "namespace": "", "name": "x"}
+        entries = [unknown, *(of_others | {"name": name} for name in ("going", "staying", "gone"))]
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
+            for brought in (
+                purge_synced(skr, [builders.sync_resource(status={"synced": entries})]),
+                purge_finalizers(skr, [builders.manifest(status={"state": "Deleting", "synced": entries})]),
+            ):
+                await create(skr, OTHERS, "going", deleted=True)
+                await create(skr, OTHERS, "staying", deleted=False)
+                await brought
+                assert await is_gone(skr.get(OTHERS, "going", "default"))
+                left = await skr.get(OTHERS, "staying", "default")
+                assert left["metadata"]["finalizers"] == HELD
+                await skr.merge_patch(OTHERS, "staying", {"metadata": {"finalizers": []}}, "default")
+                await skr.delete(OTHERS, "staying", "default")

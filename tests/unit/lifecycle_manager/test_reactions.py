@@ -11,7 +11,7 @@ from lifecycle_manager.controllers import Reconcilers
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.wiring import Wiring
-from lifecycle_manager_api import Kyma, crds, names
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, crds, names
 from tests import builders
 
 KCP = names.KCP_NAMESPACE
@@ -84,6 +84,15 @@ def test_release_that_is_only_touched_wakes_nobody() -> None:
     assert not any(fleet.woken(queue) for queue in QUEUES)
 
 
+def test_descriptor_that_was_looked_up_wakes_those_who_have_the_template_and_no_catalog() -> None:
+    fleet = Fleet()
+    fleet.wiring.descriptor_looked_up(builders.template("api", "1.0.0"))
+    assert fleet.woken("kyma") == {name for name, (module, _) in ASKED.items() if module == "api"}
+    assert fleet.woken("catalog") == fleet.woken("mandatory") == set()
+    fleet.wiring.descriptor_looked_up(builders.template("warden", "1.0.0", mandatory=True))
+    assert fleet.woken("mandatory") == EVERYBODY
+
+
 def test_mandatory_version_and_the_template_of_it_wake_the_installations_and_no_catalog() -> None:
     fleet = Fleet()
     release = released(mandatory="2.0.0")
@@ -94,6 +103,15 @@ def test_mandatory_version_and_the_template_of_it_wake_the_installations_and_no_
     fleet.wiring._template_changed(Change(None, builders.template("api", "2.0.0")))
     assert (fleet.woken("mandatory"), fleet.woken("catalog")) == (EVERYBODY, set())
     assert fleet.woken("mandatory_retirement") == {"api-2.0.0"}
+
+
+def test_release_that_makes_another_version_mandatory_has_its_templates_held_or_let_go() -> None:
+    """They were there before, as a rule, and nothing else would tell that they are mandatory now."""
+    fleet = Fleet()
+    for module, version in (("api", "1.0.0"), ("api", "2.0.0"), ("nats", "1.0.0")):
+        fleet._put(fleet.informers.templates, builders.template(module, version))
+    fleet.wiring._release_changed(Change(None, released(mandatory="1.0.0")))
+    assert fleet.woken("mandatory_retirement") == {"api", "api-1.0.0", "api-2.0.0"}
 
 
 def test_template_that_becomes_mandatory_wakes_installations_and_catalogs() -> None:
@@ -163,3 +181,17 @@ def test_kyma_whose_labels_change_wakes_itself_alone_and_one_whose_times_do_nobo
     later = {"lastOperation": {"operation": "looked", "lastUpdateTime": "2026-11-01T12:00:00Z"}}
     fleet.wiring._kyma_changed(Change(before, builders.kyma("uses-fast", status=later)))
     assert not any(fleet.woken(queue) for queue in QUEUES)
+
+
+def test_cluster_without_a_kyma_has_all_that_belongs_there_looked_at_whole() -> None:
+    fleet = Fleet()
+    looked_at: list[Any] = []
+    noting: Any = SimpleNamespace(wake=lambda *key: looked_at.append(key))
+    vars(fleet.wiring.controllers.reconcilers).update(dict.fromkeys(QUEUES, noting))
+    one, *_ = ASKED
+    key = ObjectKey(KCP, one)
+    fleet.wiring._cluster_is_new(key)
+    assert {(key, ModuleTemplate.KIND), (key, ModuleReleaseMeta.KIND), (key,)} <= set(looked_at)
+    for queue in ("catalog", "skr_webhook", "manifest", "sync_resource"):
+        assert len(fleet.woken(queue)) == 1, queue
+    assert fleet.woken("kyma") == set()  # it is at work, and says itself when it comes again

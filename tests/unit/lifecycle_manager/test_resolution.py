@@ -14,12 +14,14 @@ from lifecycle_manager.kyma.maintenance import MaintenancePolicy
 from lifecycle_manager.kyma.resolution import Installed, Resolution, Subject, Timing, resolve
 from lifecycle_manager.mandatory.installation import Apply
 from lifecycle_manager.mandatory.installation import plan as plan_mandatory
-from lifecycle_manager.modules import Offer, module_of_manifest
+from lifecycle_manager.modules import Offer, module_of, module_of_manifest
+from lifecycle_manager.modules.offer import version_of
 from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, State, Version, names
 from tests import builders
 from tests.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, SUNDAY_NIGHT, TIMINGS, offers
 
 NAME = "cloud-resources"
+CLOSED = Timing(builders.NOW, policy=POLICY)
 NOTHING: Mapping[str, Installed] = {}
 NOW = Timing(builders.NOW)
 
@@ -60,6 +62,29 @@ def test_channel_on_the_template_decides_without_a_release_meta() -> None:
     assert resolution.template.metadata.name == "cloud-resources-regular"
 
 
+class TestTemplateOfAChannel:
+    """Templates of the deprecated channels are named after those, and have their version in the descriptor alone."""
+
+    def offering(self, version: str) -> Offer:
+        return Offer.of([builders.template(version=version, channel="regular", requires_downtime=True)], [])
+
+    def test_its_version_never_goes_back(self) -> None:
+        held = only(spec(), self.offering("1.0.0"), {NAME: Installed("2.0.0", "regular")})
+        assert (held.version, held.reason) == ("2.0.0", "DowngradeNotAllowed")
+
+    def test_one_that_is_there_waits_for_no_window(self) -> None:
+        resolution = only(spec(), self.offering("1.0.0"), {NAME: Installed("1.0.0", "regular")}, CLOSED)
+        assert (resolution.version, resolution.maintenance) == ("1.0.0", False)
+        assert resolution.template is not None
+        newer = only(spec(), self.offering("1.1.0"), {NAME: Installed("1.0.0", "regular")}, CLOSED)
+        assert (newer.version, newer.maintenance) == ("1.0.0", True)
+
+    def test_it_is_found_by_its_version(self) -> None:
+        template = self.offering("1.0.0").template(NAME, "1.0.0")
+        assert template is not None
+        assert self.offering("1.0.0").template(NAME, "2.0.0") is None
+
+
 def test_older_template_names_its_module_in_a_label() -> None:
     template = builders.template(channel="regular", labels={names.MODULE_NAME: NAME})
     bare = msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, module_name=""))
@@ -82,6 +107,7 @@ def test_unresolved_module_says_what_is_missing() -> None:
         Offer.of([builders.template()], [builders.release(mandatory="0.1.0")]),
         Offer.of([builders.template(mandatory=True)], [builders.release(regular="0.1.0")]),
         Offer.of([builders.template(labels={names.MANDATORY_MODULE: "true"})], [builders.release(regular="0.1.0")]),
+        Offer.of([builders.template(mandatory=True), builders.template(channel="regular")], []),
     ],
 )
 def test_mandatory_module_cannot_be_chosen(offer: Offer) -> None:
@@ -235,6 +261,11 @@ class TestRollout:
         at_once = Timing(builders.NOW, {NAME: builders.NOW}, rollout=timedelta(0))
         assert only(spec(), self.offer, self.there, at_once).version == "1.1.0"
 
+    def test_clock_that_is_a_little_behind_lets_nobody_have_it_early(self) -> None:
+        ahead = replace(self.timing, released_at={NAME: builders.NOW + timedelta(seconds=2)})
+        held = only(spec(), self.offer, self.there, ahead)
+        assert (held.version, held.reason) == ("1.0.0", "RolloutPending")
+
     def test_everybody_has_it_at_the_end(self) -> None:
         later = replace(self.timing, now=self.released + timedelta(minutes=5))
         for number in range(100):
@@ -328,7 +359,9 @@ def test_resolved_version_always_exists_and_never_goes_back(
     offer = Offer.of(*catalog)
     for resolution in resolve(asked, Subject("k", "u", labels), offer, installed, timing):
         if resolution.template is not None:
-            assert offer.templates[f"{resolution.module.name}-{resolution.version}"] == resolution.template
+            assert offer.templates[resolution.template.metadata.name] == resolution.template
+            assert module_of(resolution.template) == resolution.module.name
+            assert version_of(resolution.template) == resolution.version
         there = installed.get(resolution.module.name)
         if there is not None and resolution.version:
             new, old = Version.parse(resolution.version), Version.parse(there.version)
@@ -379,6 +412,16 @@ def test_nothing_changes_on_a_second_run(
 
 
 @LAWS
+@given(catalog=offers(), asked=SPECS)
+def test_module_is_mandatory_or_somebodys_to_choose_and_never_both(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], asked: KymaSpec
+) -> None:
+    offer = Offer.of(*catalog)
+    chosen = resolve(asked, Subject("k", "u", {}), offer, NOTHING, NOW)
+    assert not {each.module.name for each in chosen if each.template is not None} & offer.mandatory.keys()
+
+
+@LAWS
 @given(catalog=offers(), labels=LABELS)
 def test_mandatory_module_is_in_every_kyma(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], labels: dict[str, str]
@@ -392,7 +435,7 @@ def test_mandatory_module_is_in_every_kyma(
     for module, manifest in installed.items():
         release = offer.releases.get(module)
         if release is None:
-            versions = [t.spec.version for t in catalog[0] if t.spec.module_name == module and t.spec.mandatory]
+            versions = [version_of(t) for t in catalog[0] if t.spec.module_name == module and t.spec.mandatory]
             assert manifest.spec.version == str(max(map(Version.parse, versions)))
         else:
             assert release.spec.mandatory is not None

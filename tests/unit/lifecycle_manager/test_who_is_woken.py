@@ -21,7 +21,7 @@ from tests import builders
 INDEXES: Any = {"module": modules_in_use, "channel": channels_in_use, "template": templates_in_use}
 
 
-def informers(*releases: Any) -> Any:
+def informers(*releases: Any, templates: tuple[Any, ...] = ()) -> Any:
     """Return caches with three Kymas: two take the module from one channel or the other, one has it not."""
     kymas: Cache[Any] = Cache(INDEXES)
     for name, module, channel in (("a", "api", "regular"), ("b", "api", "fast"), ("c", "nats", "regular")):
@@ -31,7 +31,11 @@ def informers(*releases: Any) -> Any:
     released: Cache[Any] = Cache({})
     for each in releases:
         released.put(ObjectKey("kcp-system", each.metadata.name), each)
-    return SimpleNamespace(kymas=SimpleNamespace(cache=kymas), releases=SimpleNamespace(cache=released))
+    offered: Cache[Any] = Cache({})
+    for each in templates:
+        offered.put(ObjectKey("kcp-system", each.metadata.name), each)
+    caches = {"kymas": kymas, "releases": released, "templates": offered}
+    return SimpleNamespace(**{name: SimpleNamespace(cache=cache) for name, cache in caches.items()})
 
 
 def dated(**given: Any) -> DatedReleaseMeta:
@@ -88,6 +92,14 @@ def test_template_that_becomes_mandatory_or_ceases_to_be_concerns_catalogs_and_i
     assert concerned_by_template(informers(), Change(mandatory, mandatory)) == MANDATORY_ALONE
     assert concerned_by_template(informers(), Change(chosen, mandatory)) == BOTH
     assert concerned_by_template(informers(), Change(mandatory, chosen)) == BOTH
+
+
+def test_mandatory_template_concerns_the_catalogs_that_show_others_of_its_module() -> None:
+    mandatory = builders.template("api", "1.0.0", mandatory=True)
+    for module, concerned in (("api", BOTH), ("nats", MANDATORY_ALONE)):
+        shown = informers(templates=(builders.template(module, channel="regular"),))
+        assert concerned_by_template(shown, Change(None, mandatory)) == concerned
+        assert concerned_by_template(shown, Change(mandatory, None)) == concerned
 
 
 def test_template_of_a_version_that_a_release_makes_mandatory_concerns_the_installations() -> None:

@@ -171,11 +171,13 @@ class Client:
         """Say which objects there are and in which revision, without their content (PartialObjectMetadata)."""
         found: list[Revision] = []
         token: str | None = None
+        size = 0
         while True:
             query = {"labelSelector": label_selector, "limit": 1000, "continue": token}
             answer = await self._transport.request(
                 "GET", _target(resource.path(namespace), query), accept=_METADATA_ONLY
             )
+            size = self._measured(size + len(answer.body))
             page = decoding_for(Revision).list(answer.body)
             found.extend(page.items)
             if not page.continue_token:
@@ -200,8 +202,10 @@ class Client:
         path = resource.path(namespace)
         query: dict[str, Any] = {"labelSelector": label_selector, "fieldSelector": field_selector}
         query["limit"] = page_size or None
+        size = 0
         while True:
             answer = await self._transport.request("GET", _target(path, query))
+            size = self._measured(size + len(answer.body))
             page = decoding.list(answer.body, unreadable)
             _complete(resource, page.items)
             yield page
@@ -415,6 +419,13 @@ class Client:
         left = _document(await self._write("DELETE", target, body=msgspec.json.encode(options)))
         staying = left.get("kind") != "Status" and bool((left.get("metadata") or {}).get("deletionTimestamp"))
         return left if staying else None
+
+    def _measured(self, list_bytes: int) -> int:
+        """Return how much of a list has come. Raises ResponseInvalid where that is more than may be kept."""
+        most = self._transport.options.max_list_bytes
+        if most is not None and list_bytes > most:
+            raise ResponseInvalid(f"the list is longer than {most} bytes")
+        return list_bytes
 
     async def _write(self, method: str, target: str, *, body: bytes, content_type: str = _JSON) -> Answer:
         return await self._transport.request(method, target, body=body, content_type=content_type, fence=self._fence)

@@ -17,6 +17,7 @@ class ClientOptions:
     - `attempts`: how often a request is sent that the server answers with "try again later"
     - `max_retry_after_seconds`: the longest wait before another attempt; a longer one is left to the caller
     - `max_response_bytes`, `max_event_bytes`: what an answer and one line of a watch may measure
+    - `max_list_bytes`: what all pages of one list may measure together, for servers that are not trusted to end it
     - `watch_seconds`: how long the server is asked to keep a watch open
     - `watch_silence_seconds`: after how long without a line a watch is held to be broken (bookmarks come each minute)
     - `keep_alive_seconds`: how long an idle connection is kept warm; `spare_seconds`, where given, how long those are
@@ -34,6 +35,7 @@ class ClientOptions:
     max_retry_after_seconds: float = 10.0
     max_response_bytes: int = 256 * 1024 * 1024
     max_event_bytes: int = 32 * 1024 * 1024
+    max_list_bytes: int | None = None
     watch_seconds: float = 290.0
     watch_silence_seconds: float = 100.0
     keep_alive_seconds: float = 80.0
