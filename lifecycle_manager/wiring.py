@@ -60,6 +60,9 @@ class Wiring:
         """Have every informer's changes wake what they concern from now on, and every cluster that is back."""
         self.controllers.on_recovery = self._wake_all_of
         self.controllers.reconcilers.skr_webhook.on_other_rules = self._other_rules
+        self.controllers.reconcilers.manifest.on_woken = lambda key: self.controllers.manifest.queue.add(
+            key, Priority.CHANGE
+        )
         self.informers.manifests.on_change(self._manifest_changed, replay=False)
         self.informers.kymas.on_change(self._kyma_changed, replay=False)
         self.informers.secrets.on_change(self._secret_changed, replay=False)

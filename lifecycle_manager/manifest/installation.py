@@ -1,6 +1,6 @@
 """Has a module in a cluster: its objects, then what runs it, then its default Module CR."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -21,12 +21,10 @@ from lifecycle_manager.manifest.custom_resources import is_definition, listed, o
 from lifecycle_manager.manifest.managers import manager_seen, managers_of, waited_for
 from lifecycle_manager.manifest.module_cr import DefaultCr, default_cr
 from lifecycle_manager.manifest.rendering import Rendering
+from lifecycle_manager.manifest.sharing import Identity
 from lifecycle_manager.manifest.status import CrView, ManagerView, Seen, was_made
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager_api import Manifest
-
-Identity = tuple[str, str, str, str]
-"""Group, kind, namespace and name of an object, as an inventory has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +72,12 @@ async def apply(
     *,
     new: Collection[InventoryEntry],
     recheck: bool,
+    leave: Callable[[InventoryEntry, JsonObject], bool],
 ) -> Applied:
     """Apply the objects of a module, and take out what left it; but no definition of which there are objects.
 
-    `new` is what was not in the inventory before this apply. Raises KubeError.
+    `new` is what was not in the inventory before this apply; `leave` tells of an object whether it may stay as another
+    module has made it. Raises KubeError.
     """
     wanted = {(each.api_version.rpartition("/")[0], each.kind, each.name) for each in rendering.objects}
     held = [
@@ -88,7 +88,7 @@ async def apply(
     ]
     staying = {entry for entry, _ in held}
     leaving = [entry for entry in inventory if entry not in staying]
-    return Applied(await applier.apply(rendering.objects, leaving, new=new, recheck=recheck), tuple(held))
+    return Applied(await applier.apply(rendering.objects, leaving, new=new, recheck=recheck, leave=leave), tuple(held))
 
 
 async def look(

@@ -144,3 +144,10 @@ def test_kyma_whose_labels_change_wakes_itself_alone_and_one_whose_times_do_nobo
     later = {"lastOperation": {"operation": "looked", "lastUpdateTime": "2026-11-01T12:00:00Z"}}
     fleet.wiring._kyma_changed(Change(before, builders.kyma("uses-fast", status=later)))
     assert not any(fleet.woken(queue) for queue in QUEUES)
+
+
+def test_module_to_which_another_has_left_objects_is_looked_at() -> None:
+    fleet = Fleet()
+    fleet.wiring.connect()
+    fleet.wiring.controllers.reconcilers.manifest.on_woken(ObjectKey(KCP, "uses-fast-api"))
+    assert fleet.woken("manifest", Priority.CHANGE) == {"uses-fast-api"}
