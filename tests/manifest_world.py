@@ -36,6 +36,7 @@ class World:
     held: Manifest | None = None
     others: dict[ObjectKey, Manifest | None] = field(default_factory=dict)
     registries: Registries = field(default_factory=Registries)
+    namespace: str = names.SKR_NAMESPACE
     reconciler: ManifestReconciler = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,6 +53,7 @@ class World:
             ObjectStore(self.registries, self._fetch, Blobs(self.folder)),
             Logins(self.kcp),
             cast("EventRecorder", self),
+            namespace=self.namespace,
         )
 
     @asynccontextmanager

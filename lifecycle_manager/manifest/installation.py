@@ -1,6 +1,7 @@
 """Has a module in a cluster: its objects, then what runs it, then its default Module CR."""
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -23,8 +24,8 @@ from lifecycle_manager.manifest.module_cr import DefaultCr, default_cr
 from lifecycle_manager.manifest.rendering import Rendering
 from lifecycle_manager.manifest.sharing import Identity
 from lifecycle_manager.manifest.status import CrView, ManagerView, Seen, was_made
-from lifecycle_manager.resources import FIELD_MANAGER
-from lifecycle_manager_api import Manifest
+from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES
+from lifecycle_manager_api import Manifest, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,20 @@ async def apply(
     return Applied(await applier.apply(rendering.objects, leaving, new=new, recheck=recheck, leave=leave), tuple(held))
 
 
+async def make_namespace(skr: Client, name: str) -> None:
+    """Make the namespace that modules have in common, where it is missing. Raises KubeError."""
+    namespace = {"metadata": {"name": name, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}}}
+    with suppress(AlreadyExists):
+        await skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
+
+
 async def look(
     skr: Client,
     manifest: Manifest,
     inventory: Collection[InventoryEntry],
     *,
     closely: bool,
+    default_namespace: str,
     lives: Mapping[Identity, JsonObject] = MappingProxyType({}),
 ) -> Seen:
     """Say how a module does whose objects are in the cluster; make its default Module CR where it is missing.
@@ -104,11 +113,12 @@ async def look(
     Not `closely`, a module that has a Module CR is judged by that alone: one request. `lives` are objects as they were
     just read. Raises KubeError.
     """
-    wanted = default_cr(manifest)
+    wanted = default_cr(manifest, default_namespace)
     managers: tuple[ManagerView, ...] = ()
     if closely or wanted is None:
         named = manifest.spec.manager
-        found = [await manager_seen(skr, each, lives.get(each.identity)) for each in managers_of(named, inventory)]
+        runs = managers_of(named, inventory, default_namespace)
+        found = [await manager_seen(skr, each, lives.get(each.identity)) for each in runs]
         others = [await manager_seen(skr, each, lives.get(each.identity)) for each in waited_for(named, inventory)]
         managers = (*found, *(each for each in others if each.readiness is not None))
     running = all(each.readiness is not None and each.readiness.state == "Current" for each in managers)

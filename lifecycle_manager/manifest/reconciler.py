@@ -31,6 +31,7 @@ from lifecycle_manager.manifest import plan as planned
 from lifecycle_manager.manifest import status as told
 from lifecycle_manager.manifest.handover import hand_over
 from lifecycle_manager.manifest.logins import Logins
+from lifecycle_manager.manifest.module_cr import default_cr
 from lifecycle_manager.manifest.rendering import Rendering, Renderings
 from lifecycle_manager.manifest.sources import ObjectStore, Source, SourceAwaited, SourceError
 from lifecycle_manager.modules import Offers, module_of_manifest
@@ -67,6 +68,7 @@ class _Known:
     applier: Applier
     inventory: tuple[InventoryEntry, ...] = ()
     given_up: frozenset[sharing.Identity] = frozenset()
+    has_namespace: bool = False
     settled: str = ""
     checked_at: float = float("-inf")
     is_taken_over: bool = False
@@ -85,16 +87,21 @@ class ManifestReconciler:
     events: EventRecorder
     interval_seconds: float = 300.0
     busy_seconds: float = 2.0
+    namespace: str = names.SKR_NAMESPACE
+    """Namespace in the clusters for default Module CRs and objects of modules that name none."""
     clock: Callable[[], datetime] = utc_now
     seconds: Callable[[], float] = time.monotonic
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
     on_woken: Callable[[ObjectKey], None] = lambda _: None
     """Called with the key of a Manifest that is to be looked at, for another one has left objects to it."""
-    _renderings: Renderings = field(default_factory=Renderings, init=False)
+    _renderings: Renderings = field(init=False)
     _known: dict[ObjectKey, _Known] = field(default_factory=dict, init=False)
     _woken: set[ObjectKey] = field(default_factory=set, init=False)
     _written: dict[ObjectKey, ManifestStatus] = field(default_factory=dict, init=False)
     _handovers: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+
+    def __post_init__(self) -> None:
+        self._renderings = Renderings(self.namespace)
 
     def wake(self, key: ObjectKey) -> None:
         """Have the next reconcile look at every object of a module: somebody may have changed one."""
@@ -150,7 +157,14 @@ class ManifestReconciler:
                     # Closely, too, where the module was not ready: what runs it may be the reason.
                     closely = applied is not None or manifest.status.state is not State.READY
                     lives = applied.lives if applied is not None else {}
-                    seen = await installation.look(skr, manifest, known.inventory, closely=closely, lives=lives)
+                    seen = await installation.look(
+                        skr,
+                        manifest,
+                        known.inventory,
+                        closely=closely,
+                        default_namespace=self.namespace,
+                        lives=lives,
+                    )
                     seen = _together(seen, applied)
         except (KubeError, SkrAccessError) as error:
             await self._tell_failure(manifest, self._may_be_there(key, step.inventory), error)
@@ -198,6 +212,8 @@ class ManifestReconciler:
         known.inventory = (*(await self._give_up(key, manifest, known, leaving)), *sorted(wanted))
         if due:
             self._woken.discard(key)  # whoever wakes it from here on may have seen something newer
+        if due or not known.has_namespace:
+            await self._make_namespace(manifest, known)
         others = self._others(manifest)
         applied = await installation.apply(
             known.client,
@@ -229,7 +245,15 @@ class ManifestReconciler:
             async with self.connections.to(step.kyma) as skr:
                 known = self._knowledge(key, manifest, skr)
                 others, give_up = self._others(manifest), partial(self._give_up, key, manifest, known)
-                left = await removal.remove(skr, known.applier, manifest, step.inventory, others, give_up)
+                left = await removal.remove(
+                    skr,
+                    known.applier,
+                    manifest,
+                    step.inventory,
+                    others,
+                    give_up,
+                    default_namespace=self.namespace,
+                )
                 self._wake_holders(manifest, {*step.inventory} - {*(left.inventory if left is not None else ())})
         except AccessSecretMissing:
             left = None  # the cluster is gone, and its objects with it
@@ -243,6 +267,14 @@ class ManifestReconciler:
         status = told.leaving(manifest, left, self.clock())
         await self._write(manifest, status)
         return Result(requeue_after=self._pause(status, known))
+
+    async def _make_namespace(self, manifest: Manifest, known: _Known) -> None:
+        """Make the namespace of what names none, unless that is ours, which is there, or nothing is to go into it."""
+        default = default_cr(manifest, self.namespace)
+        used = {*(each.namespace for each in known.inventory), default.namespace if default is not None else ""}
+        if self.namespace != names.SKR_NAMESPACE and self.namespace in used:
+            await installation.make_namespace(known.client, self.namespace)
+            known.has_namespace = True
 
     def _others(self, manifest: Manifest) -> tuple[sharing.Holder, ...]:
         """Return the other modules of the same cluster that stay there."""
@@ -305,7 +337,7 @@ class ManifestReconciler:
                 names.MODULE_NAME: module_of_manifest(manifest),
             },
             annotations={names.OWNED_BY: str(key)},
-            default_namespace=names.SKR_NAMESPACE,
+            default_namespace=self.namespace,
         )
         made = _Known(skr, applier)
         if known is not None:

@@ -39,15 +39,18 @@ async def remove(
     inventory: Collection[InventoryEntry],
     others: Sequence[Holder],
     give_up: GiveUp,
+    *,
+    default_namespace: str,
 ) -> Leaving | None:
     """Take the next steps of a removal; None where nothing is left. Raises KubeError.
 
     Objects of users hold nothing back where their definition stays, for `others` have it.
     """
-    wanted = default_cr(manifest)
+    wanted = default_cr(manifest, default_namespace)
+    managers = managers_of(manifest.spec.manager, inventory, default_namespace)
     kinds = await kinds_of(skr, inventory, wanted)
     made = await _made(skr, manifest, wanted, kinds, inventory)
-    waiting = [str(each) for each in made if await _remove_default(skr, each, manifest, inventory)]
+    waiting = [str(each) for each in made if await _remove_default(skr, each, managers)]
     going = [each for each in kinds if not left_to([definition_of(each)], others)]
     shared = left_to(inventory, others)
     own = {*(each.identity for each in inventory if each not in shared), *(each.identity for each in made)}
@@ -90,9 +93,7 @@ async def _delete(applier: Applier, entries: Collection[InventoryEntry]) -> tupl
     return result.inventory
 
 
-async def _remove_default(
-    skr: Client, made: ModuleCr, manifest: Manifest, inventory: Collection[InventoryEntry]
-) -> bool:
+async def _remove_default(skr: Client, made: ModuleCr, managers: Collection[InventoryEntry]) -> bool:
     """Delete a default Module CR; return whether it is still there."""
     try:
         live = await skr.get(made.resource, made.name, made.namespace or None)
@@ -102,7 +103,7 @@ async def _remove_default(
             if gone is None:
                 return False
             live = gone
-        if live["metadata"].get("finalizers") and await _nobody_runs(skr, manifest, inventory):
+        if live["metadata"].get("finalizers") and await _nobody_runs(skr, managers):
             await _strip_finalizers(skr, made, live)
             return False
     except NotFound:
@@ -110,9 +111,8 @@ async def _remove_default(
     return True
 
 
-async def _nobody_runs(skr: Client, manifest: Manifest, inventory: Collection[InventoryEntry]) -> bool:
+async def _nobody_runs(skr: Client, managers: Collection[InventoryEntry]) -> bool:
     """Tell whether what runs the module is gone, so that nobody will ever act on the finalizers of its Module CR."""
-    managers = managers_of(manifest.spec.manager, inventory)
     seen = [await manager_seen(skr, entry) for entry in managers]
     return bool(seen) and all(each.readiness is None for each in seen)
 
