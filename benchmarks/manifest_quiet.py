@@ -108,7 +108,7 @@ async def _measure(rounds: int) -> tuple[float, float]:
 
 
 async def _reconcile(kcp: Client, cluster: OneCluster, skr: Client, folder: Path, rounds: int) -> tuple[float, float]:
-    manifests = Informer(kcp, MANIFESTS, namespace=names.KCP_NAMESPACE)
+    manifests = Informer(kcp, MANIFESTS, namespace=names.KCP_NAMESPACE, indexes={"kyma": lambda _: ["bench"]})
     templates = Informer(kcp, MODULE_TEMPLATES, namespace=names.KCP_NAMESPACE)
     releases = Informer(kcp, DATED_RELEASE_METAS, namespace=names.KCP_NAMESPACE)
     reconciler = ManifestReconciler(

@@ -159,7 +159,7 @@ class LifecycleManager:
             fence=self.sharing.check,
         )
         self.downloads = Downloads()
-        self.kinds = ModuleKinds(self.downloads.text)
+        self.kinds = ModuleKinds(self.downloads.text, settings.sync_namespace)
         self.recorder = EventRecorder(kcp, controller="lifecycle-manager", instance=socket.gethostname())
         self._taking_events = False
 
@@ -340,6 +340,7 @@ class LifecycleManager:
                 self.recorder,
                 interval_seconds=settings.manifest_requeue_success_interval.total_seconds(),
                 busy_seconds=settings.manifest_requeue_busy_interval.total_seconds(),
+                namespace=settings.sync_namespace,
             ),
             sync_resource=SyncResourceReconciler(
                 kcp,

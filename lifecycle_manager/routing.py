@@ -161,7 +161,7 @@ class EventRouter:
         reference = ObjectReference(gvk.group, gvk.kind, watched.namespace, watched.name)
         told = False
         for manifest in self.manifests.cache.by_index("kyma", kyma.metadata.name):
-            concern = concerned_by(manifest, reference)
+            concern = concerned_by(manifest, reference, self.controllers.reconcilers.manifest.namespace)
             if concern is None:
                 continue
             key, told = ObjectKey(manifest.metadata.namespace, manifest.metadata.name), True

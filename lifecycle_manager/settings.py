@@ -4,6 +4,7 @@ Names are upstream Kyma's where they mean the same, so that existing Deployments
 from the environment, as `KLM_` and its name in capitals.
 """
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -13,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lifecycle_manager.durations import Duration
 from lifecycle_manager.sync_resource.policy import parse_allowances
+from lifecycle_manager_api import names
 
 
 def _host_and_port(address: str) -> str:
@@ -31,6 +33,12 @@ def _host_and_port_of_replica(address: str) -> str:
 def _allowances(texts: tuple[str, ...]) -> tuple[str, ...]:
     parse_allowances(texts)
     return texts
+
+
+def _namespace(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
+        raise ValueError(f"{name!r} is no name of a namespace: lower case letters, digits and '-', 63 at most")
+    return name
 
 
 BindAddress = Annotated[str, AfterValidator(_host_and_port)]
@@ -123,6 +131,11 @@ class Settings(BaseSettings):
     )
     manifest_requeue_busy_interval: Duration = Field(
         timedelta(seconds=2), description="how often a module is looked at that is being installed or removed"
+    )
+    sync_namespace: Annotated[str, AfterValidator(_namespace)] = Field(
+        names.SKR_NAMESPACE,
+        description="namespace in the clusters for default Module CRs and modules' objects that name none; made where "
+        "it is missing. The Kyma CR, the module catalog and the Watcher are in kyma-system whatever it says",
     )
     module_config_requeue_success_interval: Duration = Field(
         timedelta(minutes=4), description="how often Module CRs are read without an event"

@@ -62,6 +62,9 @@ class Wiring:
         self.controllers.on_recovery = self._wake_all_of
         self.controllers.reconcilers.kyma.on_new_cluster = self._cluster_is_new
         self.controllers.reconcilers.skr_webhook.on_other_rules = self._other_rules
+        self.controllers.reconcilers.manifest.on_woken = lambda key: self.controllers.manifest.queue.add(
+            key, Priority.CHANGE
+        )
         self.informers.manifests.on_change(self._manifest_changed, replay=False)
         self.informers.kymas.on_change(self._kyma_changed, replay=False)
         self.informers.secrets.on_change(self._secret_changed, replay=False)

@@ -1,6 +1,6 @@
 """One Manifest, its reconciler, a simulated control plane, and a cluster of any kind to install the module in."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +34,9 @@ class World:
     texts: dict[str, str] = field(default_factory=dict)
     events: list[tuple[str, str]] = field(default_factory=list)
     held: Manifest | None = None
+    others: dict[ObjectKey, Manifest | None] = field(default_factory=dict)
     registries: Registries = field(default_factory=Registries)
+    namespace: str = names.SKR_NAMESPACE
     reconciler: ManifestReconciler = field(init=False)
 
     def __post_init__(self) -> None:
@@ -42,7 +44,7 @@ class World:
 
     def restart(self) -> None:
         """Begin again with a reconciler that knows nothing."""
-        cache = SimpleNamespace(get=lambda _: self.held)
+        cache = SimpleNamespace(get=self._cached, by_index=lambda _index, _kyma: self._all_cached())
         self.reconciler = ManifestReconciler(
             self.kcp,
             cast("Connections", self),
@@ -51,6 +53,7 @@ class World:
             ObjectStore(self.registries, self._fetch, Blobs(self.folder)),
             Logins(self.kcp),
             cast("EventRecorder", self),
+            namespace=self.namespace,
         )
 
     @asynccontextmanager
@@ -67,38 +70,53 @@ class World:
     async def _fetch(self, link: str) -> str:
         return self.texts[link]
 
-    async def want(self, objects: Iterable[Document], **spec: Any) -> None:
-        """Write the Manifest so that it names these objects."""
-        await self.want_text(as_text(objects), **spec)
+    def _cached(self, key: ObjectKey) -> Manifest | None:
+        return self.held if key == KEY else self.others.get(key)
 
-    async def want_text(self, text: str, **spec: Any) -> None:
+    def _all_cached(self) -> list[Manifest]:
+        return [each for each in (self.held, *self.others.values()) if each is not None]
+
+    async def want(self, objects: Iterable[Document], key: ObjectKey = KEY, **spec: Any) -> None:
+        """Write the Manifest so that it names these objects."""
+        await self.want_text(as_text(objects), key, **spec)
+
+    async def want_text(self, text: str, key: ObjectKey = KEY, **spec: Any) -> None:
         """Write the Manifest so that it names the objects in this text."""
         link = f"https://example.com/{len(self.texts)}.yaml"
         self.texts[link] = text
-        labels = {names.KYMA_NAME: "demo", names.MODULE_NAME: "garden", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+        module = key.name.removeprefix("demo-")
+        labels = {names.KYMA_NAME: "demo", names.MODULE_NAME: module, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
         document = {
-            "metadata": {"name": KEY.name, "namespace": KEY.namespace, "labels": labels},
+            "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
             "spec": {"install": {"name": "raw-manifest", "source": {"url": link}}, "remote": True, **spec},
         }
-        await self.kcp.apply(MANIFESTS, KEY.name, document, KEY.namespace, field_manager="test")
+        await self.kcp.apply(MANIFESTS, key.name, document, key.namespace, field_manager="test")
 
-    async def change(self, patch: Document) -> None:
+    async def change(self, patch: Document, key: ObjectKey = KEY) -> None:
         """Change the Manifest."""
-        await self.kcp.merge_patch(MANIFESTS, KEY.name, patch, KEY.namespace)
+        await self.kcp.merge_patch(MANIFESTS, key.name, patch, key.namespace)
 
-    async def delete(self, propagation: Propagation = "Background") -> None:
+    async def delete(self, propagation: Propagation = "Background", key: ObjectKey = KEY) -> None:
         """Delete the Manifest."""
-        await self.kcp.delete(MANIFESTS, KEY.name, KEY.namespace, propagation=propagation)
+        await self.kcp.delete(MANIFESTS, key.name, key.namespace, propagation=propagation)
 
-    async def reconcile(self) -> Result:
+    async def reconcile(self, key: ObjectKey = KEY) -> Result:
         """Have the informer see what there is, and reconcile it."""
-        self.held = await self.manifest()
-        return await self.reconciler.reconcile(KEY)
+        await self.see()
+        return await self.reconciler.reconcile(key)
 
-    async def manifest(self) -> Manifest | None:
+    async def see(self) -> None:
+        """Have the informer see what there is."""
+        stored = {ObjectKey(each.metadata.namespace, each.metadata.name): each for each in await self._stored()}
+        self.held = stored.pop(KEY, None)
+        self.others = dict(stored)
+
+    async def manifest(self, key: ObjectKey = KEY) -> Manifest | None:
         """Return the Manifest as it is stored."""
-        found = (await self.kcp.list(MANIFESTS, KEY.namespace)).items
-        return found[0] if found else None
+        return next((each for each in await self._stored() if each.metadata.name == key.name), None)
+
+    async def _stored(self) -> Sequence[Manifest]:
+        return (await self.kcp.list(MANIFESTS, KEY.namespace)).items
 
     async def said(self, kind: str = "Ready") -> Condition:
         """Return a condition of the Manifest."""

@@ -2,7 +2,8 @@
 
 Its objects come from a layer or a link (`sources`), are read once for the fleet (`rendering`), applied and pruned by
 the inventory in the Manifest's status (`installation`), and judged by what runs the module and by its Module CR
-(`managers`, `state_checks`). `removal` takes them out again, what users have put in first of all.
+(`managers`, `state_checks`). `removal` takes them out again, what users have put in first of all; what another module
+has as well (`sharing`) is handed over to it (`handover`).
 
 Read `plan` for the rules, `status` for what is told, then `reconciler`.
 """

@@ -34,6 +34,11 @@ def is_definition(entry: InventoryEntry) -> bool:
     return (entry.group, entry.kind) == (CRD_GROUP, CRD_KIND)
 
 
+def definition_of(resource: Resource[JsonObject]) -> InventoryEntry:
+    """Name the CustomResourceDefinition of a kind."""
+    return InventoryEntry(CRD_GROUP, "v1", CRD_KIND, "", f"{resource.plural}.{resource.group}")
+
+
 async def kinds_of(
     skr: Client, inventory: Collection[InventoryEntry], default: DefaultCr | None
 ) -> tuple[Resource[JsonObject], ...]:

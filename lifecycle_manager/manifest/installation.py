@@ -1,6 +1,7 @@
 """Has a module in a cluster: its objects, then what runs it, then its default Module CR."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -21,12 +22,10 @@ from lifecycle_manager.manifest.custom_resources import is_definition, listed, o
 from lifecycle_manager.manifest.managers import manager_seen, managers_of, waited_for
 from lifecycle_manager.manifest.module_cr import DefaultCr, default_cr
 from lifecycle_manager.manifest.rendering import Rendering
+from lifecycle_manager.manifest.sharing import Identity
 from lifecycle_manager.manifest.status import CrView, ManagerView, Seen, was_made
-from lifecycle_manager.resources import FIELD_MANAGER
-from lifecycle_manager_api import Manifest
-
-Identity = tuple[str, str, str, str]
-"""Group, kind, namespace and name of an object, as an inventory has it."""
+from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES
+from lifecycle_manager_api import Manifest, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +73,12 @@ async def apply(
     *,
     new: Collection[InventoryEntry],
     recheck: bool,
+    leave: Callable[[InventoryEntry, JsonObject], bool],
 ) -> Applied:
     """Apply the objects of a module, and take out what left it; but no definition of which there are objects.
 
-    `new` is what was not in the inventory before this apply. Raises KubeError.
+    `new` is what was not in the inventory before this apply; `leave` tells of an object whether it may stay as another
+    module has made it. Raises KubeError.
     """
     wanted = {(each.api_version.rpartition("/")[0], each.kind, each.name) for each in rendering.objects}
     held = [
@@ -88,7 +89,14 @@ async def apply(
     ]
     staying = {entry for entry, _ in held}
     leaving = [entry for entry in inventory if entry not in staying]
-    return Applied(await applier.apply(rendering.objects, leaving, new=new, recheck=recheck), tuple(held))
+    return Applied(await applier.apply(rendering.objects, leaving, new=new, recheck=recheck, leave=leave), tuple(held))
+
+
+async def make_namespace(skr: Client, name: str) -> None:
+    """Make the namespace that modules have in common, where it is missing. Raises KubeError."""
+    namespace = {"metadata": {"name": name, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}}}
+    with suppress(AlreadyExists):
+        await skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
 
 
 async def look(
@@ -97,6 +105,7 @@ async def look(
     inventory: Collection[InventoryEntry],
     *,
     closely: bool,
+    default_namespace: str,
     lives: Mapping[Identity, JsonObject] = MappingProxyType({}),
 ) -> Seen:
     """Say how a module does whose objects are in the cluster; make its default Module CR where it is missing.
@@ -104,11 +113,12 @@ async def look(
     Not `closely`, a module that has a Module CR is judged by that alone: one request. `lives` are objects as they were
     just read. Raises KubeError.
     """
-    wanted = default_cr(manifest)
+    wanted = default_cr(manifest, default_namespace)
     managers: tuple[ManagerView, ...] = ()
     if closely or wanted is None:
         named = manifest.spec.manager
-        found = [await manager_seen(skr, each, lives.get(each.identity)) for each in managers_of(named, inventory)]
+        runs = managers_of(named, inventory, default_namespace)
+        found = [await manager_seen(skr, each, lives.get(each.identity)) for each in runs]
         others = [await manager_seen(skr, each, lives.get(each.identity)) for each in waited_for(named, inventory)]
         managers = (*found, *(each for each in others if each.readiness is not None))
     running = all(each.readiness is not None and each.readiness.state == "Current" for each in managers)

@@ -14,7 +14,9 @@ _WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps"
 _WAITED_FOR = frozenset({("batch", "Job"), ("", "PersistentVolumeClaim")})
 
 
-def managers_of(manager: ManagerReference | None, inventory: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+def managers_of(
+    manager: ManagerReference | None, inventory: Iterable[InventoryEntry], default_namespace: str = names.SKR_NAMESPACE
+) -> tuple[InventoryEntry, ...]:
     """Return the objects by whose readiness a module's own is told."""
     if manager is None:
         return tuple(each for each in inventory if (each.group, each.kind) in _WORKLOADS)
@@ -23,7 +25,7 @@ def managers_of(manager: ManagerReference | None, inventory: Iterable[InventoryE
         return (wanted,)
     alike = (wanted.group, wanted.kind, wanted.name)
     own = next((each for each in inventory if (each.group, each.kind, each.name) == alike), None)
-    return (own or InventoryEntry(wanted.group, wanted.version, wanted.kind, names.SKR_NAMESPACE, wanted.name),)
+    return (own or InventoryEntry(wanted.group, wanted.version, wanted.kind, default_namespace, wanted.name),)
 
 
 def waited_for(manager: ManagerReference | None, inventory: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:

@@ -30,7 +30,7 @@ class DefaultCr:
         return f"{self.kind} {where}"
 
 
-def default_cr(manifest: Manifest) -> DefaultCr | None:
+def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE) -> DefaultCr | None:
     """Return the default Module CR of a Manifest; None where it has none, or leaves that to the user."""
     wanted = raw_object(manifest.spec.resource)
     if not wanted or manifest.spec.custom_resource_policy != "CreateAndDelete":
@@ -40,7 +40,7 @@ def default_cr(manifest: Manifest) -> DefaultCr | None:
         return None
     given = metadata if isinstance(metadata, dict) else {}
     cluster_scoped = manifest.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true"
-    namespace = "" if cluster_scoped else str(given.get("namespace") or names.SKR_NAMESPACE)
+    namespace = "" if cluster_scoped else str(given.get("namespace") or default_namespace)
     name = str(given.get("name") or "default")
     document = _document(wanted, given, namespace, name, owner_of(manifest))
     return DefaultCr(api_version, kind, namespace, name, document)

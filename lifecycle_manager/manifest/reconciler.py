@@ -1,5 +1,6 @@
 """Ties the rules of a Manifest to its key: has the module in its cluster, or out of it, and reports."""
 
+import asyncio
 import random
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal, assert_never
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -24,10 +26,12 @@ from kube_runtime import (
     Result,
 )
 from lifecycle_manager.clock import utc_now
-from lifecycle_manager.manifest import installation, removal
+from lifecycle_manager.manifest import installation, removal, sharing
 from lifecycle_manager.manifest import plan as planned
 from lifecycle_manager.manifest import status as told
+from lifecycle_manager.manifest.handover import hand_over
 from lifecycle_manager.manifest.logins import Logins
+from lifecycle_manager.manifest.module_cr import default_cr
 from lifecycle_manager.manifest.rendering import Rendering, Renderings
 from lifecycle_manager.manifest.sources import ObjectStore, Source, SourceAwaited, SourceError
 from lifecycle_manager.modules import Offers, module_of_manifest
@@ -57,12 +61,14 @@ class _Known:
     """What this process knows of one Manifest: what it has in the cluster, and when all of that was last looked at.
 
     `settled` is the rendering that is there as it should be, empty where something is left to do. `is_taken_over` where
-    the Manifest says that all was well before this process began.
+    the Manifest says that all was well before this process began. `given_up` is what was left to other modules.
     """
 
     client: Client
     applier: Applier
     inventory: tuple[InventoryEntry, ...] = ()
+    given_up: frozenset[sharing.Identity] = frozenset()
+    has_namespace: bool = False
     settled: str = ""
     checked_at: float = float("-inf")
     is_taken_over: bool = False
@@ -81,13 +87,21 @@ class ManifestReconciler:
     events: EventRecorder
     interval_seconds: float = 300.0
     busy_seconds: float = 2.0
+    namespace: str = names.SKR_NAMESPACE
+    """Namespace in the clusters for default Module CRs and objects of modules that name none."""
     clock: Callable[[], datetime] = utc_now
     seconds: Callable[[], float] = time.monotonic
     announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
-    _renderings: Renderings = field(default_factory=Renderings, init=False)
+    on_woken: Callable[[ObjectKey], None] = lambda _: None
+    """Called with the key of a Manifest that is to be looked at, for another one has left objects to it."""
+    _renderings: Renderings = field(init=False)
     _known: dict[ObjectKey, _Known] = field(default_factory=dict, init=False)
     _woken: set[ObjectKey] = field(default_factory=set, init=False)
     _written: dict[ObjectKey, ManifestStatus] = field(default_factory=dict, init=False)
+    _handovers: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+
+    def __post_init__(self) -> None:
+        self._renderings = Renderings(self.namespace)
 
     def wake(self, key: ObjectKey) -> None:
         """Have the next reconcile look at every object of a module: somebody may have changed one."""
@@ -143,7 +157,14 @@ class ManifestReconciler:
                     # Closely, too, where the module was not ready: what runs it may be the reason.
                     closely = applied is not None or manifest.status.state is not State.READY
                     lives = applied.lives if applied is not None else {}
-                    seen = await installation.look(skr, manifest, known.inventory, closely=closely, lives=lives)
+                    seen = await installation.look(
+                        skr,
+                        manifest,
+                        known.inventory,
+                        closely=closely,
+                        default_namespace=self.namespace,
+                        lives=lives,
+                    )
                     seen = _together(seen, applied)
         except (KubeError, SkrAccessError) as error:
             await self._tell_failure(manifest, self._may_be_there(key, step.inventory), error)
@@ -183,16 +204,28 @@ class ManifestReconciler:
         if known.settled == rendering.fingerprint and not due:
             return manifest, None
         manifest = await self._hold(manifest)
-        intended = {*(await known.applier.intended(rendering.of_known_kinds, inventory)), *rendering.own_kinds}
-        manifest = await self._record_intent(manifest, intended)
-        known.inventory = tuple(sorted(intended))
+        wanted = {*(await known.applier.intended(rendering.of_known_kinds, ())), *rendering.own_kinds}
+        identities = {each.identity for each in wanted}
+        leaving = [each for each in inventory if each.identity not in identities]
+        manifest = await self._record_intent(manifest, {*leaving, *wanted})
+        known.inventory, known.given_up = tuple(sorted({*leaving, *wanted})), known.given_up - identities
+        known.inventory = (*(await self._give_up(key, manifest, known, leaving)), *sorted(wanted))
         if due:
             self._woken.discard(key)  # whoever wakes it from here on may have seen something newer
-        new = intended - set(inventory)
+        if due or not known.has_namespace:
+            await self._make_namespace(manifest, known)
+        others = self._others(manifest)
         applied = await installation.apply(
-            known.client, known.applier, rendering, known.inventory, new=new, recheck=due
+            known.client,
+            known.applier,
+            rendering,
+            known.inventory,
+            new=wanted - set(inventory),
+            recheck=due,
+            leave=lambda entry, live: sharing.is_looked_after(entry, live, others),
         )
         known.inventory = applied.inventory
+        self._wake_holders(manifest, set(leaving) - set(applied.inventory))
         known.settled = rendering.fingerprint if applied.is_settled else ""
         if due:
             known.checked_at = now
@@ -211,7 +244,17 @@ class ManifestReconciler:
         try:
             async with self.connections.to(step.kyma) as skr:
                 known = self._knowledge(key, manifest, skr)
-                left = await removal.remove(skr, known.applier, manifest, step.inventory)
+                others, give_up = self._others(manifest), partial(self._give_up, key, manifest, known)
+                left = await removal.remove(
+                    skr,
+                    known.applier,
+                    manifest,
+                    step.inventory,
+                    others,
+                    give_up,
+                    default_namespace=self.namespace,
+                )
+                self._wake_holders(manifest, {*step.inventory} - {*(left.inventory if left is not None else ())})
         except AccessSecretMissing:
             left = None  # the cluster is gone, and its objects with it
         except (KubeError, SkrAccessError) as error:
@@ -224,6 +267,47 @@ class ManifestReconciler:
         status = told.leaving(manifest, left, self.clock())
         await self._write(manifest, status)
         return Result(requeue_after=self._pause(status, known))
+
+    async def _make_namespace(self, manifest: Manifest, known: _Known) -> None:
+        """Make the namespace of what names none, unless that is ours, which is there, or nothing is to go into it."""
+        default = default_cr(manifest, self.namespace)
+        used = {*(each.namespace for each in known.inventory), default.namespace if default is not None else ""}
+        if self.namespace != names.SKR_NAMESPACE and self.namespace in used:
+            await installation.make_namespace(known.client, self.namespace)
+            known.has_namespace = True
+
+    def _others(self, manifest: Manifest) -> tuple[sharing.Holder, ...]:
+        """Return the other modules of the same cluster that stay there."""
+        found = []
+        for other in self.manifests.cache.by_index("kyma", manifest.metadata.labels.get(names.KYMA_NAME, "")):
+            key = ObjectKey(other.metadata.namespace, other.metadata.name)
+            if key != ObjectKey(manifest.metadata.namespace, manifest.metadata.name):
+                known = self._known.get(key)
+                brought, given_up = (known.inventory, known.given_up) if known is not None else ((), frozenset())
+                found.append(sharing.holder(other, brought, given_up))
+        return tuple(each for each in found if each is not None)
+
+    async def _give_up(
+        self, key: ObjectKey, manifest: Manifest, known: _Known, entries: Collection[InventoryEntry]
+    ) -> tuple[InventoryEntry, ...]:
+        """Leave objects to other modules that have them too; return those that nobody else has. Raises KubeError.
+
+        One module of a cluster at a time, so that no two leave an object to each other.
+        """
+        if not sharing.left_to(entries, self._others(manifest)):
+            return tuple(entries)
+        kyma = manifest.metadata.labels.get(names.KYMA_NAME, "")
+        async with self._handovers.setdefault(kyma, asyncio.Lock()):
+            left = sharing.left_to(entries, self._others(manifest))
+            await hand_over(known.client, key, left)
+            known.given_up |= {each.identity for each in left}
+        return tuple(each for each in entries if each not in left)
+
+    def _wake_holders(self, manifest: Manifest, gone: Collection[InventoryEntry]) -> None:
+        """Have the other modules looked at that have objects which this one has no more."""
+        for key in sharing.holding(gone, self._others(manifest)) if gone else ():
+            self.wake(key)
+            self.on_woken(key)
 
     def _may_be_there(self, key: ObjectKey, inventory: Collection[InventoryEntry]) -> tuple[InventoryEntry, ...]:
         """Return an inventory together with what was written down since: none of it may be forgotten by a failure."""
@@ -253,9 +337,11 @@ class ManifestReconciler:
                 names.MODULE_NAME: module_of_manifest(manifest),
             },
             annotations={names.OWNED_BY: str(key)},
-            default_namespace=names.SKR_NAMESPACE,
+            default_namespace=self.namespace,
         )
-        made = _Known(skr, applier, known.inventory if known is not None else ())
+        made = _Known(skr, applier)
+        if known is not None:
+            made.inventory, made.given_up = known.inventory, known.given_up
         if known is None and _was_in_order(manifest):
             # A new process looks at every object some time within the interval, not at the whole fleet's at once.
             made.is_taken_over, made.inventory = True, planned.inventory_of(manifest)

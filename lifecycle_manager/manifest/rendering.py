@@ -1,7 +1,7 @@
 """The objects of a module as they go into a cluster: read once for the fleet, with the images of this landscape.
 
 What belongs to the Lifecycle Manager itself is none of a module's business. A module may name our namespace, as most do
-that live there; it is left out, so that it does not go with the module.
+that live there, or the one that all modules have in common; it is left out, so that it does not go with the module.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,8 +43,12 @@ class Rendering:
 
 @dataclass(eq=False)
 class Renderings:
-    """Renders each module once for all clusters that get it alike, and forgets it when its objects are forgotten."""
+    """Renders each module once for all clusters that get it alike, and forgets it when its objects are forgotten.
 
+    `namespace` is that of namespaced objects that name none.
+    """
+
+    namespace: str = names.SKR_NAMESPACE
     _known: WeakKeyDictionary[ModuleObjects, dict[tuple[str, ...], Rendering]] = field(
         default_factory=WeakKeyDictionary, init=False
     )
@@ -55,35 +59,38 @@ class Renderings:
         of_module = self._known.setdefault(module, {})
         known = of_module.get(wanted)
         if known is None:
-            known = rendered("|".join((module.digest, *wanted)), module.objects, wanted)
+            known = rendered("|".join((module.digest, *wanted)), module.objects, wanted, self.namespace)
             if len(of_module) >= MOST_OF_A_MODULE:
                 of_module.clear()
             of_module[wanted] = known
         return known
 
 
-def rendered(fingerprint: str, objects: Iterable[KubernetesObject], images: Iterable[str]) -> Rendering:
+def rendered(fingerprint: str, objects: Iterable[KubernetesObject], images: Iterable[str], namespace: str) -> Rendering:
     """Return what goes into a cluster. Raises ObjectsForbidden."""
-    wanted = [each for each in objects if not _is_our_namespace(each)]
+    wanted = [each for each in objects if not _is_common_namespace(each, namespace)]
     forbidden = [each for each in wanted if is_protected(each)]
     if forbidden:
         raise ObjectsForbidden(f"document {forbidden[0].index}: {forbidden[0]} is the Lifecycle Manager's own")
     own = dict(_kinds_defined_in(wanted))
     known = tuple(each for each in wanted if _kind_of(each) not in own)
-    return Rendering(fingerprint, localized(wanted, images), tuple(_entries_of_own_kinds(wanted, own)), known)
+    return Rendering(
+        fingerprint, localized(wanted, images), tuple(_entries_of_own_kinds(wanted, own, namespace)), known
+    )
 
 
-def _is_our_namespace(thing: KubernetesObject) -> bool:
-    return (thing.api_version, thing.kind, thing.name) == ("v1", "Namespace", names.SKR_NAMESPACE)
+def _is_common_namespace(thing: KubernetesObject, default_namespace: str) -> bool:
+    common = {names.SKR_NAMESPACE, default_namespace}
+    return (thing.api_version, thing.kind) == ("v1", "Namespace") and thing.name in common
 
 
 def _entries_of_own_kinds(
-    objects: Iterable[KubernetesObject], namespaced: Mapping[Kind, bool]
+    objects: Iterable[KubernetesObject], namespaced: Mapping[Kind, bool], default_namespace: str
 ) -> Iterator[InventoryEntry]:
     for each in objects:
         group, kind = _kind_of(each)
         if (group, kind) in namespaced:
-            namespace = (each.namespace or names.SKR_NAMESPACE) if namespaced[group, kind] else ""
+            namespace = (each.namespace or default_namespace) if namespaced[group, kind] else ""
             yield InventoryEntry(group, each.api_version.rpartition("/")[2], kind, namespace, each.name)
 
 

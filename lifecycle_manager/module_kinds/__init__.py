@@ -5,6 +5,6 @@ its resources define. `kinds` finds them, `download` fetches the resources.
 """
 
 from lifecycle_manager.module_kinds.download import DownloadFailed, Downloads
-from lifecycle_manager.module_kinds.kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable, kind_of_default
+from lifecycle_manager.module_kinds.kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 
-__all__ = ["DownloadFailed", "Downloads", "ModuleCrKind", "ModuleKinds", "TemplateUnreadable", "kind_of_default"]
+__all__ = ["DownloadFailed", "Downloads", "ModuleCrKind", "ModuleKinds", "TemplateUnreadable"]

@@ -45,21 +45,35 @@ class ModuleCrKind(NamedTuple):
 
 @dataclass(eq=False)
 class ModuleKinds:
-    """Finds the kinds of templates. `fetch` returns the text behind a link, and raises DownloadFailed."""
+    """Finds the kinds of templates. `fetch` returns the text behind a link, and raises DownloadFailed.
+
+    `namespace` is that of a default Module CR that names none.
+    """
 
     fetch: Callable[[str], Awaitable[str]]
+    namespace: str = names.SKR_NAMESPACE
     _found: OrderedDict[tuple[str, int], tuple[ModuleCrKind, ...]] = field(default_factory=OrderedDict, init=False)
     _fetching: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     def known(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
         """Return the kinds as far as they are known without asking anybody."""
-        default = kind_of_default(template)
+        default = self.of_default(template)
         return (default,) if default is not None else self._found.get(_version(template), ())
+
+    def of_default(self, template: ModuleTemplate) -> ModuleCrKind | None:
+        """Return the kind of the default Module CR that a template holds, or None where it holds none."""
+        data = raw_object(template.spec.data)
+        if not data or not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str):
+            return None
+        metadata = data.get("metadata") or {}
+        cluster_scoped = template.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true"
+        namespace = "" if cluster_scoped else metadata.get("namespace") or self.namespace
+        return ModuleCrKind(data["apiVersion"], data["kind"], namespace, metadata.get("name") or "default")
 
     async def of(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
         """Return the kinds, none where the template defines none. Raises TemplateUnreadable."""
         link = _link_in(template)
-        if kind_of_default(template) is not None or link is None:
+        if self.of_default(template) is not None or link is None:
             return self.known(template)
         async with self._fetching.setdefault(link, asyncio.Lock()):
             if _version(template) not in self._found:
@@ -70,40 +84,32 @@ class ModuleKinds:
 
     async def _read(self, template: ModuleTemplate, link: str) -> tuple[ModuleCrKind, ...]:
         try:
-            return kinds_defined_in(parse_objects(await self.fetch(link)))
+            return kinds_defined_in(parse_objects(await self.fetch(link)), self.namespace)
         except (DownloadFailed, ManifestInvalid) as error:
             raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {error}") from error
 
 
-def kind_of_default(template: ModuleTemplate) -> ModuleCrKind | None:
-    """Return the kind of the default Module CR that a template holds, or None where it holds none."""
-    data = raw_object(template.spec.data)
-    if not data or not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str):
-        return None
-    metadata = data.get("metadata") or {}
-    cluster_scoped = template.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true"
-    namespace = "" if cluster_scoped else metadata.get("namespace") or names.SKR_NAMESPACE
-    return ModuleCrKind(data["apiVersion"], data["kind"], namespace, metadata.get("name") or "default")
+def kinds_defined_in(objects: Iterable[KubernetesObject], namespace: str) -> tuple[ModuleCrKind, ...]:
+    """Return the kinds that CustomResourceDefinitions define, in the version that each stores.
 
-
-def kinds_defined_in(objects: Iterable[KubernetesObject]) -> tuple[ModuleCrKind, ...]:
-    """Return the kinds that CustomResourceDefinitions define, in the version that each stores."""
+    The namespace is that of the default Module CR, where a kind has namespaces.
+    """
     return tuple(
         kind
         for each in objects
         if each.kind == "CustomResourceDefinition"
-        for kind in _kind_defined_by(each.document.get("spec"))
+        for kind in _kind_defined_by(each.document.get("spec"), namespace)
     )
 
 
-def _kind_defined_by(spec: Any) -> Iterable[ModuleCrKind]:
+def _kind_defined_by(spec: Any, namespace: str) -> Iterable[ModuleCrKind]:
     if not isinstance(spec, Mapping) or not isinstance(spec.get("versions"), list):
         return
     stored = [each["name"] for each in spec["versions"] if isinstance(each, Mapping) and each.get("storage")]
     kind = spec["names"].get("kind") if isinstance(spec.get("names"), Mapping) else None
     if stored and kind and spec.get("group"):
-        namespace = "" if spec.get("scope") == "Cluster" else names.SKR_NAMESPACE
-        yield ModuleCrKind(f"{spec['group']}/{stored[0]}", str(kind), namespace, "default")
+        default_namespace = "" if spec.get("scope") == "Cluster" else namespace
+        yield ModuleCrKind(f"{spec['group']}/{stored[0]}", str(kind), default_namespace, "default")
 
 
 def _link_in(template: ModuleTemplate) -> str | None:

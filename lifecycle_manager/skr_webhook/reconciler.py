@@ -25,7 +25,7 @@ from kube_runtime import (
     ObjectKey,
     Result,
 )
-from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable, kind_of_default
+from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr.condition_writing import write_condition
@@ -316,7 +316,7 @@ class SkrWebhookReconciler:
             for module in kyma.status.modules
             if module.template is not None and module.manifest is not None
         ]
-        kinds = [kind_of_default(template) for template in templates if template is not None]
+        kinds = [self.kinds.of_default(template) for template in templates if template is not None]
         return frozenset(kind for kind in kinds if kind is not None)
 
     def _template_of(self, reference: TrackingObject) -> ModuleTemplate | None:

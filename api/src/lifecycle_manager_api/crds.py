@@ -27,6 +27,15 @@ STORED_BEFORE = {"v1beta2": "v1beta1"}
 
 Document = dict[str, Any]
 
+UNSEEN: Document = {
+    "type": "Ready",
+    "status": "Unknown",
+    "reason": "Pending",
+    "message": "waits for Lifecycle Manager to look at it",
+    "lastTransitionTime": "1970-01-01T00:00:00Z",
+}
+"""The condition of an object whose status nobody has written yet. The API server shows it, so that nobody has to."""
+
 
 def all_crds() -> tuple[Document, ...]:
     """Return every CustomResourceDefinition."""
@@ -59,7 +68,7 @@ def _versions(kind: type[ApiObject]) -> list[Document]:
         "name": kind.VERSION,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": dict(schema)},
+        "schema": {"openAPIV3Schema": _with_first_status(schema)},
         "subresources": subresources,
         "additionalPrinterColumns": [_column(each) for each in kind.COLUMNS],
     }
@@ -71,6 +80,16 @@ def object_schema(kind: type[ApiObject]) -> Mapping[str, Any]:
     """Return the schema of whole objects of a kind; their metadata is the API server's own business."""
     schema = schema_of(kind)
     return {**schema, "properties": {**schema["properties"], "metadata": {"type": "object"}}}
+
+
+def _with_first_status(schema: Mapping[str, Any]) -> Document:
+    """Return a schema in which an object without a status has one that says so."""
+    properties = schema["properties"]
+    if "status" not in properties:
+        return dict(schema)
+    state: Document = {"state": ""} if "state" in properties["status"].get("required", ()) else {}
+    status = {**properties["status"], "default": {**state, "conditions": [UNSEEN]}}
+    return {**schema, "properties": {**properties, "status": status}}
 
 
 def _stored_before(kind: type[ApiObject], version: str, subresources: Document) -> Document:

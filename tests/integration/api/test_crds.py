@@ -123,3 +123,25 @@ def _unexplained(schema: dict[str, Any], path: str) -> Any:
         yield from _unexplained(field, f"{path}.{name}")
     if "items" in schema:
         yield from _unexplained(schema["items"], f"{path}[]")
+
+
+@pytest.mark.parametrize("name", ["kyma", "manifest", "watcher", "module-config", "sync-resource"])
+async def test_object_that_nobody_has_looked_at_is_not_known_to_be_ready(
+    served: Client, namespace: str, name: str
+) -> None:
+    document = in_namespace(read(COMPLETE[name]), namespace)
+    resource, named = RESOURCES[document["kind"]], document["metadata"]["name"]
+    created = await served.create(resource, document, namespace, field_manager="test")
+    found = await served.get(resource, named, namespace)
+    (listed,) = (await served.list(resource, namespace)).items
+    for unseen in (created, found, listed):
+        (condition,) = unseen["status"]["conditions"]
+        assert (condition["type"], condition["status"], condition["reason"]) == ("Ready", "Unknown", "Pending")
+
+    ready = {**condition, "status": "True", "reason": "AllWell", "message": ""}
+    said = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": {"name": named}}
+    said["status"] = {"state": "Ready", "conditions": [ready]}
+    written = await served.apply(
+        resource, named, said, namespace, field_manager="lifecycle-manager", subresource="status"
+    )
+    assert [each["reason"] for each in written["status"]["conditions"]] == ["AllWell"]

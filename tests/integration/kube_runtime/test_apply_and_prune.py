@@ -93,6 +93,23 @@ async def test_drift_is_corrected_and_a_change_of_status_is_none(client: Client,
     assert actions(result) == {"a": "created"}
 
 
+async def test_object_that_another_has_made_so_stays_until_there_is_something_new_to_apply(
+    client: Client, namespace: str
+) -> None:
+    applies = applier(client)
+    objects = parse_objects(as_text(config_map("a", namespace, x="1")))
+    result = await applies.apply(objects)
+    await client.merge_patch(CONFIG_MAPS, "a", {"data": {"x": "theirs"}}, namespace)
+
+    result = await applies.apply(objects, result.inventory, leave=lambda _, live: live["data"]["x"] == "theirs")
+    assert actions(result) == {"a": "unchanged"}
+    assert [each.live["data"] for each in result.outcomes if each.live] == [{"x": "theirs"}]
+
+    newer = parse_objects(as_text(config_map("a", namespace, x="2")))
+    result = await applies.apply(newer, result.inventory, leave=lambda _entry, _live: True)
+    assert actions(result) == {"a": "changed"}
+
+
 async def test_status_of_an_object_is_none_of_the_appliers_business(client: Client, namespace: str) -> None:
     applies = applier(client)
     await applies.apply(parse_objects(as_text(definition())))

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Forbidden, KindUnknown, NotFound, Resource
+from kube_runtime import Forbidden, KindUnknown, NotFound, ObjectKey, Resource
+from lifecycle_manager.resources import NAMESPACES
 from lifecycle_manager_api import names
-from tests.manifest_world import World
+from tests.manifest_world import KEY, World
 from tests.modules import Document, operator
 
 SKR = names.SKR_NAMESPACE
@@ -14,6 +15,7 @@ CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "confi
 QUOTAS: Resource[Document] = Resource.dynamic("", "v1", "ResourceQuota", "resourcequotas", namespaced=True)
 JOBS: Resource[Document] = Resource.dynamic("batch", "v1", "Job", "jobs", namespaced=True)
 EVENTS: Resource[Document] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
+MEADOW = ObjectKey(KEY.namespace, "demo-meadow")
 SEEN_AT = "2026-11-01T12:00:00.000000Z"
 
 
@@ -38,6 +40,24 @@ async def remove(world: World) -> None:
         if await world.manifest() is None:
             return
     raise AssertionError(await world.said())
+
+
+async def test_namespace_that_two_modules_bring_goes_with_the_last_one(world: World) -> None:
+    """The first module no longer has it in a new version, the second one is removed."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shared-by-two"}}
+    for key in (MEADOW, KEY):
+        await world.want([namespace, thing("v1", "ConfigMap", key.name)], key)
+        await world.reconcile(key)
+    await world.want([thing("v1", "ConfigMap", "another")])
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    live = (await world.skr.get(NAMESPACES, "shared-by-two"))["metadata"]
+    assert ("deletionTimestamp" in live, live["labels"][names.MODULE_NAME]) == (False, "meadow")
+    await world.delete(key=MEADOW)
+    await world.reconcile(MEADOW)
+    # Without its controllers a server does not finish a Namespace: that it goes is all that can be seen.
+    assert (await world.skr.get(NAMESPACES, "shared-by-two"))["metadata"]["deletionTimestamp"]
+    await remove(world)
 
 
 async def test_kind_that_moves_to_another_group_leaves_nothing_behind_and_loses_nothing(world: World) -> None:

@@ -195,3 +195,10 @@ def test_cluster_without_a_kyma_has_all_that_belongs_there_looked_at_whole() -> 
     for queue in ("catalog", "skr_webhook", "manifest", "sync_resource"):
         assert len(fleet.woken(queue)) == 1, queue
     assert fleet.woken("kyma") == set()  # it is at work, and says itself when it comes again
+
+
+def test_module_to_which_another_has_left_objects_is_looked_at() -> None:
+    fleet = Fleet()
+    fleet.wiring.connect()
+    fleet.wiring.controllers.reconcilers.manifest.on_woken(ObjectKey(KCP, "uses-fast-api"))
+    assert fleet.woken("manifest", Priority.CHANGE) == {"uses-fast-api"}

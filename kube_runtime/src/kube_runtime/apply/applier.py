@@ -68,6 +68,7 @@ class Applier:
         new: Collection[InventoryEntry] = (),
         prune: bool = True,
         recheck: bool = True,
+        leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False,
     ) -> ApplyResult:
         """Apply the objects, then delete what only the inventory names.
 
@@ -75,6 +76,8 @@ class Applier:
         that it is not read first.
         Without `recheck`, an object whose document was applied last is taken to be as it was then, and not asked
         for: its outcome is `unchanged` with no `live`. That is for changes that follow close upon each other.
+        `leave` tells whether an object may stay as it is although it is not as it was applied, for somebody else who
+        applies it too has made it so. It is asked only where there is nothing new to apply.
         Raises nothing for a single object: its outcome says what went wrong, as does every outcome if the cluster
         can't be reached.
         """
@@ -85,7 +88,7 @@ class Applier:
         for rank in sorted({_rank(each) for each in wanted}):
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
             done = await self._concurrently(
-                lambda number: self._bring(wanted[number], to_read, recheck=recheck), members
+                lambda number: self._bring(wanted[number], to_read, leave, recheck=recheck), members
             )
             outcomes.update(zip(members, done, strict=True))
         applied = [outcomes[number] for number in range(len(wanted))]
@@ -148,7 +151,12 @@ class Applier:
         return difference_between(entry, wanted.index, before, after)
 
     async def _bring(
-        self, wanted: KubernetesObject, to_read: set[tuple[str, str, str, str]], *, recheck: bool
+        self,
+        wanted: KubernetesObject,
+        to_read: set[tuple[str, str, str, str]],
+        leave: Callable[[InventoryEntry, JsonObject], bool],
+        *,
+        recheck: bool,
     ) -> ObjectOutcome:
         """Have one object as it is wanted, and say what came of it."""
         entry = _unresolved_entry(wanted)
@@ -160,11 +168,13 @@ class Applier:
             before: JsonObject | None = None
             if not recheck and self._memory.has_same_document(entry, digest):
                 return ObjectOutcome(entry, wanted.index, "unchanged")
-            if self._memory.has_same_document(entry, digest) or (
-                entry.identity in to_read and not self._memory.knows(entry)
-            ):
+            same = self._memory.has_same_document(entry, digest)
+            if same or (entry.identity in to_read and not self._memory.knows(entry)):
                 before = await self._read(resource, entry)
-                if before is not None and self._needs_nothing(entry, digest, document, before):
+                if before is not None and (
+                    self._needs_nothing(entry, digest, document, before)
+                    or (same and not before["metadata"].get("deletionTimestamp") and leave(entry, before))
+                ):
                     return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
             return await self._write(wanted, resource, entry, document, digest, before)
         except KubeError as error:
