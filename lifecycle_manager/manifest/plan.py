@@ -74,6 +74,8 @@ def plan(manifest: Manifest, remembered: Collection[InventoryEntry] = ()) -> Ste
 def _removal(manifest: Manifest, kyma: str, inventory: tuple[InventoryEntry, ...]) -> Step:
     if names.MANIFEST_FINALIZER not in manifest.metadata.finalizers:
         return LeaveAlone()
+    if names.IS_UNMANAGED in manifest.metadata.annotations:
+        return LetGo()  # its users look after what is in the cluster by now
     made = find(manifest.status.conditions, MODULE_CR)
     brought = bool(inventory) or (made is not None and made.status == "True")
     return Remove(kyma, inventory) if kyma and brought else LetGo()

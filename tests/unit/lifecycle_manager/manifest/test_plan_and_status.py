@@ -49,14 +49,16 @@ def test_manifest_is_installed_in_the_cluster_of_its_kyma() -> None:
     assert set(step.inventory) == {DEPLOYMENT, CONFIG_MAP}
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"annotations": {names.IS_UNMANAGED: "true"}}, {"labels": {names.SKIP_RECONCILIATION: "true"}}],
-    ids=["unmanaged", "skipped"],
-)
-def test_manifest_that_is_left_alone_is_removed_all_the_same(given: dict[str, Any]) -> None:
-    assert plan(manifest(**given)) == LeaveAlone()
-    assert isinstance(plan(manifest(synced=(DEPLOYMENT,), **given, **DELETED, **HELD)), Remove)
+def test_manifest_that_is_skipped_is_removed_all_the_same() -> None:
+    skipped: dict[str, Any] = {"labels": {names.SKIP_RECONCILIATION: "true"}}
+    assert plan(manifest(**skipped)) == LeaveAlone()
+    assert isinstance(plan(manifest(synced=(DEPLOYMENT,), **skipped, **DELETED, **HELD)), Remove)
+
+
+def test_manifest_that_is_unmanaged_goes_and_leaves_what_it_brought() -> None:
+    unmanaged: dict[str, Any] = {"annotations": {names.IS_UNMANAGED: "true"}}
+    assert plan(manifest(**unmanaged)) == LeaveAlone()
+    assert plan(manifest(synced=(DEPLOYMENT,), **unmanaged, **DELETED, **HELD)) == LetGo()
 
 
 def test_manifest_that_brought_nothing_is_let_go_without_asking_the_cluster() -> None:

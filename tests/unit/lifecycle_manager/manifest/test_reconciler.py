@@ -232,14 +232,16 @@ async def test_definition_that_leaves_the_module_stays_while_there_are_objects_o
 
 
 @pytest.mark.parametrize(
-    "mark",
-    [{"annotations": {names.IS_UNMANAGED: "true"}}, {"labels": {names.SKIP_RECONCILIATION: "true"}}],
-    ids=["unmanaged", "skipped"],
+    ("mark", "stays"),
+    [
+        pytest.param({"annotations": {names.IS_UNMANAGED: "true"}}, True, id="unmanaged"),
+        pytest.param({"labels": {names.SKIP_RECONCILIATION: "true"}}, False, id="skipped"),
+    ],
 )
-async def test_module_that_is_left_alone_is_not_asked_for_and_goes_all_the_same(
-    world: World, simulation: Simulation, mark: Document
+async def test_module_that_is_left_alone_is_not_asked_for_and_stays_only_where_its_users_look_after_it(
+    world: World, simulation: Simulation, mark: Document, *, stays: bool
 ) -> None:
-    await world.want([config_map("rose")])
+    await world.want([config_map("rose"), config_map("tulip")])
     await world.reconcile()
     await world.change({"metadata": mark})
     await world.skr.delete(CONFIG_MAPS, "rose", SKR)
@@ -249,6 +251,7 @@ async def test_module_that_is_left_alone_is_not_asked_for_and_goes_all_the_same(
     await world.delete()
     await world.reconcile()
     assert await world.manifest() is None
+    assert [each["metadata"]["name"] for each in (await world.skr.list(CONFIG_MAPS, SKR)).items] == ["tulip"] * stays
 
 
 async def test_module_cr_that_is_refused_is_told_and_tried_again(world: World, simulation: Simulation) -> None:

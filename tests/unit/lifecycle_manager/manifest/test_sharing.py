@@ -175,7 +175,7 @@ async def test_what_only_modules_have_that_go_goes_with_them(world: World, first
     assert not await is_there(world)
 
 
-async def test_object_is_left_to_a_module_that_is_not_to_be_touched_and_goes_with_it(world: World) -> None:
+async def test_object_is_left_to_a_module_that_is_not_to_be_touched_and_stays_with_its_users(world: World) -> None:
     await both_bring(world, FIELDS)
     await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}}, MEADOW)
     await world.delete()
@@ -183,7 +183,7 @@ async def test_object_is_left_to_a_module_that_is_not_to_be_touched_and_goes_wit
     assert await module_of_namespace(world) == "meadow"
     await world.delete(key=MEADOW)
     await goes(world, MEADOW)
-    assert not await is_there(world)
+    assert await is_there(world)
 
 
 async def test_object_that_can_not_be_handed_over_stays_with_its_module(world: World, simulation: Simulation) -> None:
