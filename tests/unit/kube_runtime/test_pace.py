@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from kube_runtime import Controller, Pace, Priority, Result
 from tests.unit.kube_runtime.until import until
 
@@ -49,7 +51,8 @@ async def test_work_that_only_waits_has_more_under_way() -> None:
     assert 16 < most <= 64
 
 
-async def test_place_that_is_given_to_somebody_who_left_goes_to_the_next() -> None:
+@pytest.mark.parametrize("leaves_first", [True, False], ids=["before a place is free", "just as one is free"])
+async def test_place_that_is_given_to_somebody_who_left_goes_to_the_next(*, leaves_first: bool) -> None:
     pace = Pace(most=4)
     release = asyncio.Event()
     entered: list[int] = []
@@ -64,10 +67,11 @@ async def test_place_that_is_given_to_somebody_who_left_goes_to_the_next() -> No
         await until(lambda: len(entered) == 16)
         leaving, staying = tasks.create_task(hold(16)), tasks.create_task(hold(17))
         await asyncio.sleep(0)
-        leaving.cancel()
-        held[0].cancel()
+        for task in (leaving, held[0]) if leaves_first else (held[0], leaving):
+            task.cancel()
         await until(lambda: 17 in entered)
         release.set()
+    assert leaving.cancelled()
     assert not staying.cancelled()
 
 

@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 __all__ = ["Pace"]
 
@@ -60,7 +60,8 @@ class Pace:
                 self._under_way -= 1  # it was given a place that it does not use
                 self._admit()
             else:
-                self._waiting.remove(turn)
+                with suppress(ValueError):  # passed over already, as it was cancelled before its turn came
+                    self._waiting.remove(turn)
             raise
 
     def _take(self) -> None:
