@@ -27,6 +27,7 @@ from kube_runtime import (
 from lifecycle_manager.catalog.differences import Key, differences, is_as_wanted
 from lifecycle_manager.catalog.record import ANNOTATION, Record, fingerprint
 from lifecycle_manager.catalog.wanted import Catalogs, Item, WantedCatalog, WantedItem, is_synchronized
+from lifecycle_manager.kcp_writes import patch_metadata
 from lifecycle_manager.modules import Offers
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -246,9 +247,8 @@ class CatalogReconciler:
 
     async def _keep(self, kyma: Kyma, record: Record) -> None:
         if Record.of(kyma) != record:
-            patch = {"metadata": {"annotations": {ANNOTATION: str(record)}}}
-            name, namespace = kyma.metadata.name, kyma.metadata.namespace
-            await self.kcp.merge_patch(KYMAS, name, patch, namespace, field_manager=FIELD_MANAGER)
+            patch = {"annotations": {ANNOTATION: str(record)}}
+            await patch_metadata(self.kcp, KYMAS, kyma.metadata, patch, field_manager=FIELD_MANAGER)
 
     async def _say(self, kyma: Kyma, status: ConditionStatus, reason: str, message: str) -> None:
         said = (status, reason, message)

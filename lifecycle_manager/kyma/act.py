@@ -16,6 +16,7 @@ from kube_runtime import (
     KubernetesObject,
     NotFound,
 )
+from lifecycle_manager.kcp_writes import let_go, patch_metadata, set_finalizers, write_status
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.purge import purge_finalizers, purge_synced
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
@@ -172,14 +173,14 @@ class KcpActions:
             raise refusals[0]
 
     async def _carry_out(self, action: planned.KcpAction) -> None:
-        finalizers = self.kyma.metadata.finalizers
+        metadata = self.kyma.metadata
         match action:
             case planned.AddFinalizer():
-                await self._set_finalizers([*finalizers, names.KYMA_FINALIZER])
+                await set_finalizers(self.kcp, KYMAS, metadata, (*metadata.finalizers, names.KYMA_FINALIZER))
             case planned.RemoveFinalizer():
-                await self._set_finalizers([name for name in finalizers if name != names.KYMA_FINALIZER])
+                await let_go(self.kcp, KYMAS, metadata, names.KYMA_FINALIZER)
             case planned.RecordCrdHash(crd_hash):
-                await self._patch({"annotations": {planned.CRD_HASH: crd_hash}})
+                await patch_metadata(self.kcp, KYMAS, metadata, {"annotations": {planned.CRD_HASH: crd_hash}})
             case planned.WriteStatus(status):
                 await self._write_status(status)
             case planned.Tell(happenings):
@@ -203,14 +204,6 @@ class KcpActions:
             case _:
                 assert_never(action)
 
-    async def _set_finalizers(self, finalizers: list[str]) -> None:
-        """Replace the finalizers, only if nobody else has written the Kyma since it was read."""
-        await self._patch({"finalizers": finalizers, "resourceVersion": self.kyma.metadata.resource_version})
-
-    async def _patch(self, metadata: dict[str, Any]) -> None:
-        name, namespace = self.kyma.metadata.name, self.kyma.metadata.namespace
-        await self.kcp.merge_patch(KYMAS, name, {"metadata": metadata}, namespace, field_manager=FIELD_MANAGER)
-
     async def _annotate(self, manifest: str, annotations: dict[str, str | None]) -> None:
         patch = {"metadata": {"annotations": annotations}}
         namespace = self.kyma.metadata.namespace
@@ -224,17 +217,4 @@ class KcpActions:
 
     async def _write_status(self, status: KymaStatus) -> None:
         own = tuple(condition for condition in status.conditions if condition.type in OWN_CONDITIONS)
-        document = {
-            "apiVersion": KYMAS.api_version,
-            "kind": KYMAS.kind,
-            "metadata": {"name": self.kyma.metadata.name, "namespace": self.kyma.metadata.namespace},
-            "status": msgspec.to_builtins(msgspec.structs.replace(status, conditions=own)),
-        }
-        await self.kcp.apply(
-            KYMAS,
-            self.kyma.metadata.name,
-            document,
-            self.kyma.metadata.namespace,
-            field_manager=FIELD_MANAGER,
-            subresource="status",
-        )
+        await write_status(self.kcp, KYMAS, self.kyma.metadata, msgspec.structs.replace(status, conditions=own))

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import structlog
 
 from kube_runtime import Client, Informer, ObjectKey, Resource, Result
+from lifecycle_manager.kcp_writes import set_finalizers
 from lifecycle_manager.modules import Offer, Offers, is_mandatory, is_mandatory_manifest, module_of, module_of_manifest
 from lifecycle_manager.modules.offer import version_of
-from lifecycle_manager.resources import FIELD_MANAGER, MODULE_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
+from lifecycle_manager.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager_api import Manifest, ModuleReleaseMeta, ModuleTemplate, names
 
 WAITING_SECONDS = 30.0
@@ -92,6 +93,4 @@ class MandatoryRetirement:
     async def _set(self, resource: Resource[Any], release: Release, hold: bool) -> None:
         others = [name for name in release.metadata.finalizers if name != names.MANDATORY_FINALIZER]
         finalizers = [*others, names.MANDATORY_FINALIZER] if hold else others
-        metadata = release.metadata
-        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata.resource_version}}
-        await self.kcp.merge_patch(resource, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER)
+        await set_finalizers(self.kcp, resource, release.metadata, finalizers)

@@ -4,7 +4,6 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -21,11 +20,11 @@ from kube_runtime import (
     Informer,
     InventoryEntry,
     KubeError,
-    NotFound,
     ObjectKey,
     Result,
 )
 from lifecycle_manager.clock import utc_now
+from lifecycle_manager.kcp_writes import let_go, set_finalizers, write_status
 from lifecycle_manager.manifest import installation, removal, sharing
 from lifecycle_manager.manifest import plan as planned
 from lifecycle_manager.manifest import status as told
@@ -363,8 +362,7 @@ class ManifestReconciler:
         if names.MANIFEST_FINALIZER in metadata.finalizers:
             return manifest
         finalizers = (*metadata.finalizers, names.MANIFEST_FINALIZER)
-        patch = {"finalizers": list(finalizers), "resourceVersion": metadata.resource_version}
-        await self._record(self._patch_metadata(manifest, patch))
+        await self._record(set_finalizers(self.kcp, MANIFESTS, metadata, finalizers))
         return msgspec.structs.replace(manifest, metadata=msgspec.structs.replace(metadata, finalizers=finalizers))
 
     async def _record_intent(self, manifest: Manifest, intended: Collection[InventoryEntry]) -> Manifest:
@@ -387,15 +385,7 @@ class ManifestReconciler:
         await self._write(manifest, status)
 
     async def _let_go(self, manifest: Manifest) -> None:
-        left = [name for name in manifest.metadata.finalizers if name != names.MANIFEST_FINALIZER]
-        if len(left) != len(manifest.metadata.finalizers):
-            patch = {"finalizers": left, "resourceVersion": manifest.metadata.resource_version}
-            with suppress(NotFound):  # gone already
-                await self._patch_metadata(manifest, patch)
-
-    async def _patch_metadata(self, manifest: Manifest, patch: Mapping[str, Any]) -> None:
-        name, namespace = manifest.metadata.name, manifest.metadata.namespace
-        await self.kcp.merge_patch(MANIFESTS, name, {"metadata": patch}, namespace, field_manager=FIELD_MANAGER)
+        await let_go(self.kcp, MANIFESTS, manifest.metadata, names.MANIFEST_FINALIZER)
 
     async def _write(self, manifest: Manifest, status: ManifestStatus) -> None:
         """Write a status where it says something new, and tell of it. What the cache has may be older than that."""
@@ -403,20 +393,7 @@ class ManifestReconciler:
         key = ObjectKey(metadata.namespace, metadata.name)
         if status == manifest.status == self._written.get(key, status):
             return
-        document = {
-            "apiVersion": MANIFESTS.api_version,
-            "kind": MANIFESTS.kind,
-            "metadata": {"name": metadata.name, "namespace": metadata.namespace},
-            "status": msgspec.to_builtins(status),
-        }
-        await self.kcp.apply(
-            MANIFESTS,
-            metadata.name,
-            document,
-            metadata.namespace,
-            field_manager=FIELD_MANAGER,
-            subresource="status",
-        )
+        await write_status(self.kcp, MANIFESTS, metadata, status)
         self._written[key] = status
         self._tell(manifest, status)
 

@@ -5,9 +5,8 @@ Each part is a field manager of its own, so that the conditions of a Kyma can be
 
 from datetime import datetime
 
-import msgspec
-
 from kube_runtime import Client
+from lifecycle_manager.kcp_writes import write_status
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager_api import ConditionStatus, Kyma
 from lifecycle_manager_api.conditions import find, set_conditions
@@ -26,18 +25,6 @@ async def write_condition(
     merged = set_conditions(kyma.status.conditions, [(kind, *said)], kyma.metadata.generation, now)
     if merged == kyma.status.conditions:
         return False
-    document = {
-        "apiVersion": KYMAS.api_version,
-        "kind": KYMAS.kind,
-        "metadata": {"name": kyma.metadata.name, "namespace": kyma.metadata.namespace},
-        "status": {"conditions": [msgspec.to_builtins(find(merged, kind))]},
-    }
-    await kcp.apply(
-        KYMAS,
-        kyma.metadata.name,
-        document,
-        kyma.metadata.namespace,
-        field_manager=field_manager,
-        subresource="status",
-    )
+    own = {"conditions": [find(merged, kind)]}
+    await write_status(kcp, KYMAS, kyma.metadata, own, field_manager=field_manager)
     return True

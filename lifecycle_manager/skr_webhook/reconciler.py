@@ -25,6 +25,7 @@ from kube_runtime import (
     ObjectKey,
     Result,
 )
+from lifecycle_manager.kcp_writes import patch_metadata
 from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
@@ -256,9 +257,8 @@ class SkrWebhookReconciler:
             self.on_other_rules(key)
         self._due[key] = time.monotonic() + self.interval_seconds
         if not noted:
-            patch = {"metadata": {"annotations": records}}
-            name, namespace = kyma.metadata.name, kyma.metadata.namespace
-            await self.kcp.merge_patch(KYMAS, name, patch, namespace, field_manager=FIELD_MANAGER)
+            patch = {"annotations": records}
+            await patch_metadata(self.kcp, KYMAS, kyma.metadata, patch, field_manager=FIELD_MANAGER)
         return not noted
 
     def _is_due(self, key: ObjectKey) -> bool:

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
 from kube_runtime import Client, Informer, ObjectKey, Result
+from lifecycle_manager.kcp_writes import write_status
 from lifecycle_manager.resources import WATCHERS
 from lifecycle_manager.skr.event_path import CONDITION, WORKED_BEFORE
 from lifecycle_manager.skr_webhook.documents import manager_of
@@ -44,15 +43,7 @@ class WatcherStatusReconciler:
             return Result()
         status = status_of(watcher, self.watchers.cache.list(), self.kymas.cache.list(), self.clock())
         if status != watcher.status:
-            document = {
-                "apiVersion": WATCHERS.api_version,
-                "kind": WATCHERS.kind,
-                "metadata": {"name": key.name, "namespace": key.namespace},
-                "status": msgspec.to_builtins(status),
-            }
-            await self.kcp.apply(
-                WATCHERS, key.name, document, key.namespace, field_manager=FIELD_MANAGER, subresource="status"
-            )
+            await write_status(self.kcp, WATCHERS, watcher.metadata, status, field_manager=FIELD_MANAGER)
         return Result(requeue_after=ROLLOUT_SECONDS if status.state == State.PROCESSING else QUIET_SECONDS)
 
 

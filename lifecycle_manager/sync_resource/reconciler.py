@@ -1,7 +1,7 @@
 """Ties the rules of a SyncResource to its key: applies, prunes and deletes in the SKR, and reports."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,11 +21,11 @@ from kube_runtime import (
     InventoryEntry,
     KubeError,
     KubernetesObject,
-    NotFound,
     ObjectKey,
     Result,
 )
 from lifecycle_manager.clock import utc_now
+from lifecycle_manager.kcp_writes import finalizers_of, let_go, patch_metadata, write_status
 from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
 from lifecycle_manager.sync_resource import plan as planned
@@ -187,13 +187,13 @@ class SyncResourceReconciler:
         patch: dict[str, Any] = {}
         if names.SYNC_RESOURCE_FINALIZER not in metadata.finalizers:
             finalizers = (*metadata.finalizers, names.SYNC_RESOURCE_FINALIZER)
-            patch = {"finalizers": list(finalizers), "resourceVersion": metadata.resource_version}
+            patch = finalizers_of(metadata, finalizers)
             metadata = msgspec.structs.replace(metadata, finalizers=finalizers)
         if text is not None:
             patch["annotations"] = {names.INTENDED: text}
             metadata = msgspec.structs.replace(metadata, annotations={**metadata.annotations, names.INTENDED: text})
         if patch:
-            await self._patch_metadata(resource, patch)
+            await patch_metadata(self.kcp, SYNC_RESOURCES, metadata, patch)
         return msgspec.structs.replace(resource, metadata=metadata), text is not None
 
     async def _after_deleting(self, resource: SyncResource, result: ApplyResult) -> Result:
@@ -242,35 +242,12 @@ class SyncResourceReconciler:
         return applier
 
     async def _let_go(self, resource: SyncResource) -> None:
-        left = [name for name in resource.metadata.finalizers if name != names.SYNC_RESOURCE_FINALIZER]
-        if len(left) != len(resource.metadata.finalizers):
-            with suppress(NotFound):  # gone already
-                await self._patch_metadata(
-                    resource, {"finalizers": left, "resourceVersion": resource.metadata.resource_version}
-                )
-
-    async def _patch_metadata(self, resource: SyncResource, patch: Mapping[str, Any]) -> None:
-        name, namespace = resource.metadata.name, resource.metadata.namespace
-        await self.kcp.merge_patch(SYNC_RESOURCES, name, {"metadata": patch}, namespace, field_manager=FIELD_MANAGER)
+        await let_go(self.kcp, SYNC_RESOURCES, resource.metadata, names.SYNC_RESOURCE_FINALIZER)
 
     async def _write_status(self, resource: SyncResource, status: SyncResourceStatus) -> None:
         if status == resource.status:
             return
-        metadata = resource.metadata
-        document = {
-            "apiVersion": SYNC_RESOURCES.api_version,
-            "kind": SYNC_RESOURCES.kind,
-            "metadata": {"name": metadata.name, "namespace": metadata.namespace},
-            "status": msgspec.to_builtins(status),
-        }
-        await self.kcp.apply(
-            SYNC_RESOURCES,
-            metadata.name,
-            document,
-            metadata.namespace,
-            field_manager=FIELD_MANAGER,
-            subresource="status",
-        )
+        await write_status(self.kcp, SYNC_RESOURCES, resource.metadata, status)
         self._tell(resource, status)
 
     def _tell(self, resource: SyncResource, status: SyncResourceStatus) -> None:
