@@ -155,6 +155,8 @@ class SkrWebhookReconciler:
         if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not is_introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
         deleting = kyma.metadata.being_deleted
+        if not deleting and kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true":
+            return Result()  # hands off; its change wakes this key
         if deleting and not modules_left(kyma):
             return Result()  # events are wanted until the last module has gone; its change wakes this key
         try:

@@ -12,7 +12,7 @@ from lifecycle_manager.skr_webhook import SkrWebhookReconciler
 from lifecycle_manager.skr_webhook.canary import Canaries
 from lifecycle_manager.skr_webhook.documents import WatcherSettings
 from lifecycle_manager.telemetry import certificates_not_renewed
-from lifecycle_manager_api import Kyma, find
+from lifecycle_manager_api import Kyma, find, names
 from tests import builders
 from tests.kyma_world import KCP, KymaWorld, kyma_world
 
@@ -121,3 +121,22 @@ async def test_new_process_holds_a_silent_watcher_for_silent_until_it_is_heard()
         assert await said(world, reconciler) == ("WatcherSilent", True)
         reconciler.heard_from(KEY)
         assert await said(world, reconciler) == ("WatcherReady", False)
+
+
+async def test_watcher_of_a_kyma_that_is_skipped_is_left_alone_until_it_no_longer_is() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        reconciler = reconciler_of(world)
+        reconciler.heard_from(KEY)
+        assert await said(world, reconciler) == ("WatcherReady", False)
+
+        await world.label(names.SKIP_RECONCILIATION, "true")
+        await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
+        reconciler.wake(KEY)
+        await said(world, reconciler)
+        assert not await has_webhook(world)
+
+        await world.label(names.SKIP_RECONCILIATION, None)
+        await said(world, reconciler)
+        assert await has_webhook(world)
