@@ -91,7 +91,7 @@ class ModuleConfigReconciler:
                 try:
                     kinds = await self.kinds.of(template)
                 except TemplateUnreadable as error:
-                    await self._carry_out(key, None, (), unreadable=("TemplateUnreadable", str(error)))
+                    await self._carry_out(key, None, unreadable=("TemplateUnreadable", str(error)))
                     raise
                 return await self._follow(key, kinds)
 
@@ -103,9 +103,9 @@ class ModuleConfigReconciler:
             reading = await self._read(key, kinds, pending, complete=complete)
         except (KubeError, SkrAccessError) as error:
             failure = failure_of(error)
-            await self._carry_out(key, None, (), unreadable=(failure.reason, failure.message))
+            await self._carry_out(key, None, unreadable=(failure.reason, failure.message))
             raise
-        await self._carry_out(key, reading, pending)
+        await self._carry_out(key, reading)
         again = self.announcements.settle(
             key, {announcement: _seen(reading.found.get(announcement.object)) for announcement in pending}
         )
@@ -118,7 +118,7 @@ class ModuleConfigReconciler:
     async def _retire(self, key: ModuleKey) -> Result:
         self.announcements.forget(key)
         self._full_read_due.pop(key, None)
-        await self._carry_out(key, None, ())
+        await self._carry_out(key, None)
         return Result()
 
     async def _read(
@@ -133,7 +133,6 @@ class ModuleConfigReconciler:
         self,
         key: ModuleKey,
         reading: Reading | None,
-        pending: tuple[Announcement, ...],
         *,
         unreadable: tuple[str, str] | None = None,
     ) -> None:
@@ -145,7 +144,8 @@ class ModuleConfigReconciler:
             reading=reading,
             unreadable=unreadable,
         )
-        traces = {announcement.object: announcement.trace for announcement in pending}
+        # Of what was announced while the read was under way, too: it may well have shown it.
+        traces = {announcement.object: announcement.trace for announcement in self.announcements.of(key)}
         now = datetime.now(UTC).replace(microsecond=0)
         await act(self.kcp, snapshot, plan(snapshot), traces, self.latency, now)
 

@@ -27,7 +27,9 @@ class Station:
 
 
 def follow(traceparent: str, logs: Path, start: datetime) -> tuple[Station, ...]:
-    """Return the stations that the logs show for one trace, in the order of time."""
+    """Return the stations that the logs show for one trace, in the order of time; none for no trace."""
+    if not traceparent:
+        return ()
     found: list[Station] = []
     for program, message, meaning in STATIONS:
         moment = _moment(logs / f"{program}.log", message, traceparent)

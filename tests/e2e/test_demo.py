@@ -35,6 +35,7 @@ def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> 
     assert [step["name"] for step in report["steps"] if not step["verified"]] == []
     assert len(report["steps"]) == 10
     assert len(report["timeline"]) == 6
+    assert all(station["ms"] > 0 for station in report["timeline"])
     for spread in (report["change_ms"], report["floor_ms"]):
         assert 0 < spread["median"] <= spread["p99"]
     assert report["versions"]["kubernetes"].startswith("v1.")
