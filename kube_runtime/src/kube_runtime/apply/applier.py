@@ -166,9 +166,9 @@ class Applier:
             document = self._document(wanted, entry)
             digest = digest_of(document)
             before: JsonObject | None = None
-            if not recheck and self._memory.has_same_document(entry, digest):
-                return ObjectOutcome(entry, wanted.index, "unchanged")
             same = self._memory.has_same_document(entry, digest)
+            if same and not recheck:
+                return ObjectOutcome(entry, wanted.index, "unchanged")
             if same or (entry.identity in to_read and not self._memory.knows(entry)):
                 before = await self._read(resource, entry)
                 if before is not None and (
