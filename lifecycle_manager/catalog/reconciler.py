@@ -39,6 +39,7 @@ from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessErr
 from lifecycle_manager.skr.catalog_path import CONDITION, FAILED, SYNCED
 from lifecycle_manager.skr.condition_writing import write_condition
 from lifecycle_manager.skr.event_path import is_faulty
+from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager.skr.introduction import is_introduced
 from lifecycle_manager.skr.leaving import REMOVED, watcher_left
 from lifecycle_manager_api import (
@@ -224,7 +225,7 @@ class CatalogReconciler:
                 left = [await _remove(skr, kind) for kind in RESOURCES]
                 if any(left) and self._may_purge(kyma):
                     for kind in RESOURCES:
-                        await _strip_finalizers(skr, kind)
+                        await _purge(skr, kind, kyma)
         except AccessSecretMissing:
             return Result()
         except (KubeError, SkrAccessError) as error:
@@ -317,20 +318,17 @@ def _raise_failures(failures: Iterable[KubeError]) -> None:
         raise ItemRefused("; ".join(str(each) for each in found))
 
 
-async def _strip_finalizers(skr: Client, kind: str) -> None:
+async def _purge(skr: Client, kind: str, kyma: Kyma) -> None:
     """Let our objects of a kind go that are being deleted and that somebody holds."""
     typed = RESOURCES[kind]
     resource = Resource.dynamic(typed.group, typed.version, typed.kind, typed.plural, namespaced=True)
     try:
-        for item in (await skr.list(resource, names.SKR_NAMESPACE, label_selector=OURS)).items:
-            metadata = item["metadata"]
-            if metadata.get("deletionTimestamp") and metadata.get("finalizers"):
-                log.warning("finalizers purged", kind=kind, name=metadata["name"], finalizers=metadata["finalizers"])
-                patch = {"metadata": {"finalizers": [], "resourceVersion": metadata["resourceVersion"]}}
-                name = metadata["name"]
-                await skr.merge_patch(resource, name, patch, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
+        found = (await skr.list(resource, names.SKR_NAMESPACE, label_selector=OURS)).items
     except NotFound:
-        return  # it went meanwhile; what else there is comes with the next look
+        return  # the kind went meanwhile, and all of it
+    for item in filter(is_held, found):
+        owner = f"{kyma.KIND} {kyma.metadata.name}"
+        await strip_finalizers(skr, resource, item, owner, field_manager=FIELD_MANAGER)
 
 
 async def _remove(skr: Client, kind: str) -> int:

@@ -7,14 +7,13 @@ what inventories name, and the objects of the definitions and of the Module CR a
 from collections.abc import AsyncIterator, Iterable
 
 import msgspec
-import structlog
 
 from kube_runtime import Client, JsonObject, KindUnknown, NotFound, Resource
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS
+from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource
 
 Owner = Manifest | SyncResource
-log = structlog.get_logger("kyma")
 
 
 async def purge_finalizers(skr: Client, manifests: Iterable[Manifest]) -> None:
@@ -23,9 +22,8 @@ async def purge_finalizers(skr: Client, manifests: Iterable[Manifest]) -> None:
         await _purge_named(skr, manifest.status.synced, manifest)
         async for resource in _kinds_of(skr, manifest):
             for item in (await skr.list(resource)).items:
-                metadata = item["metadata"]
-                if metadata.get("deletionTimestamp") and metadata.get("finalizers"):
-                    await _strip(skr, resource, metadata, manifest)
+                if is_held(item):
+                    await _strip(skr, resource, item, manifest)
 
 
 async def purge_synced(skr: Client, sync_resources: Iterable[SyncResource]) -> None:
@@ -39,11 +37,11 @@ async def _purge_named(skr: Client, entries: Iterable[SyncedReference | SyncedOb
         api_version = f"{entry.group}/{entry.version}" if entry.group else entry.version
         try:
             resource = await skr.mapper.resource(api_version, entry.kind)
-            metadata = (await skr.get(resource, entry.name, entry.namespace or None))["metadata"]
+            live = await skr.get(resource, entry.name, entry.namespace or None)
         except (KindUnknown, NotFound):
             continue
-        if metadata.get("deletionTimestamp") and metadata.get("finalizers"):
-            await _strip(skr, resource, metadata, owner)
+        if is_held(live):
+            await _strip(skr, resource, live, owner)
 
 
 async def _kinds_of(skr: Client, manifest: Manifest) -> AsyncIterator[Resource[JsonObject]]:
@@ -68,17 +66,5 @@ async def _kinds_of(skr: Client, manifest: Manifest) -> AsyncIterator[Resource[J
             return
 
 
-async def _strip(skr: Client, resource: Resource[JsonObject], metadata: JsonObject, owner: Owner) -> None:
-    log.warning(
-        "finalizers purged",
-        owner=f"{owner.KIND} {owner.metadata.name}",
-        kind=resource.kind,
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        finalizers=metadata["finalizers"],
-    )
-    patch = {"metadata": {"finalizers": [], "resourceVersion": metadata["resourceVersion"]}}
-    try:
-        await skr.merge_patch(resource, metadata["name"], patch, metadata.get("namespace"), field_manager=FIELD_MANAGER)
-    except NotFound:
-        return  # it went meanwhile
+async def _strip(skr: Client, resource: Resource[JsonObject], live: JsonObject, owner: Owner) -> None:
+    await strip_finalizers(skr, resource, live, f"{owner.KIND} {owner.metadata.name}")

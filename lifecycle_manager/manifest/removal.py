@@ -7,8 +7,6 @@ another module has as well is left to that one.
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-import structlog
-
 from kube_runtime import Applier, Client, InventoryEntry, JsonObject, NotFound, Resource
 from lifecycle_manager.manifest.custom_resources import (
     ModuleCr,
@@ -23,10 +21,8 @@ from lifecycle_manager.manifest.managers import manager_seen, managers_of
 from lifecycle_manager.manifest.module_cr import DefaultCr, default_cr
 from lifecycle_manager.manifest.sharing import Holder, left_to
 from lifecycle_manager.manifest.status import Leaving
-from lifecycle_manager.resources import FIELD_MANAGER
+from lifecycle_manager.skr.finalizers import strip_finalizers
 from lifecycle_manager_api import Manifest
-
-log = structlog.get_logger("manifest")
 
 GiveUp = Callable[[Collection[InventoryEntry]], Awaitable[tuple[InventoryEntry, ...]]]
 """Leaves objects to other modules that have them too, and returns those that nobody else has. Raises KubeError."""
@@ -50,7 +46,8 @@ async def remove(
     managers = managers_of(manifest.spec.manager, inventory, default_namespace)
     kinds = await kinds_of(skr, inventory, wanted)
     made = await _made(skr, manifest, wanted, kinds, inventory)
-    waiting = [str(each) for each in made if await _remove_default(skr, each, managers)]
+    owner = f"{manifest.KIND} {manifest.metadata.name}"
+    waiting = [str(each) for each in made if await _remove_default(skr, each, managers, owner)]
     going = [each for each in kinds if not left_to([definition_of(each)], others)]
     shared = left_to(inventory, others)
     own = {*(each.identity for each in inventory if each not in shared), *(each.identity for each in made)}
@@ -93,7 +90,7 @@ async def _delete(applier: Applier, entries: Collection[InventoryEntry]) -> tupl
     return result.inventory
 
 
-async def _remove_default(skr: Client, made: ModuleCr, managers: Collection[InventoryEntry]) -> bool:
+async def _remove_default(skr: Client, made: ModuleCr, managers: Collection[InventoryEntry], owner: str) -> bool:
     """Delete a default Module CR; return whether it is still there."""
     try:
         live = await skr.get(made.resource, made.name, made.namespace or None)
@@ -104,7 +101,7 @@ async def _remove_default(skr: Client, made: ModuleCr, managers: Collection[Inve
                 return False
             live = gone
         if live["metadata"].get("finalizers") and await _nobody_runs(skr, managers):
-            await _strip_finalizers(skr, made, live)
+            await strip_finalizers(skr, made.resource, live, owner)
             return False
     except NotFound:
         return False
@@ -115,12 +112,6 @@ async def _nobody_runs(skr: Client, managers: Collection[InventoryEntry]) -> boo
     """Tell whether what runs the module is gone, so that nobody will ever act on the finalizers of its Module CR."""
     seen = [await manager_seen(skr, entry) for entry in managers]
     return bool(seen) and all(each.readiness is None for each in seen)
-
-
-async def _strip_finalizers(skr: Client, made: ModuleCr, live: JsonObject) -> None:
-    log.warning("finalizers taken off", module_cr=str(made), finalizers=live["metadata"]["finalizers"])
-    patch = {"metadata": {"finalizers": [], "resourceVersion": live["metadata"]["resourceVersion"]}}
-    await skr.merge_patch(made.resource, made.name, patch, made.namespace or None, field_manager=FIELD_MANAGER)
 
 
 def _waits_for(left: Collection[InventoryEntry]) -> str:

@@ -1,10 +1,11 @@
 """Access to user clusters. The Lifecycle Manager is the only gateway to an SKR, and this is its gate.
 
-`access` finds the kubeconfig of a Kyma's cluster in its Secret, `connections` keeps one pooled client for each
-warm cluster and follows rotation, `announcement` says when a read is fresh enough to show what an event spoke of,
-`probing` finds out when a cluster that gave no answer is back, and `failure` turns whatever goes wrong on the way
-there into a reason and a message for a condition. `event_path`, `catalog_path` and `leaving` are what the folders that
-look after parts of a cluster read of each other in the conditions of its Kyma.
+`access` finds the kubeconfig of a Kyma's cluster in its Secret, `connections` keeps one pooled client for each warm
+cluster and follows rotation, `announcement` says when a read is fresh enough to show what an event spoke of,
+`probing` finds out when a cluster that gave no answer is back, `finalizers` lets an object go that nobody else will
+let go, and `failure` turns whatever goes wrong on the way there into a reason and a message for a condition.
+`event_path`, `catalog_path` and `leaving` are what the folders that look after parts of a cluster read of each other
+in the conditions of its Kyma.
 """
 
 from lifecycle_manager.skr.access import (
