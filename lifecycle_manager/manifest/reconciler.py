@@ -1,6 +1,5 @@
 """Ties the rules of a Manifest to its key: has the module in its cluster, or out of it, and reports."""
 
-import asyncio
 import random
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -8,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal, assert_never
-from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -28,9 +26,9 @@ from lifecycle_manager.kcp_writes import let_go, set_finalizers, write_status
 from lifecycle_manager.manifest import installation, removal, sharing
 from lifecycle_manager.manifest import plan as planned
 from lifecycle_manager.manifest import status as told
-from lifecycle_manager.manifest.handover import hand_over
 from lifecycle_manager.manifest.logins import Logins
 from lifecycle_manager.manifest.module_cr import default_cr
+from lifecycle_manager.manifest.neighbours import Neighbours
 from lifecycle_manager.manifest.rendering import Rendering, Renderings
 from lifecycle_manager.manifest.sources import ObjectStore, Source, SourceAwaited, SourceError
 from lifecycle_manager.modules import Offers, module_of_manifest
@@ -60,13 +58,12 @@ class _Known:
     """What this process knows of one Manifest: what it has in the cluster, and when all of that was last looked at.
 
     `settled` is the rendering that is there as it should be, empty where something is left to do. `is_taken_over` where
-    the Manifest says that all was well before this process began. `given_up` is what was left to other modules.
+    the Manifest says that all was well before this process began.
     """
 
     client: Client
     applier: Applier
     inventory: tuple[InventoryEntry, ...] = ()
-    given_up: frozenset[sharing.Identity] = frozenset()
     has_namespace: bool = False
     settled: str = ""
     checked_at: float = float("-inf")
@@ -94,13 +91,14 @@ class ManifestReconciler:
     on_woken: Callable[[ObjectKey], None] = lambda _: None
     """Called with the key of a Manifest that is to be looked at, for another one has left objects to it."""
     _renderings: Renderings = field(init=False)
+    _neighbours: Neighbours = field(init=False)
     _known: dict[ObjectKey, _Known] = field(default_factory=dict, init=False)
     _woken: set[ObjectKey] = field(default_factory=set, init=False)
     _written: dict[ObjectKey, ManifestStatus] = field(default_factory=dict, init=False)
-    _handovers: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     def __post_init__(self) -> None:
         self._renderings = Renderings(self.namespace)
+        self._neighbours = Neighbours(self.manifests, self._brought, self._wake_neighbour)
 
     def wake(self, key: ObjectKey) -> None:
         """Have the next reconcile look at every object of a module: somebody may have changed one."""
@@ -110,6 +108,7 @@ class ManifestReconciler:
         """Drop what this process remembers of it: it is gone, or another process has looked after it meanwhile."""
         self._known.pop(key, None)
         self._written.pop(key, None)
+        self._neighbours.forget(key)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what this Manifest needs next. Raises KubeError or SkrAccessError after its status says so."""
@@ -119,8 +118,7 @@ class ManifestReconciler:
             self._woken.discard(key)
             self.announcements.forget(key)
             return Result()
-        known = self._known.get(key)
-        step = planned.plan(manifest, known.inventory if known is not None else ())
+        step = planned.plan(manifest, self._brought(key))
         match step:
             case planned.LeaveAlone():
                 self.wake(key)  # nobody has looked after it in the meantime
@@ -207,13 +205,14 @@ class ManifestReconciler:
         identities = {each.identity for each in wanted}
         leaving = [each for each in inventory if each.identity not in identities]
         manifest = await self._record_intent(manifest, {*leaving, *wanted})
-        known.inventory, known.given_up = tuple(sorted({*leaving, *wanted})), known.given_up - identities
-        known.inventory = (*(await self._give_up(key, manifest, known, leaving)), *sorted(wanted))
+        known.inventory = tuple(sorted({*leaving, *wanted}))
+        self._neighbours.take_back(key, identities)
+        known.inventory = (*(await self._neighbours.leave(manifest, known.client, leaving)), *sorted(wanted))
         if due:
             self._woken.discard(key)  # whoever wakes it from here on may have seen something newer
         if due or not known.has_namespace:
             await self._make_namespace(manifest, known)
-        others = self._others(manifest)
+        others = self._neighbours.of(manifest)
         applied = await installation.apply(
             known.client,
             known.applier,
@@ -224,7 +223,7 @@ class ManifestReconciler:
             leave=lambda entry, live: sharing.is_looked_after(entry, live, others),
         )
         known.inventory = applied.inventory
-        self._wake_holders(manifest, set(leaving) - set(applied.inventory))
+        self._neighbours.tell(manifest, set(leaving) - set(applied.inventory))
         known.settled = rendering.fingerprint if applied.is_settled else ""
         if due:
             known.checked_at = now
@@ -243,17 +242,16 @@ class ManifestReconciler:
         try:
             async with self.connections.to(step.kyma) as skr:
                 known = self._knowledge(key, manifest, skr)
-                others, give_up = self._others(manifest), partial(self._give_up, key, manifest, known)
                 left = await removal.remove(
                     skr,
                     known.applier,
                     manifest,
                     step.inventory,
-                    others,
-                    give_up,
+                    self._neighbours.of(manifest),
+                    partial(self._neighbours.leave, manifest, skr),
                     default_namespace=self.namespace,
                 )
-                self._wake_holders(manifest, {*step.inventory} - {*(left.inventory if left is not None else ())})
+                self._neighbours.tell(manifest, {*step.inventory} - {*(left.inventory if left is not None else ())})
         except AccessSecretMissing:
             left = None  # the cluster is gone, and its objects with it
         except (KubeError, SkrAccessError) as error:
@@ -275,43 +273,17 @@ class ManifestReconciler:
             await installation.make_namespace(known.client, self.namespace)
             known.has_namespace = True
 
-    def _others(self, manifest: Manifest) -> tuple[sharing.Holder, ...]:
-        """Return the other modules of the same cluster that stay there."""
-        found = []
-        for other in self.manifests.cache.by_index("kyma", manifest.metadata.labels.get(names.KYMA_NAME, "")):
-            key = ObjectKey(other.metadata.namespace, other.metadata.name)
-            if key != ObjectKey(manifest.metadata.namespace, manifest.metadata.name):
-                known = self._known.get(key)
-                brought, given_up = (known.inventory, known.given_up) if known is not None else ((), frozenset())
-                found.append(sharing.holder(other, brought, given_up))
-        return tuple(each for each in found if each is not None)
+    def _brought(self, key: ObjectKey) -> tuple[InventoryEntry, ...]:
+        known = self._known.get(key)
+        return known.inventory if known is not None else ()
 
-    async def _give_up(
-        self, key: ObjectKey, manifest: Manifest, known: _Known, entries: Collection[InventoryEntry]
-    ) -> tuple[InventoryEntry, ...]:
-        """Leave objects to other modules that have them too; return those that nobody else has. Raises KubeError.
-
-        One module of a cluster at a time, so that no two leave an object to each other.
-        """
-        if not sharing.left_to(entries, self._others(manifest)):
-            return tuple(entries)
-        kyma = manifest.metadata.labels.get(names.KYMA_NAME, "")
-        async with self._handovers.setdefault(kyma, asyncio.Lock()):
-            left = sharing.left_to(entries, self._others(manifest))
-            await hand_over(known.client, key, left)
-            known.given_up |= {each.identity for each in left}
-        return tuple(each for each in entries if each not in left)
-
-    def _wake_holders(self, manifest: Manifest, gone: Collection[InventoryEntry]) -> None:
-        """Have the other modules looked at that have objects which this one has no more."""
-        for key in sharing.holding(gone, self._others(manifest)) if gone else ():
-            self.wake(key)
-            self.on_woken(key)
+    def _wake_neighbour(self, key: ObjectKey) -> None:
+        self.wake(key)
+        self.on_woken(key)
 
     def _may_be_there(self, key: ObjectKey, inventory: Collection[InventoryEntry]) -> tuple[InventoryEntry, ...]:
         """Return an inventory together with what was written down since: none of it may be forgotten by a failure."""
-        known = self._known.get(key)
-        return tuple(sorted({*inventory, *(known.inventory if known is not None else ())}))
+        return tuple(sorted({*inventory, *self._brought(key)}))
 
     async def _rendering(self, manifest: Manifest, source: Source) -> Rendering:
         login_for, whose = partial(self.logins.login, manifest), self.logins.whose(manifest)
@@ -340,7 +312,7 @@ class ManifestReconciler:
         )
         made = _Known(skr, applier)
         if known is not None:
-            made.inventory, made.given_up = known.inventory, known.given_up
+            made.inventory = known.inventory
         if known is None and _was_in_order(manifest):
             # A new process looks at every object some time within the interval, not at the whole fleet's at once.
             made.is_taken_over, made.inventory = True, planned.inventory_of(manifest)
