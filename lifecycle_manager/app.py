@@ -57,7 +57,6 @@ from lifecycle_manager.sync_resource import SyncResourceReconciler, parse_allowa
 from lifecycle_manager.telemetry import (
     ChangeLatency,
     FleetCollector,
-    certificates_not_renewed,
     policy_readable,
     requeue_reasons,
 )
@@ -138,8 +137,11 @@ class LifecycleManager:
         self.registries = Registries()
         self.lookups = Lookups(self.informers.templates, self.informers.releases, self._components().descriptor)
         self.offers = Offers(self.informers.templates, self.informers.releases, self.lookups)
+        self.not_renewed: set[str] = set()
         self.registry.register(
-            FleetCollector(self.informers.kymas, self.informers.manifests, self.offers, self.sharing.owns)
+            FleetCollector(
+                self.informers.kymas, self.informers.manifests, self.offers, self.sharing.owns, self.not_renewed
+            )
         )
         self.connections = Connections(
             self.informers.secrets,
@@ -314,7 +316,7 @@ class LifecycleManager:
                         settings.watcher_canary_patience.total_seconds(),
                     )
                 ),
-                certificates_not_renewed(self.registry),
+                self.not_renewed,
                 settings.self_signed_cert_renew_before - settings.self_signed_cert_renew_buffer,
                 silence_seconds=settings.watcher_silence.total_seconds(),
                 interval_seconds=settings.watcher_requeue_success_interval.total_seconds(),

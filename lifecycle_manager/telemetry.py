@@ -1,6 +1,6 @@
 """What the Lifecycle Manager measures of itself, beyond what every controller does."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from datetime import UTC, datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -13,16 +13,6 @@ from lifecycle_manager.skr.event_path import fault_of
 from lifecycle_manager_api import Kyma, Manifest, names
 
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-
-
-def certificates_not_renewed(registry: CollectorRegistry) -> Gauge:
-    """Return the gauge that is 1 for a Kyma whose Watcher's certificate should have been renewed and was not."""
-    return Gauge(
-        "lifecycle_mgr_self_signed_cert_not_renew",
-        "Whether a Watcher's certificate should have been renewed.",
-        ["kyma_name"],
-        registry=registry,
-    )
 
 
 def policy_readable(registry: CollectorRegistry) -> Gauge:
@@ -49,13 +39,20 @@ class FleetCollector(Collector):
 
     Read at that moment and kept nowhere, so that what is gone from the fleet is gone from the metrics. Only the state
     that is in force has a sample, with the value 1: a fleet has tens of thousands of modules. Each replica tells of the
-    Kymas that it looks after, which `owns` says of a name, so that the sums over all replicas are right.
+    Kymas that it looks after, which `owns` says of a name, so that the sums over all replicas are right. `not_renewed`
+    are those whose Watcher's certificate should have been renewed; somebody else keeps that set.
     """
 
     def __init__(
-        self, kymas: Informer[Kyma], manifests: Informer[Manifest], offers: Offers, owns: Callable[[str], bool]
+        self,
+        kymas: Informer[Kyma],
+        manifests: Informer[Manifest],
+        offers: Offers,
+        owns: Callable[[str], bool],
+        not_renewed: Set[str] = frozenset(),
     ) -> None:
         self._kymas = kymas
+        self._not_renewed = not_renewed
         self._manifests = manifests
         self._offers = offers
         self._owns = owns
@@ -64,6 +61,7 @@ class FleetCollector(Collector):
         """Give the metrics. Called in the thread of the metrics server."""
         yield from self._of_kymas()
         yield from self._of_mandatory_modules()
+        yield self._of_certificates()
 
     def describe(self) -> Iterator[Metric]:
         """Give no samples: what there is is known only when it is asked for."""
@@ -116,6 +114,16 @@ class FleetCollector(Collector):
                 states.add_metric([module_of_manifest(manifest), kyma, str(manifest.status.state)], 1)
         yield count
         yield states
+
+    def _of_certificates(self) -> Metric:
+        overdue = GaugeMetricFamily(
+            "lifecycle_mgr_self_signed_cert_not_renew",
+            "Whether a Watcher's certificate should have been renewed; one without a sample was.",
+            labels=["kyma_name"],
+        )
+        for name in filter(self._owns, tuple(self._not_renewed)):
+            overdue.add_metric([name], 1)
+        return overdue
 
 
 class ChangeLatency:

@@ -5,14 +5,12 @@ import math
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
 import structlog
-from prometheus_client import Gauge
 
 from certs import Authorities, KeyPair, NameRefused, renewal_due
 from kube_runtime import (
@@ -109,7 +107,8 @@ class SkrWebhookReconciler:
     clock: Callable[[], datetime]
     events: EventRecorder
     canaries: Canaries
-    not_renewed: Gauge
+    not_renewed: set[str]
+    """The names of the Kymas whose certificate should have been renewed, for whoever tells of them."""
     renewal_alarm: timedelta = timedelta(days=59)
     interval_seconds: float = 30.0
     silence_seconds: float = 55.0
@@ -149,8 +148,7 @@ class SkrWebhookReconciler:
         if kyma is None:
             self.forget(key)
             self._since.pop(key, None)
-            with suppress(KeyError):  # nothing was ever said of it
-                self.not_renewed.remove(key.name)
+            self.not_renewed.discard(key.name)
             return Result()
         if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not is_introduced(kyma):
             return Result()  # the Kyma comes first; its change wakes this key
@@ -230,13 +228,11 @@ class SkrWebhookReconciler:
         return Outcome("False", NEVER_HEARD, message, min(self.interval_seconds, SILENT_SECONDS))
 
     def _alarm(self, kyma: Kyma, certificate: KeyPair) -> None:
-        """Say of a certificate that it should have been renewed; of the others nothing is said."""
-        name = kyma.metadata.name
+        """Note of a certificate whether it should have been renewed."""
         if renewal_due(certificate.certificate_pem, renew_before=self.renewal_alarm, now=self.clock()):
-            self.not_renewed.labels(name).set(1)
+            self.not_renewed.add(kyma.metadata.name)
         else:
-            with suppress(KeyError):
-                self.not_renewed.remove(name)
+            self.not_renewed.discard(kyma.metadata.name)
 
     async def _keep_in_place(
         self, key: ObjectKey, kyma: Kyma, documents: Sequence[Document], trust: str, skr: Client

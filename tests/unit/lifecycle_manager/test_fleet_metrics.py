@@ -56,6 +56,21 @@ def test_cluster_whose_way_of_events_is_broken_has_a_sample_that_says_why() -> N
     assert samples == ['lifecycle_mgr_skr_event_path_broken{kyma_name="ill",reason="EventPathBroken"} 1.0']
 
 
+def test_certificate_that_was_not_renewed_is_told_by_who_looks_after_its_kyma_now() -> None:
+    overdue = {"ours", "given away"}
+    nothing, offers = _informer(Cache({})), _offers(Offer.of([], []))
+    registry = CollectorRegistry()
+    fleet: Any = FleetCollector(nothing, nothing, offers, lambda name: name == "ours", overdue)
+    registry.register(fleet)
+
+    def told() -> list[str]:
+        return [line for line in generate_latest(registry).decode().splitlines() if "not_renew{" in line]
+
+    assert told() == ['lifecycle_mgr_self_signed_cert_not_renew{kyma_name="ours"} 1.0']
+    overdue.remove("ours")
+    assert told() == []
+
+
 def _informer(cache: Cache[Any]) -> Any:
     return SimpleNamespace(cache=cache)
 

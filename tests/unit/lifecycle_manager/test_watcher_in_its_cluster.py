@@ -3,15 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
-from prometheus_client import CollectorRegistry
-
 from certs import Authorities, KeyPair, LeafRequest, create_authority, issue
 from kube_runtime import NotFound, ObjectKey, Resource
 from lifecycle_manager.skr.event_path import is_faulty
 from lifecycle_manager.skr_webhook import SkrWebhookReconciler
 from lifecycle_manager.skr_webhook.canary import Canaries
 from lifecycle_manager.skr_webhook.documents import WatcherSettings
-from lifecycle_manager.telemetry import certificates_not_renewed
 from lifecycle_manager_api import Kyma, find, names
 from tests import builders
 from tests.kyma_world import KCP, KymaWorld, kyma_world
@@ -63,7 +60,7 @@ def reconciler_of(world: KymaWorld) -> SkrWebhookReconciler:
         lambda: world.now,
         recorder,
         Canaries(),
-        certificates_not_renewed(CollectorRegistry()),
+        set(),
     )
 
 
