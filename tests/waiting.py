@@ -19,7 +19,7 @@ async def eventually(
 async def eventually(
     condition: Callable[[], T | None], *, within: float = ..., what: str = ..., every: float = ...
 ) -> T: ...
-async def eventually(condition: Callable[[], Any], *, within: float = 15.0, what: str = "", every: float = 0.02) -> Any:
+async def eventually(condition: Callable[[], Any], *, within: float = 60.0, what: str = "", every: float = 0.02) -> Any:
     """Return the condition's first truthy value. Raises AssertionError, with the last value, at the deadline."""
     deadline = time.monotonic() + within
     while True:
