@@ -212,6 +212,12 @@ class KymaWorld:
         await self.look()
         await self.mandatory.reconcile(ObjectKey(KCP, name))
 
+    async def uninstall(self) -> None:
+        """Have the Manifests let go that are being deleted: what looks after them is no part of this world."""
+        for each in (await self.kcp.list(MANIFESTS, KCP)).items:
+            if each.metadata.being_deleted:
+                await self.kcp.merge_patch(MANIFESTS, each.metadata.name, {"metadata": {"finalizers": []}}, KCP)
+
     async def retire(self, kind: str, name: str) -> Result:
         """Have looked at what says that a module is mandatory, and is held or let go."""
         await self.look()

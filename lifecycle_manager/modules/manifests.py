@@ -56,6 +56,7 @@ def wanted_manifest(
             namespace=kyma.metadata.namespace,
             labels=_labels(kyma, module, channel, mandatory),
             annotations=_annotations(template, component),
+            finalizers=(names.MANIFEST_FINALIZER,),  # held from the start, which spares a write for each module
             owner_references=(_owner(kyma),),
         ),
         spec=ManifestSpec(

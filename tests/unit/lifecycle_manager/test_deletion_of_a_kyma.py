@@ -42,8 +42,6 @@ async def test_modules_go_in_the_foreground_when_their_kyma_is_deleted() -> None
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
-        held = {"metadata": {"finalizers": [names.MANIFEST_FINALIZER]}}
-        await world.kcp.merge_patch(MANIFESTS, "demo-cloud-resources", held, names.KCP_NAMESPACE)
         await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
         deletions = Deletions()
         with world.cluster("kcp").ruled_by(deletions):

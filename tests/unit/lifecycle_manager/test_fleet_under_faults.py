@@ -1,19 +1,22 @@
-"""Kymas, their catalog and their Manifests come to the same end whatever happens to the Lifecycle Manager on the way.
+"""Kymas, their catalog and their modules come to the same end whatever happens to the Lifecycle Manager on the way.
 
 Its own controllers run against a simulated control plane and a simulated user cluster, and are killed after their
-writes, started on views of the past, kept from hearing of changes, and cancelled at their awaits.
+writes, started on views of the past, kept from hearing of changes, and cancelled at their awaits. The modules' layers
+come from a server on loopback.
 """
 
 import asyncio
 import base64
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from certs import Authorities, create_authority
 from kube_runtime import EventRecorder
@@ -28,13 +31,15 @@ from lifecycle_manager.skr_webhook import AuthorityRotation, AuthorityStore
 from lifecycle_manager.wiring import Wiring
 from lifecycle_manager_api import Kyma, as_document, crds, find, names
 from tests import builders
+from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 AUTHORITY = create_authority("authority", lifetime=timedelta(days=1), now=utc_now())
 PLACES = 6
 ROUND = timedelta(milliseconds=100)
-OURS = ("kyma", "catalog", "mandatory", "mandatory_retirement", "skr_probe")
+OURS = ("kyma", "catalog", "mandatory", "mandatory_retirement", "manifest", "skr_probe")
+MODULES = (("api", "1.0.0"), ("api", "1.1.0"), ("nats", "1.0.0"), ("warden", "1.0.0"))
 
 
 class Silence(EventRecorder):
@@ -52,6 +57,8 @@ def settings() -> Settings:
         "kyma_requeue_success_interval": ROUND,
         "kyma_requeue_busy_interval": ROUND,
         "catalog_requeue_success_interval": ROUND,
+        "manifest_requeue_success_interval": ROUND,
+        "manifest_requeue_busy_interval": ROUND,
         "mandatory_module_requeue_success_interval": ROUND,
         "module_upgrade_rollout_max_delay": timedelta(0),
         "allow_insecure_kubeconfigs": True,
@@ -59,15 +66,15 @@ def settings() -> Settings:
     return Settings(**options)
 
 
-async def process(life: Process) -> None:
-    """Run the controllers of Kymas, catalogs and mandatory modules as the service wires them."""
+async def process(layers: Path, life: Process) -> None:
+    """Run the controllers of Kymas, catalogs and modules as the service wires them."""
     kcp = life.clients["kcp"]
     manager = LifecycleManager(settings(), kcp)
     manager.recorder = Silence(kcp, controller="test", instance="test")
     manager.connections.options = replace(manager.connections.options, user_agent=f"{AGENT}/1")
     store = AuthorityStore(kcp, utc_now)
     rotation = AuthorityRotation(store, manager.informers.kymas, utc_now, Authorities(AUTHORITY))
-    controllers = manager.controllers(rotation, Path())
+    controllers = manager.controllers(rotation, layers)
     try:
         async with asyncio.TaskGroup() as tasks:
             manager.informers.start_in(tasks)
@@ -81,10 +88,27 @@ async def process(life: Process) -> None:
                 tasks.create_task(controller.run())
     finally:
         await manager.connections.close()
+        await manager.registries.close()
 
 
-def module(name: str, version: str, **given: Any) -> dict[str, Any]:
-    return bare(as_document(builders.template(name, version, installs=True, enable_module_config=False, **given)))
+def parts_of(name: str, version: str) -> str:
+    """Return the objects of a version: one that stays, and one that is its own."""
+    parts = (("all", version), (version, version))
+    return "---\n".join(
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}-{part}}}\ndata: {{of: {value}}}\n"
+        for part, value in parts
+    )
+
+
+def module(layers: BlobServer, name: str, version: str) -> dict[str, Any]:
+    """Return a version of a module, whose objects are in a layer."""
+    template = builders.template(name, version, installs=True, enable_module_config=False, mandatory=name == "warden")
+    document = bare(as_document(template))
+    component = document["spec"]["descriptor"]["component"]
+    component["repositoryContexts"][0]["baseUrl"] = f"http://{layers.host}/modules"
+    digest = layers.hold(parts_of(name, version).encode())
+    component["resources"][0]["access"]["localReference"] = digest
+    return document
 
 
 def bare(document: dict[str, Any]) -> dict[str, Any]:
@@ -92,16 +116,11 @@ def bare(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "metadata": {**metadata, "namespace": KCP}}
 
 
-async def register(users: Users) -> None:
+async def register(layers: BlobServer, users: Users) -> None:
     """Put a catalog, a cluster's access Secret and its Kyma into the control plane."""
     kcp = users.clients["kcp"]
-    for template in (
-        module("api", "1.0.0"),
-        module("api", "1.1.0"),
-        module("nats", "1.0.0"),
-        module("warden", "1.0.0", mandatory=True),
-    ):
-        await kcp.create(MODULE_TEMPLATES, template, KCP, field_manager="user")
+    for name, version in MODULES:
+        await kcp.create(MODULE_TEMPLATES, module(layers, name, version), KCP, field_manager="user")
     for name in ("api", "nats"):
         release = bare(as_document(builders.release(name, regular="1.0.0")))
         await kcp.create(MODULE_RELEASE_METAS, release, KCP, field_manager="user")
@@ -129,9 +148,9 @@ async def has_catalog(users: Users) -> bool:
     return condition is not None and condition.status == "True"
 
 
-async def choose_and_upgrade(users: Users) -> None:
+async def choose_and_upgrade(layers: BlobServer, users: Users) -> None:
     """Have a user choose another module, and a channel get a new version."""
-    await register(users)
+    await register(layers, users)
     await choose(users, "api", "nats")
     release = bare(as_document(builders.release("api", regular="1.1.0")))
     await users.clients["kcp"].apply(MODULE_RELEASE_METAS, "api", release, KCP, field_manager="user")
@@ -146,18 +165,20 @@ async def choose(users: Users, *modules: str) -> None:
     await users.settled()
 
 
-async def leave(users: Users) -> None:
+async def leave(layers: BlobServer, users: Users) -> None:
     """Have the Kyma deleted after all was there."""
-    await register(users)
+    await register(layers, users)
     await users.clients["kcp"].delete(KYMAS, "demo", KCP)
     await users.settled()
 
 
-def workload(script: Callable[[Users], Any], *in_skr: dict[str, Any]) -> Workload:
+def workload(
+    script: Callable[[BlobServer, Users], Any], layers: BlobServer, folder: Path, *in_skr: dict[str, Any]
+) -> Workload:
     kcp, skr = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (KCP, SKR))
     return Workload(
-        process=process,
-        script=script,
+        process=partial(process, folder),
+        script=partial(script, layers),
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, *crds.all_crds()), "skr": (skr, *in_skr)},
         ignored=frozenset({CATALOG_RECORD, "config", "observedGeneration"}),
@@ -165,14 +186,21 @@ def workload(script: Callable[[Users], Any], *in_skr: dict[str, Any]) -> Workloa
     )
 
 
-async def test_modules_are_chosen_and_upgraded_the_same_whatever_happens() -> None:
+@pytest.fixture
+async def layers() -> AsyncIterator[BlobServer]:
+    """A registry of the modules' layers."""
+    async with blob_server() as server:
+        yield server
+
+
+async def test_modules_are_chosen_and_upgraded_the_same_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
     report = await check_under_faults(
-        workload(choose_and_upgrade, crds.crd_for(Kyma)), most_places=PLACES, patience_seconds=30
+        workload(choose_and_upgrade, layers, tmp_path, crds.crd_for(Kyma)), most_places=PLACES, patience_seconds=30
     )
     report.raise_findings()
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
 
 
-async def test_kyma_leaves_nothing_behind_whatever_happens() -> None:
-    report = await check_under_faults(workload(leave), most_places=PLACES, patience_seconds=30)
+async def test_kyma_leaves_nothing_behind_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
+    report = await check_under_faults(workload(leave, layers, tmp_path), most_places=PLACES, patience_seconds=30)
     report.raise_findings()

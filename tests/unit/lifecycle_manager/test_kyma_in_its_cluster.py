@@ -287,6 +287,7 @@ async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it() -> N
         assert (module.state, module.version) == ("Error", "0.1.0")
         await world.choose()
         await world.reconcile()
+        await world.uninstall()
         assert await world.manifests() == {}
 
 

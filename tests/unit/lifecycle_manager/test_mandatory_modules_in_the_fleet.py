@@ -72,6 +72,7 @@ async def test_what_makes_a_module_mandatory_goes_after_the_last_manifest(
         assert (await world.retire(kind, name)).requeue_after is not None
         assert await is_held()
         await world.install_mandatory()
+        await world.uninstall()
         assert await world.manifests() == {}
         await world.retire(kind, name)
         assert await is_gone(world.kcp.get(resource, name, names.KCP_NAMESPACE))
