@@ -54,3 +54,23 @@ def test_short_collections_set_nothing_aside_and_find_cycles() -> None:
         assert gc.get_freeze_count() == 0
     finally:
         undo()
+
+
+def test_no_full_collection_looks_at_more_than_came_since_the_last_however_much_stays() -> None:
+    looked_at: list[int] = []
+
+    def count(phase: str, collection: dict[str, int]) -> None:
+        if phase == "start" and collection["generation"] == 2:
+            looked_at.append(len(gc.get_objects()))
+
+    gc.freeze()  # what the test's own process has
+    undo = collect_less(long_seconds=0)
+    gc.callbacks.append(count)
+    try:
+        stays = [[number] for number in range(1_000_000)]
+        assert gc.get_freeze_count() > len(stays) * 0.8
+        assert looked_at
+        assert max(looked_at) < 200_000
+    finally:
+        gc.callbacks.remove(count)
+        undo()
