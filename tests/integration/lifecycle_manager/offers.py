@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from kube_runtime import Client, Invalid, NotFound
+from kube_runtime import AlreadyExists, Client, Invalid, NotFound
 from lifecycle_manager.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import as_document, names
 from tests import builders
@@ -52,6 +52,8 @@ async def refusal(write: Callable[[], Awaitable[object]], undo: Callable[[], Awa
             await write()
         except Invalid as error:
             return str(error)
+        except AlreadyExists:
+            return None  # what was stored is still going
         await undo()
         return None
 
