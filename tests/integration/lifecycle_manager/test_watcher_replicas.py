@@ -60,7 +60,9 @@ async def test_what_one_held_when_it_was_killed_is_not_missed(replicas: Replicas
     await replicas.kill(FIRST)
     way_of_first.passing = True
     await replicas.control_plane_has(created - held)
+    began = moment()
     await replicas.start(FIRST)
+    await eventually(lambda: has_taken(replicas.story.stage, " /", began, "RESYNC"))
     await replicas.control_plane_has(created)
     await replicas.users_delete(created)
     await eventually(lambda: is_well(replicas.story.stage))
