@@ -17,6 +17,7 @@ from local.joining import Streams, join
 
 ServiceAddress = Callable[[str, str], Awaitable[str | None]]
 MOST_CONNECTIONS = 500
+HEAD_SECONDS = 30.0
 
 Target = tuple[str, int]
 
@@ -51,7 +52,7 @@ class EgressProxy:
         self._routes_file = routes_file
         self._address_of = address_of
         self._targets: dict[str, deque[Target]] = {}
-        self._read_at = -1.0
+        self._read = (-1, -1)
         self._places = asyncio.Semaphore(MOST_CONNECTIONS)
 
     async def serve(self) -> None:
@@ -73,7 +74,7 @@ class EgressProxy:
                 await writer.wait_closed()
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HEAD_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")
         method, _, rest = head.partition(b" ")
         wanted = rest.partition(b" ")[0].decode("ascii", "replace")
@@ -103,13 +104,18 @@ class EgressProxy:
         return now
 
     def _changed(self) -> bool:
-        return self._routes_file.exists() and self._routes_file.stat().st_mtime != self._read_at
+        return self._routes_file.exists() and self._read != self._written()
+
+    def _written(self) -> tuple[int, int]:
+        """Return what tells one state of the registrations from the next, also where it follows at once."""
+        state = self._routes_file.stat()
+        return state.st_mtime_ns, state.st_size
 
     async def _resolve(self) -> None:
         """Read the registrations again and ask where their Services are now."""
         if not self._routes_file.exists():
             return
-        self._read_at = self._routes_file.stat().st_mtime
+        self._read = self._written()
         targets: dict[str, deque[Target]] = {}
         for line in self._routes_file.read_bytes().splitlines():
             route = msgspec.json.decode(line, type=Route)

@@ -138,7 +138,7 @@ async def simulated_client(simulation: Simulation, name: str) -> Client:
     cluster = simulation.cluster(name)
     for namespace in (names.KCP_NAMESPACE, names.SKR_NAMESPACE):
         cluster.create({**NAMESPACE, "metadata": {"name": namespace}})
-    options = ClientOptions(qps=0, timeout_seconds=5, attempts=1)
+    options = ClientOptions(qps=0, timeout_seconds=60, attempts=1)
     policy = KubeconfigPolicy(allow_insecure=True)
     return await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy)
 

@@ -82,7 +82,7 @@ class Watcher:
 
     async def metrics(self) -> dict[str, float]:
         """Read the metrics."""
-        async with httpx.AsyncClient(verify=CONTEXT, trust_env=False) as client:
+        async with httpx.AsyncClient(verify=CONTEXT, trust_env=False, timeout=60) as client:
             answer = await client.get(f"http://127.0.0.1:{self.metrics_port}/metrics")
         lines = [line.rpartition(" ") for line in answer.text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in lines}
@@ -172,13 +172,13 @@ async def start_watcher(
             base_url=f"https://127.0.0.1:{admission}",
             verify=CONTEXT,
             headers={"host": SERVER_NAME},
-            timeout=30,
+            timeout=60,
             trust_env=False,
             limits=httpx.Limits(max_connections=20, max_keepalive_connections=20),
         )
     )
     watcher = Watcher(process, admission, metrics, log, client)
-    await eventually(lambda: _listens(watcher), within=30, what=f"the readiness that {log} speaks of")
+    await eventually(lambda: _listens(watcher), within=120, what=f"the readiness that {log} speaks of")
     return watcher
 
 
@@ -186,7 +186,7 @@ async def _listens(watcher: Watcher) -> bool:
     async with httpx.AsyncClient(verify=CONTEXT, trust_env=False) as client:
         try:
             answer = await client.get(f"http://127.0.0.1:{watcher.metrics_port}/readyz")
-        except httpx.ConnectError:
+        except httpx.TransportError:  # it does not listen yet, or has much to do
             return False
     return answer.status_code == 200
 

@@ -70,13 +70,13 @@ class Story:
             watching.cancel()
         return self.report
 
-    async def set_up(self) -> None:
+    async def set_up(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Play the story up to the point where the user may change things. Raises what its steps raise."""
         for _, act in self._opening():
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(patience_seconds):
                 await act()
 
-    async def change_volume(self, capacity: str, *, within: float = 20.0) -> float:
+    async def change_volume(self, capacity: str, *, within: float = PATIENCE_SECONDS) -> float:
         """Change the capacity of the volume `media` as the user; return the milliseconds until it is in force.
 
         Creates the Infrastructure where there is none yet. Raises NotSeen where the change does not arrive.
@@ -97,7 +97,7 @@ class Story:
         wanted = infrastructure("", {"media": capacity}, {"billing": "10.100.0.0/16"})
         await self._patch_infrastructure(names.INFRASTRUCTURE, {"spec": wanted["spec"]})
 
-    async def sees_volume(self, capacity: str, *, within: float) -> None:
+    async def sees_volume(self, capacity: str, *, within: float = PATIENCE_SECONDS) -> None:
         """Wait until the objects of the volume `media` have a capacity. Raises NotSeen at the deadline."""
         name = f"{names.INFRASTRUCTURE}-nfs-media"
         await self.witness.sees(name, lambda it: _capacity(it) == capacity, within=within)
@@ -112,7 +112,7 @@ class Story:
     async def create_second(self, volume: str, capacity: str) -> None:
         """Create a second Infrastructure as the user, and wait until its volume is in force."""
         await self._create_infrastructure(infrastructure("second", {volume: capacity}, {}))
-        await self.witness.sees(f"second-nfs-{volume}", lambda it: _capacity(it) == capacity, within=20)
+        await self.witness.sees(f"second-nfs-{volume}", lambda it: _capacity(it) == capacity, within=PATIENCE_SECONDS)
 
     def _opening(self) -> tuple[NamedAct, ...]:
         return (

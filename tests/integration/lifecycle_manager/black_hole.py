@@ -23,9 +23,11 @@ class BlackHole:
         """Listen for a while."""
         server = await asyncio.start_server(self.take, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
-        yield
-        self.close()
-        server.close()
+        try:
+            yield
+        finally:
+            self.close()
+            server.close()
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take a connection."""

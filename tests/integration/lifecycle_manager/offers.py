@@ -1,13 +1,14 @@
 """Puts modules on offer in the control plane for one test, and takes them off again."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from kube_runtime import Client, NotFound
+from kube_runtime import AlreadyExists, Client, Invalid, NotFound
 from lifecycle_manager.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import as_document, names
 from tests import builders
+from tests.waiting import eventually
 
 KCP = names.KCP_NAMESPACE
 
@@ -38,6 +39,25 @@ def linking(document: dict[str, Any], link: str) -> dict[str, Any]:
 def release(module: str, **given: Any) -> dict[str, Any]:
     """Return a ModuleReleaseMeta as somebody would create it."""
     return _without_identity(as_document(builders.release(module, **given)))
+
+
+async def refusal(write: Callable[[], Awaitable[object]], undo: Callable[[], Awaitable[object]]) -> str:
+    """Return how the control plane refuses to store something.
+
+    Its API server lets pass what nobody could look at in time; then it is undone and written again.
+    """
+
+    async def refused() -> str | None:
+        try:
+            await write()
+        except Invalid as error:
+            return str(error)
+        except AlreadyExists:
+            return None  # what was stored is still going
+        await undo()
+        return None
+
+    return await eventually(refused, what="a refusal")
 
 
 @asynccontextmanager

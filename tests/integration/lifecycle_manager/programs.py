@@ -36,7 +36,7 @@ class Manager:
 
     async def metrics(self) -> dict[str, float]:
         """Return the samples, by name and labels."""
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             answer = await client.get(f"http://127.0.0.1:{self.metrics_port}/metrics")
         lines = [line.rpartition(" ") for line in answer.text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in lines}
@@ -71,7 +71,7 @@ async def start_manager(cast: Cast, *options: str, name: str = MANAGER, **enviro
         assert process.returncode is None, log.read_text(errors="replace")[-3000:]
         return log.read_text(errors="replace").count('"msg":"ready"') > said
 
-    await eventually(ready, within=60, what=f"the readiness that {log} speaks of")
+    await eventually(ready, within=120, what=f"the readiness that {log} speaks of")
     return Manager(process, port)
 
 
@@ -80,6 +80,8 @@ async def manager_with(cast: Cast, *options: str, **environment: str) -> AsyncGe
     """Have the Lifecycle Manager run with other options for a while."""
     await cast.stop(MANAGER)
     manager = await start_manager(cast, *options, **environment)
-    yield manager
-    await manager.process.stop()
-    await start_manager(cast)
+    try:
+        yield manager
+    finally:
+        await manager.process.stop()
+        await start_manager(cast)

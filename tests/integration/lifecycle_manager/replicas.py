@@ -4,10 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from kube_runtime import NotFound
 from lifecycle_manager.resources import MODULE_CONFIGS
@@ -19,7 +16,7 @@ from local.demo.story import INFRASTRUCTURES, Story
 from local.egress import Route, add_route
 from local.ports import free_port
 from tests.integration.lifecycle_manager.programs import altered
-from tests.integration.lifecycle_manager.watching import is_well
+from tests.integration.lifecycle_manager.watching import is_well, lines_of
 from tests.waiting import eventually
 
 WATCHER = "skr-watcher"
@@ -44,8 +41,7 @@ class Replicas:
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """Return what a replica has logged."""
-        path: Path = self.story.stage.logs / f"{name}.log"
-        return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+        return lines_of(self.story.stage.logs / f"{name}.log")
 
     def starts(self, name: str) -> int:
         """Return how often a replica has begun to listen."""
@@ -70,7 +66,7 @@ class Replicas:
             created.update(await self.users_create(f"{prefix}-{len(created)}"))
             return all(self.admitted(name) & created for name in asked)
 
-        await eventually(have_been, within=60, what=f"the API server asks {' and '.join(asked)}")
+        await eventually(have_been, within=120, what=f"the API server asks {' and '.join(asked)}")
         return created
 
     async def users_create(self, prefix: str) -> set[str]:
@@ -86,11 +82,11 @@ class Replicas:
         async with asyncio.TaskGroup() as tasks:
             for name in created:
                 tasks.create_task(self._delete(name))
-        await eventually(lambda: self._is_told_of(created, there=False), within=30)
+        await eventually(lambda: self._is_told_of(created, there=False))
 
     async def control_plane_has(self, created: set[str]) -> None:
         """Wait until the control plane has heard of objects."""
-        await eventually(lambda: self._is_told_of(created, there=True), within=30)
+        await eventually(lambda: self._is_told_of(created, there=True))
 
     async def _is_told_of(self, created: set[str], *, there: bool) -> bool:
         configs = (await self.story.stage.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)).items
@@ -122,12 +118,14 @@ async def two_watchers(story: Story, *event_ports: int) -> AsyncGenerator[Replic
         await cast._start(altered(processes.skr_watcher(mount, port, event_port), name=name))
     others = (("127.0.0.1", ports[1]),)
     add_route(stage.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", ports[0], others))
-    await eventually(lambda: all(replicas.starts(name) > before[name] for name in before))
-    await eventually(lambda: is_well(stage), within=30)
-    yield replicas
-    for name in (FIRST, SECOND):
-        await cast.stop(name)
-    port = int(single.environment["WEBHOOK_PORT"])
-    add_route(stage.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", port))
-    await cast._start(single)
-    await eventually(lambda: is_well(stage), within=30)
+    try:
+        await eventually(lambda: all(replicas.starts(name) > before[name] for name in before))
+        await eventually(lambda: is_well(stage))
+        yield replicas
+    finally:
+        for name in (FIRST, SECOND):
+            await cast.stop(name)
+        port = int(single.environment["WEBHOOK_PORT"])
+        add_route(stage.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", port))
+        await cast._start(single)
+    await eventually(lambda: is_well(stage))

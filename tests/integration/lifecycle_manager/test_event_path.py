@@ -22,6 +22,7 @@ from tests.integration.lifecycle_manager.programs import Manager, altered
 from tests.integration.lifecycle_manager.watching import (
     SERVICES,
     WEBHOOKS,
+    changes_are_told,
     is_well,
     kubelet,
     moment,
@@ -32,7 +33,6 @@ from tests.waiting import eventually
 
 WATCHER = "skr-watcher"
 NAMESPACE = names.SKR_NAMESPACE
-BY_EVENT_MS = 5_000
 
 
 async def test_broken_way_is_told_and_changes_are_found_until_it_is_mended(story: Story, manager: Manager) -> None:
@@ -43,17 +43,17 @@ async def test_broken_way_is_told_and_changes_are_found_until_it_is_mended(story
     await cast.stop(WATCHER)
     await cast._start(processes.skr_watcher(stage.directory / TLS_SECRET, elsewhere, cast.event_port))
 
-    await eventually(lambda: says_everywhere(stage, manager, "EventPathBroken", began), within=30)
+    await eventually(lambda: says_everywhere(stage, manager, "EventPathBroken", began), within=120)
     message = await webhook_says(stage, "False", "EventPathBroken")
     assert message is not None
     assert "changes are found at intervals" in message
     await story.patch_volume("611Gi")  # the user's write meets no error
-    await story.sees_volume("611Gi", within=20)
+    await story.sees_volume("611Gi")
 
     assert stage.skr_routes is not None
     add_route(stage.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", elsewhere))
-    await eventually(lambda: is_well(stage), within=30)
-    await story.change_volume("612Gi")
+    await eventually(lambda: is_well(stage))
+    await changes_are_told(story, 612)
 
 
 async def test_watcher_with_a_certificate_that_does_not_bear_its_service_is_told(
@@ -67,11 +67,11 @@ async def test_watcher_with_a_certificate_that_does_not_bear_its_service_is_told
     request = LeafRequest(common_name=shown.common_name, dns_names=("elsewhere.example",))
     pair = issue(authority, request, now=moment())
     async with watcher_with(story, pair, authority.certificate_pem):
-        await eventually(lambda: says_everywhere(stage, manager, "EventPathBroken", began), within=30)
+        await eventually(lambda: says_everywhere(stage, manager, "EventPathBroken", began), within=120)
         await story.patch_volume("621Gi")
-        await story.sees_volume("621Gi", within=20)
-    await eventually(lambda: is_well(stage), within=30)
-    assert await story.change_volume("622Gi") < BY_EVENT_MS
+        await story.sees_volume("621Gi")
+    await eventually(lambda: is_well(stage))
+    await changes_are_told(story, 622)
 
 
 async def test_wrong_certificate_in_the_cluster_is_put_right(story: Story, manager: Manager) -> None:
@@ -90,9 +90,9 @@ async def test_wrong_certificate_in_the_cluster_is_put_right(story: Story, manag
         async def right() -> bool:
             return (await stage.skr.get(SECRETS, TLS_SECRET, NAMESPACE)).data == before.data
 
-        await eventually(right, within=30)
-        await eventually(lambda: is_well(stage), within=30)
-        assert await story.change_volume("631Gi") < BY_EVENT_MS
+        await eventually(right)
+        await eventually(lambda: is_well(stage))
+        await changes_are_told(story, 631)
 
 
 async def test_wrong_trust_in_the_webhook_is_put_right(story: Story, manager: Manager) -> None:
@@ -110,10 +110,10 @@ async def test_wrong_trust_in_the_webhook_is_put_right(story: Story, manager: Ma
     async def right() -> bool:
         return bool((await stage.skr.get(WEBHOOKS, "skr-webhook"))["webhooks"] == before["webhooks"])
 
-    await eventually(right, within=30)
-    await eventually(lambda: is_well(stage), within=30)
-    await story.sees_volume("640Gi", within=20)
-    assert await story.change_volume("641Gi") < BY_EVENT_MS
+    await eventually(right)
+    await eventually(lambda: is_well(stage))
+    await story.sees_volume("640Gi")
+    await changes_are_told(story, 641)
 
 
 async def test_edited_service_is_put_right(story: Story, manager: Manager) -> None:
@@ -129,9 +129,9 @@ async def test_edited_service_is_put_right(story: Story, manager: Manager) -> No
         now = (await stage.skr.get(SERVICES, "skr-webhook", NAMESPACE))["spec"]
         return bool((now["ports"], now["selector"]) == (before["ports"], before["selector"]))
 
-    await eventually(right, within=30)
-    await eventually(lambda: is_well(stage), within=30)
-    assert await story.change_volume("651Gi") < BY_EVENT_MS
+    await eventually(right)
+    await eventually(lambda: is_well(stage))
+    await changes_are_told(story, 651)
 
 
 async def test_canary_leaves_one_annotation_on_an_object_of_our_own(stage: Stage) -> None:
@@ -150,7 +150,7 @@ async def test_deleted_webhook_is_put_back(stage: Stage) -> None:
             return False
         return bool(after["webhooks"] == before["webhooks"])
 
-    await eventually(back, within=40)
+    await eventually(back)
 
 
 @asynccontextmanager
@@ -162,9 +162,11 @@ async def watcher_with(story: Story, pair: KeyPair, trust: bytes) -> AsyncGenera
     original = cast._programs[WATCHER]
     await cast.stop(WATCHER)
     await cast._start(altered(original, **files))
-    yield
-    await cast.stop(WATCHER)
-    await cast._start(original)
+    try:
+        yield
+    finally:
+        await cast.stop(WATCHER)
+        await cast._start(original)
 
 
 def files_of(folder: Path, pair: KeyPair, trust: bytes) -> Path:

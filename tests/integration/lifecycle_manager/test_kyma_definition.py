@@ -23,8 +23,11 @@ async def test_definition_is_recorded_as_it_was_applied_to_the_control_plane_wha
     story: Story,
 ) -> None:
     """So a fleet to which an earlier version brought this very definition is in order, and nothing is written to it."""
-    outer = await _outer(story.stage)
-    assert outer.metadata.annotations[CRD_HASH] == digest_of(crds.crd_for(Kyma))
+
+    async def recorded() -> str | None:
+        return (await _outer(story.stage)).metadata.annotations.get(CRD_HASH)
+
+    assert await eventually(recorded) == digest_of(crds.crd_for(Kyma))
 
 
 async def test_definition_that_changes_in_the_control_plane_changes_in_the_cluster_and_back(story: Story) -> None:

@@ -107,6 +107,10 @@ async def hold(stage: Stage, resource: Resource[Document], name: str, *finalizer
     await stage.skr.merge_patch(resource, name, patch, SKR, field_manager="telemetry")
 
 
+async def installed(stage: Stage, version: str) -> bool:
+    return bool((await stage.skr.get(CONFIG_MAPS, "telemetry", SKR))["data"] == {"version": version})
+
+
 async def told(stage: Stage, reason: str, text: str) -> bool:
     events = await stage.skr.list(EVENTS, SKR)
     return any(event["reason"] == reason and text in event["note"] for event in events.items)
@@ -133,11 +137,12 @@ async def test_new_version_of_the_channel_is_installed_and_a_lower_one_is_not(te
     await eventually(at_version(stage, "telemetry", "1.1.0"))
     await say(stage, "Ready")
     await eventually(shown(stage, "telemetry", state="Ready", version="1.1.0"))
+    await eventually(lambda: installed(stage, "1.1.0"))
     await offer(stage.kcp, release("telemetry", regular="1.0.0"))
     status = await eventually(shown(stage, "telemetry", state="Warning", version="1.1.0"))
     assert "1.0.0" in status.message
     assert await at_version(stage, "telemetry", "1.1.0")() is not None
-    assert (await stage.skr.get(CONFIG_MAPS, "telemetry", SKR))["data"] == {"version": "1.1.0"}
+    assert await installed(stage, "1.1.0")
     await eventually(lambda: told(stage, "ModuleWarning", "telemetry"))
 
 

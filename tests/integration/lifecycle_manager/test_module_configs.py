@@ -9,6 +9,7 @@ from lifecycle_manager_api import names
 from local.demo.stage import Stage
 from local.demo.story import INFRASTRUCTURES, Story
 from local.demo.witness import CONFIG_MAPS
+from tests.integration.lifecycle_manager.programs import manager_with
 from tests.integration.lifecycle_manager.watching import WEBHOOKS
 from tests.waiting import eventually, is_gone
 
@@ -25,7 +26,7 @@ async def nothing_is_left(stage: Stage) -> None:
         lambda: stage.kcp.get(SYNC_RESOURCES, CONFIG, KCP),
         lambda: stage.skr.get(CONFIG_MAPS, VOLUME, SKR),
     ):
-        await eventually(lambda read=read: is_gone(read()), within=60)  # type: ignore[misc]
+        await eventually(lambda read=read: is_gone(read()))  # type: ignore[misc]
 
 
 async def test_template_that_stops_enabling_it_takes_the_configuration_away(story: Story) -> None:
@@ -38,23 +39,25 @@ async def test_template_that_stops_enabling_it_takes_the_configuration_away(stor
         assert kept["spec"]["nfsVolumes"][0]["capacity"] == "210Gi"
     finally:
         await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
-    await story.sees_volume("210Gi", within=60)
+    await story.sees_volume("210Gi")
 
 
 async def test_change_made_before_the_webhook_knows_of_the_kind_is_found(story: Story) -> None:
     stage = story.stage
-    await story.change_volume("220Gi")
-    await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": False}}, KCP)
-    try:
-        await nothing_is_left(stage)
-        await eventually(lambda: _watches_infrastructures(stage, False))
-    finally:
-        await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
-    number = 9_001  # sizes that no other test waits for
-    while not await _watches_infrastructures(stage, True):
+    async with manager_with(story.cast, "--module-config-requeue-success-interval=10m"):
+        await story.change_volume("220Gi")
+        await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": False}}, KCP)
+        try:
+            await nothing_is_left(stage)
+            await eventually(lambda: _watches_infrastructures(stage, False))
+        finally:
+            await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
+        number = 9_000  # sizes that no other test waits for
         await story.patch_volume(f"{number}Gi")
-        number += 1
-    await story.sees_volume(f"{number - 1}Gi", within=20)
+        while not await _watches_infrastructures(stage, True):
+            number += 1
+            await story.patch_volume(f"{number}Gi")
+        await story.sees_volume(f"{number}Gi")
 
 
 async def test_secret_that_a_module_cr_refers_to_is_never_read(story: Story) -> None:
@@ -82,7 +85,7 @@ async def test_many_changes_in_a_row_end_with_the_last(story: Story) -> None:
     for number in range(30):
         await story.patch_volume(f"{241 + number}Gi")
 
-    await story.sees_volume("270Gi", within=20)
+    await story.sees_volume("270Gi")
     config = await story.stage.kcp.get(MODULE_CONFIGS, CONFIG, KCP)
     assert "270Gi" in config.spec.resource
 
@@ -91,12 +94,12 @@ async def test_kyma_that_goes_with_its_cluster_leaves_nothing_in_the_control_pla
     """The cluster is deleted with all that is in it; its credentials go, and then its Kyma."""
     stage = story.stage
     async with second_kyma(stage, "short-lived"):
-        await eventually(lambda: _has_config(stage, "short-lived"), within=60)
+        await eventually(lambda: _has_config(stage, "short-lived"))
         await stage.kcp.delete(SECRETS, "kubeconfig-short-lived", KCP)
 
         await stage.kcp.delete(KYMAS, "short-lived", KCP)
 
-        await eventually(lambda: is_gone(stage.kcp.get(KYMAS, "short-lived", KCP)), within=60)
+        await eventually(lambda: is_gone(stage.kcp.get(KYMAS, "short-lived", KCP)))
         assert not await _has_config(stage, "short-lived")
         left = [each.metadata.name for each in (await stage.kcp.list(SYNC_RESOURCES, KCP)).items]
         assert not [name for name in left if name.startswith("short-lived")]

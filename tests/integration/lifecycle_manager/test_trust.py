@@ -2,7 +2,8 @@
 
 import asyncio
 import base64
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -10,13 +11,21 @@ from typing import Any
 import pytest
 
 from certs import describe
+from kube_runtime import Change, Informer, JsonObject
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager_api import names
 from local.demo.cast import TLS_SECRET
 from local.demo.stage import Stage
 from local.demo.story import Story
-from tests.integration.lifecycle_manager.watching import WEBHOOKS, kubelet
+from tests.integration.lifecycle_manager.watching import (
+    WEBHOOKS,
+    changes_are_told,
+    distrusted,
+    kubelet,
+    lines_of,
+    went_wrong,
+)
 from tests.waiting import eventually
 
 AUTHORITY = "klm-watcher"
@@ -39,41 +48,56 @@ class WatcherLog:
 
     def __init__(self, stage: Stage) -> None:
         self._path = stage.logs / "skr-watcher.log"
-        self._from = self._path.stat().st_size
+        self._from = len(lines_of(self._path))
 
-    def lines(self) -> list[str]:
-        with self._path.open("rb") as file:
-            file.seek(self._from)
-            return file.read().decode().splitlines()
+    def lines(self) -> list[dict[str, Any]]:
+        return lines_of(self._path)[self._from :]
 
     def refused(self, status: int) -> bool:
-        return any(f'"reason":"{status}"' in line.replace(" ", "") for line in self.lines())
+        return any(line.get("reason") == str(status) for line in self.lines())
+
+
+@asynccontextmanager
+async def bundles_seen(stage: Stage, seen: list[set[int]]) -> AsyncGenerator[None, None]:
+    """Note how many authorities the API server trusts whenever its webhooks change, however short that lasts."""
+    informer = Informer(stage.skr, WEBHOOKS)
+
+    def note(change: Change[JsonObject]) -> None:
+        if change.new is not None and change.new["metadata"]["name"] == "skr-webhook":
+            seen.append(trusted_in(change.new))
+
+    informer.on_change(note)
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(informer.run())
+        await informer.wait_synced(60)
+        yield
+        watching.cancel()
 
 
 async def test_authority_is_replaced_and_no_event_fails(story: Story, capacities: Iterator[str]) -> None:
     stage, log = story.stage, WatcherLog(story.stage)
     before = await stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
     trusted: list[set[int]] = []
-    async with kubelet(stage) as mount:
+    doubted = len(distrusted(stage))
+    async with kubelet(stage) as mount, bundles_seen(stage, trusted):
         await stage.kcp.merge_patch(
             SECRETS, AUTHORITY, {"metadata": {"annotations": {ROTATE: "now"}}}, names.KCP_NAMESPACE
         )
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(240):
             while True:
-                milliseconds = await story.change_volume(next(capacities))
-                assert milliseconds < 10_000, "the change came by the interval, and not by an event"
-                trusted.append(trusted_in(await stage.skr.get(WEBHOOKS, "skr-webhook")))
+                await story.change_volume(next(capacities))
                 after = await stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
                 if after.data["tls.crt"] != before.data["tls.crt"] and not after.data.keys() & {"former.crt"}:
                     break
-        await eventually(lambda: (mount / "ca.crt").read_text().count("BEGIN CERTIFICATE") == 1, within=30)
+        await eventually(lambda: (mount / "ca.crt").read_text().count("BEGIN CERTIFICATE") == 1)
         await story.change_volume(next(capacities))
     assert {2} in trusted, "both were trusted for a while"
     assert after.data.keys() == {"tls.crt", "tls.key", "ca.crt"}
     assert (mount / "ca.crt").read_bytes() == base64.b64decode(after.data["tls.crt"])
     ours = await stage.kcp.get(WEBHOOKS, "lifecycle-manager")
     assert {each["clientConfig"]["caBundle"] for each in ours["webhooks"]} == {after.data["ca.crt"]}
-    assert not [line for line in log.lines() if "not delivered" in line or "event refused" in line]
+    assert not list(filter(went_wrong, log.lines()))
+    assert distrusted(stage)[doubted:] == []
 
 
 async def test_revoked_certificate_is_refused_and_replaced(story: Story, capacities: Iterator[str]) -> None:
@@ -87,7 +111,7 @@ async def test_revoked_certificate_is_refused_and_replaced(story: Story, capacit
     await eventually(lambda: log.refused(403), what="the Watcher is answered 403")
     async with kubelet(stage):
         await eventually(lambda: describe((mount / "tls.crt").read_bytes()).sha256 != before.sha256)
-        assert await story.change_volume(next(capacities)) < 20_000
+        await changes_are_told(story, 2900)
     assert describe((mount / "tls.crt").read_bytes()).not_before >= moment
 
 

@@ -4,15 +4,20 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from kube_runtime import Resource
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager_api import Kyma, find, names
 from local.demo.cast import TLS_SECRET, project
 from local.demo.stage import Stage
-from tests.integration.lifecycle_manager.programs import Manager
+from local.demo.story import Story
+from tests.integration.lifecycle_manager.programs import MANAGER, Manager
+from tests.waiting import eventually
 
 EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 SERVICES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)
@@ -23,6 +28,7 @@ WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
     "validatingwebhookconfigurations",
     namespaced=False,
 )
+INFRASTRUCTURE = "Infrastructure kyma-system/default"
 
 
 async def webhook_says(stage: Stage, status: str, reason: str) -> str | None:
@@ -56,6 +62,57 @@ async def says_everywhere(stage: Stage, manager: Manager, reason: str, since: da
         and await manager.sample(sample) == 1
         and await told(stage, reason, since)
     )
+
+
+async def changes_are_told(story: Story, first: int) -> None:
+    """Change the volume as the user until the control plane was told of a change by an event.
+
+    A single one may be missed and found at an interval: an API server waits 2 s for a Watcher, and lets it pass.
+    """
+    sizes = count(first)
+
+    async def is_told() -> bool:
+        began = moment()
+        await story.change_volume(f"{next(sizes)}Gi")
+        return has_taken(story.stage, INFRASTRUCTURE, began)
+
+    await eventually(is_told, within=120, what="a change is told by an event")
+
+
+def has_taken(stage: Stage, watched: str, since: datetime, operation: str = "") -> bool:
+    """Tell whether the Lifecycle Manager has taken an event about an object that was observed since some time."""
+    return any(
+        line["watched"] == watched
+        and (not operation or line["operation"] == operation)
+        and datetime.fromisoformat(line["observed_at"]) >= since
+        for line in lines_of(stage.logs / f"{MANAGER}.log", "event taken")
+    )
+
+
+def lines_of(log: Path, message: str = "") -> list[dict[str, Any]]:
+    """Return what a program has logged, or said with one message; a line that is being written is none yet."""
+    whole = log.read_bytes().rpartition(b"\n")[0].splitlines() if log.exists() else []
+    wanted = message.encode()
+    lines = [msgspec.json.decode(line) for line in whole if line.startswith(b"{") and wanted in line]
+    return [line for line in lines if not message or line.get("msg") == message]
+
+
+def went_wrong(line: dict[str, Any]) -> bool:
+    """Tell whether a line of a Watcher's log says that an event was not believed, or whoever was to take it was not.
+
+    That somebody took too long is no such thing: the event is sent again. It shows as a time-out or, where one replica
+    waits for another, as a 503.
+    """
+    if line["msg"] == "event refused":
+        return True
+    reason = str(line.get("reason", ""))
+    return line["msg"] == "event not delivered" and not (reason == "503" or "Timeout" in reason)
+
+
+def distrusted(stage: Stage) -> list[str]:
+    """Return how the API server of the user cluster has said that it does not trust the Watcher."""
+    log = stage.skr_kubeconfig.parent / "kube-apiserver.log"
+    return [line for line in log.read_text(errors="replace").splitlines() if "x509" in line and "skr-webhook" in line]
 
 
 @asynccontextmanager

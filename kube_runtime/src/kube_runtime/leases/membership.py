@@ -151,7 +151,7 @@ class Membership:
                 async with asyncio.timeout(self._timing.act_seconds), self._writing:
                     await (self._join() if self._own is None else self._write(self._published))
             except (KubeError, TimeoutError) as error:
-                log.warning("%s could not renew: %s", self.identity, error or "the time was up")
+                log.warning("%s could not renew: %s", self.identity, str(error) or "the time was up")
             await asyncio.sleep(self._timing.renew_seconds)
 
     async def _keep_agreeing(self) -> None:
@@ -165,8 +165,8 @@ class Membership:
             try:
                 await self._drop_who_is_gone()
                 await self._agree()
-            except KubeError as error:
-                log.warning("%s could not learn who else is there: %s", self.identity, error)
+            except (KubeError, TimeoutError) as error:  # the next round begins where this one did
+                log.warning("%s could not agree with the others: %s", self.identity, str(error) or "the time was up")
 
     async def _agree(self) -> None:
         """Give away what is lost by the new view, publish it, and see what others claim by now."""
