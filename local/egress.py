@@ -51,7 +51,7 @@ class EgressProxy:
         self._routes_file = routes_file
         self._address_of = address_of
         self._targets: dict[str, deque[Target]] = {}
-        self._read_at = -1.0
+        self._read = (-1, -1)
         self._places = asyncio.Semaphore(MOST_CONNECTIONS)
 
     async def serve(self) -> None:
@@ -103,13 +103,18 @@ class EgressProxy:
         return now
 
     def _changed(self) -> bool:
-        return self._routes_file.exists() and self._routes_file.stat().st_mtime != self._read_at
+        return self._routes_file.exists() and self._state() != self._read
+
+    def _state(self) -> tuple[int, int]:
+        """Return what tells that a line has come, be it in the same tick of the file system's clock."""
+        stat = self._routes_file.stat()
+        return stat.st_mtime_ns, stat.st_size
 
     async def _resolve(self) -> None:
         """Read the registrations again and ask where their Services are now."""
         if not self._routes_file.exists():
             return
-        self._read_at = self._routes_file.stat().st_mtime
+        self._read = self._state()
         targets: dict[str, deque[Target]] = {}
         for line in self._routes_file.read_bytes().splitlines():
             route = msgspec.json.decode(line, type=Route)

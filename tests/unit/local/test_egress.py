@@ -1,6 +1,7 @@
 """The API server's way to Services: to the process that is registered, and nowhere else."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -65,6 +66,17 @@ async def test_a_route_that_is_registered_again_replaces_the_first(tmp_path: Pat
     async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path) as socket:
         for port in (old, new):
             add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", port))
+        assert (await ask(socket, CONNECT))[1] == b"new: hello\n"
+
+
+async def test_a_route_that_is_registered_in_the_same_tick_of_the_clock_is_noticed(tmp_path: Path) -> None:
+    routes = tmp_path / "routes"
+    async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path) as socket:
+        add_route(routes, Route("kyma-system", "skr-webhook", 443, "127.0.0.1", old))
+        assert (await ask(socket, CONNECT))[1] == b"old: hello\n"
+        tick = routes.stat().st_mtime_ns
+        add_route(routes, Route("kyma-system", "skr-webhook", 443, "127.0.0.1", new))
+        os.utime(routes, ns=(tick, tick))
         assert (await ask(socket, CONNECT))[1] == b"new: hello\n"
 
 
