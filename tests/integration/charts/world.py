@@ -19,7 +19,7 @@ from local.demo.cast import Cast
 from local.demo.report import Silence
 from local.demo.stage import Stage, create_kyma, prepare_skr
 from local.demo.story import Story
-from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, Helm
+from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, WAITING, Helm
 from tests.node_agent.agent import NodeAgent
 from tests.waiting import eventually
 
@@ -36,8 +36,6 @@ NAMESPACE = {
     "metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
 }
 SAMPLE = files("module_manager.samples.cloud_resources")
-# Whoever only waits for a Pod to be ready waits no longer than a person would.
-PATIENCE = "60s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +63,7 @@ class World:
             "--namespace=kcp-system",
             f"--set=events.address=127.0.0.1:{self.event_port}",
             "--set=options.module-upgrade-rollout-max-delay=0s",
-            "--wait",
-            f"--timeout={PATIENCE}",
+            *WAITING,
             *arguments,
         )
 
@@ -78,8 +75,7 @@ class World:
             str(MODULE_MANAGER),
             "--namespace=kcp-system",
             f"--values={MODULE_MANAGER / 'ci/cloud-resources-values.yaml'}",
-            "--wait",
-            f"--timeout={PATIENCE}",
+            *WAITING,
             *arguments,
         )
 
@@ -98,7 +94,7 @@ class World:
             condition = find(kyma.status.conditions, "Ready") if kyma is not None else None
             return condition is not None and condition.status == "True"
 
-        await eventually(ready, within=30, what="a managed cluster")
+        await eventually(ready, what="a managed cluster")
         await self.story.set_modules([{"name": demo_names.MODULE, "managed": True}])
 
         async def watched() -> bool:
@@ -106,7 +102,7 @@ class World:
             rules = [rule for hook in (found or {}).get("webhooks", ()) for rule in hook["rules"]]
             return any("infrastructures" in rule["resources"] for rule in rules)
 
-        await eventually(watched, within=60, what="the Watcher's webhook for the module")
+        await eventually(watched, what="the Watcher's webhook for the module")
 
 
 @asynccontextmanager
@@ -117,7 +113,7 @@ async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[World, None]:
             LocalClusters.start(directory=folder / "clusters", workloads=True, audit=True)
         )
         (skr_cluster,) = clusters.skrs
-        options = ClientOptions(qps=0, timeout_seconds=10)
+        options = ClientOptions(qps=0, timeout_seconds=60)
         kcp, skr = [
             await stack.enter_async_context(await Client.from_environment(cluster.admin_kubeconfig, options=options))
             for cluster in (clusters.kcp, skr_cluster)
