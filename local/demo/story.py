@@ -22,7 +22,7 @@ from local.demo.witness import CONFIG_MAPS, Witness
 from local.waiting import eventually
 
 PATIENCE_SECONDS = 120.0
-IN_FORCE_SECONDS = 60.0
+IN_FORCE_SECONDS = 60.0  # it takes a fraction of one; only what does not come is waited for that long
 FOLLOWED_SECONDS = 20.0
 INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
     "cloud-resources.kyma-project.io", "v1beta1", "Infrastructure", "infrastructures", namespaced=True
@@ -99,7 +99,7 @@ class Story:
         wanted = infrastructure("", {"media": capacity}, {"billing": "10.100.0.0/16"})
         await self._patch_infrastructure(names.INFRASTRUCTURE, {"spec": wanted["spec"]})
 
-    async def sees_volume(self, capacity: str, *, within: float) -> None:
+    async def sees_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> None:
         """Wait until the objects of the volume `media` have a capacity. Raises NotSeen at the deadline."""
         name = f"{names.INFRASTRUCTURE}-nfs-media"
         await self.witness.sees(name, lambda it: _capacity(it) == capacity, within=within)

@@ -305,7 +305,7 @@ async def _changing(world: World) -> AsyncGenerator[None, None]:
         changing = tasks.create_task(change())
         yield
         stopping.set()
-    await world.story.sees_volume(changing.result(), within=60)
+    await world.story.sees_volume(changing.result())
 
 
 async def _values_by_hand(world: World) -> Path:

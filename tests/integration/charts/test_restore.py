@@ -58,7 +58,7 @@ async def test_control_plane_goes_on_from_its_back_up(world: World) -> None:
     await eventually(partial(_all_are_owned, world))
     await world.install_lifecycle_manager(command="upgrade")
 
-    await world.story.sees_volume("520Gi", within=60)
+    await world.story.sees_volume("520Gi")
     await eventually(lambda: _is_gone(world, "second-nfs-scratch"))
     after = await world.skr.get(CONFIG_MAPS, "default-nfs-media", SKR)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
