@@ -8,6 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from kube_runtime import Client, ClientOptions, NotFound, Resource, dump_yaml
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import KYMAS
@@ -95,7 +97,7 @@ class World:
             return condition is not None and condition.status == "True"
 
         await eventually(ready, what="a managed cluster")
-        await self.story.set_modules([{"name": demo_names.MODULE, "managed": True}])
+        await self._enable_the_module()
 
         async def watched() -> bool:
             found = await _found(self.skr, WEBHOOKS, "skr-webhook", None)
@@ -103,6 +105,26 @@ class World:
             return any("infrastructures" in rule["resources"] for rule in rules)
 
         await eventually(watched, what="the Watcher's webhook for the module")
+
+    async def _enable_the_module(self) -> None:
+        """Choose the module as the user, so that it is told of: a change is found minutes later about which the API
+        server could not ask the Watcher within two seconds, as on a machine that stalls while the two first connect."""
+        while True:
+            before = await self._admitted_unasked()
+            await self.story.set_modules([{"name": demo_names.MODULE, "managed": True}])
+            if await self._admitted_unasked() == before:
+                return
+            await self.story.set_modules([])
+
+    async def _admitted_unasked(self) -> float:
+        """Return how many changes the user's API server has let pass without an answer of a webhook."""
+        answer = await self.skr._write("GET", "/metrics", body=b"")
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(answer.body.decode())
+            for sample in family.samples
+            if sample.name == "apiserver_admission_webhook_fail_open_count_total"
+        )
 
 
 @asynccontextmanager
