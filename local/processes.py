@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-STOP_SECONDS = 10.0
+STOP_SECONDS = 30.0  # as a Pod has: the programs take 10 to deliver what they hold
 PR_SET_PDEATHSIG = 1
 
 

@@ -29,7 +29,7 @@ def running_from(folder: Path) -> list[str]:
 def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> None:
     klm = Path(sys.executable).with_name("klm")
     command: list[str | Path] = [klm, "demo", "--once", "--json", "--changes", "10", "--dir", tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     report = msgspec.json.decode(done.stdout)
     assert [step["name"] for step in report["steps"] if not step["verified"]] == []
@@ -45,6 +45,6 @@ def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> 
 def test_demo_on_clusters_that_exist_needs_both(tmp_path: Path) -> None:
     klm = Path(sys.executable).with_name("klm")
     command: list[str | Path] = [klm, "demo", "--once", "--kcp-kubeconfig", tmp_path / "kcp"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert "skr-kubeconfig" in done.stderr

@@ -40,7 +40,7 @@ async def test_deleted_kyma_leaves_nothing_behind(tmp_path: Path) -> None:
 
             await stage.kcp.delete(KYMAS, "demo", KCP)
 
-            await eventually(_empty(stage.kcp, KYMAS), within=60)
+            await eventually(_empty(stage.kcp, KYMAS))
             assert not (await stage.kcp.list(MODULE_CONFIGS, KCP)).items
             assert not (await stage.kcp.list(SYNC_RESOURCES, KCP)).items
             assert await _ours_in(stage.skr) == []

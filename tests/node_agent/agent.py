@@ -26,6 +26,7 @@ class NodeAgent:
         self._pods: Informer[JsonObject] = Informer(client, PODS)
         self._services: Informer[JsonObject] = Informer(client, SERVICES)
         self._runs: dict[str, PodRun] = {}
+        self._started: set[str] = set()
         self._ready: dict[ServicePort, tuple[int, ...]] = {}
         self._routed: set[ServicePort] = set()
         self._look = asyncio.Event()
@@ -68,7 +69,9 @@ class NodeAgent:
             leaving = "deletionTimestamp" in pod["metadata"]
             if uid in self._runs and leaving:
                 self._runs[uid].stopping.set()
-            elif uid not in self._runs and not leaving and not pod["spec"].get("nodeName"):
+            elif uid not in self._started and not leaving and not pod["spec"].get("nodeName"):
+                # Once only: one that has ended may be in the cache for a while yet, as it was before it was bound.
+                self._started.add(uid)
                 folder = self._folder / pod["metadata"]["name"]
                 run = PodRun(self._cluster, self._client, folder, pod, self._look.set)
                 self._runs[uid] = run

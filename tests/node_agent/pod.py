@@ -4,16 +4,27 @@ import asyncio
 import base64
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
 
-from kube_runtime import Client, Conflict, NotFound, Resource, dump_yaml
+from kube_runtime import (
+    Client,
+    ClusterUnreachable,
+    Conflict,
+    NotFound,
+    Resource,
+    ServerUnavailable,
+    TooManyRequests,
+    dump_yaml,
+)
 from local.cluster import LocalCluster
 from local.demo.identities import SERVICE_ACCOUNTS
 from local.ports import free_port
@@ -26,7 +37,9 @@ PODS: Resource[JsonObject] = Resource.dynamic("", "v1", "Pod", "pods", namespace
 SECRETS: Resource[JsonObject] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
 CONFIG_MAPS: Resource[JsonObject] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 LOOK_AGAIN_SECONDS = 0.1
-PROBE_SECONDS = 1.0
+# A program that stalls with its machine is late, and no less ready for that; one that has ended refuses at once.
+PROBE_SECONDS = 10.0
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -87,7 +100,9 @@ class PodRun:
     async def _bind(self) -> None:
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": self.name}}
         target = {"target": {"apiVersion": "v1", "kind": "Node", "name": NODE}}
-        await self.client.create_subresource(PODS, self.name, self.namespace, "binding", binding | target)
+        bind = partial(self.client.create_subresource, PODS, self.name, self.namespace, "binding", binding | target)
+        with suppress(Conflict):  # bound by an attempt whose answer was lost, or about to leave
+            await _answered(bind)
 
     async def _run_container(self, process: Process, mounts: dict[str, Path]) -> None:
         environment = {
@@ -167,15 +182,16 @@ class PodRun:
                 }
             ],
         }
-        await self.client.merge_patch(PODS, self.name, {"status": status}, self.namespace, subresource="status")
+        patch = {"status": status}
+        await _answered(lambda: self.client.merge_patch(PODS, self.name, patch, self.namespace, subresource="status"))
 
     async def _let_go(self) -> None:
         """Have the API server forget a Pod that is being deleted: its node has nothing of it any more."""
         options: JsonObject = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
         options["preconditions"] = {"uid": self.pod["metadata"]["uid"]}
         try:
-            target = PODS.path(self.namespace, self.name)
-            await self.client._write("DELETE", target, body=msgspec.json.encode(options))
+            target, body = PODS.path(self.namespace, self.name), msgspec.json.encode(options)
+            await _answered(lambda: self.client._write("DELETE", target, body=body))
         except (NotFound, Conflict):
             pass
 
@@ -187,7 +203,7 @@ class PodRun:
         for volume in self.pod["spec"].get("volumes", ()):
             folder = self.folder / volume["name"]
             folder.mkdir(mode=0o700)
-            while not await self._fill(folder, volume):
+            while not await _answered(partial(self._fill, folder, volume)):
                 if self.stopping.is_set():
                     return None
                 await self._pause()
@@ -237,6 +253,15 @@ class PodRun:
             "namespace": self.namespace,
             "kubeconfig": dump_yaml(kubeconfig),
         }
+
+
+async def _answered(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask the API server until it has answered, as a kubelet does: that it is slow for a while ends no node."""
+    while True:
+        try:
+            return await ask()
+        except (ClusterUnreachable, ServerUnavailable, TooManyRequests):
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 
 async def _answers(client: httpx.AsyncClient, probe: JsonObject, process: Process) -> bool:

@@ -12,7 +12,10 @@ import msgspec
 from kube_runtime import parse_objects
 
 CHARTS = Path("charts").absolute()
-COMMAND_SECONDS = 60.0
+# Programs start and end in turn, on machines that are busy with others; only what hangs is waited for that long.
+PATIENCE_SECONDS = 200
+COMMAND_SECONDS = PATIENCE_SECONDS + 40.0
+WAITING = ("--wait", f"--timeout={PATIENCE_SECONDS}s")
 LIFECYCLE_MANAGER, MODULE_MANAGER, SKR_WATCHER = (
     CHARTS / name for name in ("lifecycle-manager", "module-manager", "skr-watcher")
 )

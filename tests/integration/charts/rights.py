@@ -54,7 +54,8 @@ class Request:
 def requests_in(audit_log: Path) -> Iterator[Request]:
     """Give the requests of ServiceAccounts that an API server has answered."""
     unbound: set[str] = set()
-    for line in audit_log.read_text().splitlines():
+    written, _, _ = audit_log.read_text().rpartition("\n")  # what follows is a line that is being written
+    for line in written.splitlines():
         event = json.loads(line)
         # Whoever could not say who it is has no name.
         user, target = event["user"].get("username", ""), event.get("objectRef", {})

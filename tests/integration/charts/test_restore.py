@@ -37,7 +37,7 @@ async def test_every_resource_is_among_those_to_be_backed_up() -> None:
 
 
 async def test_control_plane_goes_on_from_its_back_up(world: World) -> None:
-    await world.story.change_volume("510Gi", within=30)
+    await world.story.change_volume("510Gi")
     await world.story.create_second("scratch", "5Gi")
     before = await world.skr.get(CONFIG_MAPS, "default-nfs-media", SKR)
 
@@ -55,14 +55,14 @@ async def test_control_plane_goes_on_from_its_back_up(world: World) -> None:
         await _restore(world, OURS[kind], document)
     # Only when each SyncResource is a ModuleConfig's again does it go with that.
     await world.install_module_manager(command="upgrade")
-    await eventually(partial(_all_are_owned, world), within=40)
+    await eventually(partial(_all_are_owned, world))
     await world.install_lifecycle_manager(command="upgrade")
 
-    await world.story.sees_volume("520Gi", within=60)
-    await eventually(lambda: _is_gone(world, "second-nfs-scratch"), within=60)
+    await world.story.sees_volume("520Gi")
+    await eventually(lambda: _is_gone(world, "second-nfs-scratch"))
     after = await world.skr.get(CONFIG_MAPS, "default-nfs-media", SKR)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    await world.story.change_volume("530Gi", within=30)
+    await world.story.change_volume("530Gi")
 
 
 async def _backed_up(world: World) -> tuple[list[Document], list[tuple[str, Document]]]:
@@ -80,7 +80,7 @@ async def _lose_everything(world: World) -> None:
     """Leave nothing of ours in the control plane but the definitions."""
     for release in ("lifecycle-manager", "cloud-resources"):
         await world.kcp_helm.run("uninstall", release, f"--namespace={KCP}", "--wait")
-        await eventually(partial(_has_ended, world, release), within=30)
+        await eventually(partial(_has_ended, world, release))
     webhooks = await world.kcp.mapper.resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
     await world.kcp.delete(webhooks, "lifecycle-manager")
     for resource in (*OURS.values(), SECRETS):
@@ -90,7 +90,7 @@ async def _lose_everything(world: World) -> None:
     async def empty() -> bool:
         return not [each for kind in OURS.values() for each in (await world.kcp.list(kind, KCP)).items]
 
-    await eventually(empty, within=30)
+    await eventually(empty)
 
 
 async def _all_are_owned(world: World) -> bool:

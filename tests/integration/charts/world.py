@@ -8,6 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from kube_runtime import Client, ClientOptions, NotFound, Resource, dump_yaml
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import KYMAS
@@ -19,7 +21,7 @@ from local.demo.cast import Cast
 from local.demo.report import Silence
 from local.demo.stage import Stage, create_kyma, prepare_skr
 from local.demo.story import Story
-from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, Helm
+from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, WAITING, Helm
 from tests.node_agent.agent import NodeAgent
 from tests.waiting import eventually
 
@@ -36,8 +38,6 @@ NAMESPACE = {
     "metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
 }
 SAMPLE = files("module_manager.samples.cloud_resources")
-# Whoever only waits for a Pod to be ready waits no longer than a person would.
-PATIENCE = "60s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +65,7 @@ class World:
             "--namespace=kcp-system",
             f"--set=events.address=127.0.0.1:{self.event_port}",
             "--set=options.module-upgrade-rollout-max-delay=0s",
-            "--wait",
-            f"--timeout={PATIENCE}",
+            *WAITING,
             *arguments,
         )
 
@@ -78,8 +77,7 @@ class World:
             str(MODULE_MANAGER),
             "--namespace=kcp-system",
             f"--values={MODULE_MANAGER / 'ci/cloud-resources-values.yaml'}",
-            "--wait",
-            f"--timeout={PATIENCE}",
+            *WAITING,
             *arguments,
         )
 
@@ -98,15 +96,35 @@ class World:
             condition = find(kyma.status.conditions, "Ready") if kyma is not None else None
             return condition is not None and condition.status == "True"
 
-        await eventually(ready, within=30, what="a managed cluster")
-        await self.story.set_modules([{"name": demo_names.MODULE, "managed": True}])
+        await eventually(ready, what="a managed cluster")
+        await self._enable_the_module()
 
         async def watched() -> bool:
             found = await _found(self.skr, WEBHOOKS, "skr-webhook", None)
             rules = [rule for hook in (found or {}).get("webhooks", ()) for rule in hook["rules"]]
             return any("infrastructures" in rule["resources"] for rule in rules)
 
-        await eventually(watched, within=60, what="the Watcher's webhook for the module")
+        await eventually(watched, what="the Watcher's webhook for the module")
+
+    async def _enable_the_module(self) -> None:
+        """Choose the module as the user, so that it is told of: a change is found minutes later about which the API
+        server could not ask the Watcher within two seconds, as on a machine that stalls while the two first connect."""
+        while True:
+            before = await self._admitted_unasked()
+            await self.story.set_modules([{"name": demo_names.MODULE, "managed": True}])
+            if await self._admitted_unasked() == before:
+                return
+            await self.story.set_modules([])
+
+    async def _admitted_unasked(self) -> float:
+        """Return how many changes the user's API server has let pass without an answer of a webhook."""
+        answer = await self.skr._write("GET", "/metrics", body=b"")
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(answer.body.decode())
+            for sample in family.samples
+            if sample.name == "apiserver_admission_webhook_fail_open_count_total"
+        )
 
 
 @asynccontextmanager
@@ -117,7 +135,7 @@ async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[World, None]:
             LocalClusters.start(directory=folder / "clusters", workloads=True, audit=True)
         )
         (skr_cluster,) = clusters.skrs
-        options = ClientOptions(qps=0, timeout_seconds=10)
+        options = ClientOptions(qps=0, timeout_seconds=60)
         kcp, skr = [
             await stack.enter_async_context(await Client.from_environment(cluster.admin_kubeconfig, options=options))
             for cluster in (clusters.kcp, skr_cluster)

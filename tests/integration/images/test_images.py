@@ -173,7 +173,7 @@ async def _running(
         finally:
             if process.returncode is None:
                 process.terminate()
-            assert await asyncio.wait_for(process.wait(), 40) == 0
+            assert await asyncio.wait_for(process.wait(), 120) == 0
             assert _is_empty(Path(temporary))
 
 
@@ -197,7 +197,7 @@ async def _answers(url: str) -> None:
             except httpx.HTTPError:
                 return False
 
-        await eventually(ready, within=40)
+        await eventually(ready)
 
 
 async def _ensure_namespace(kubeconfig: Path) -> None:
