@@ -94,7 +94,7 @@ class KymaWorld:
             "definitions": Listed(self.kcp, CUSTOM_RESOURCE_DEFINITIONS),
         }
         informers = SimpleNamespace(**cast("dict[str, Any]", self._listed))
-        options = ClientOptions(qps=0, timeout_seconds=5, attempts=1)
+        options = ClientOptions(qps=0, timeout_seconds=60, attempts=1)
         self.connections = Connections(informers.secrets, options, KubeconfigPolicy.permissive())
         offers = Offers(informers.templates, informers.releases)
         readable = policy_readable(CollectorRegistry())
@@ -138,7 +138,7 @@ class KymaWorld:
     async def skr(self, name: str = "demo") -> Client:
         """Return the client of a user of a cluster."""
         if name not in self.clients:
-            options = ClientOptions(qps=0, timeout_seconds=5, attempts=1)
+            options = ClientOptions(qps=0, timeout_seconds=60, attempts=1)
             policy = KubeconfigPolicy.permissive()
             config = self.cluster(name).kubeconfig
             self.clients[name] = await Client.from_kubeconfig(config, options=options, policy=policy)
@@ -245,7 +245,7 @@ async def kyma_world(**given: Any) -> AsyncIterator[KymaWorld]:
     async with serve_simulation() as simulation:
         control_plane = simulation.cluster("kcp")
         control_plane.create({**NAMESPACE, "metadata": {"name": KCP}})
-        options = ClientOptions(qps=0, timeout_seconds=5, attempts=1)
+        options = ClientOptions(qps=0, timeout_seconds=60, attempts=1)
         policy = KubeconfigPolicy.permissive()
         kcp = await Client.from_kubeconfig(control_plane.kubeconfig, options=options, policy=policy)
         await apply_crds(kcp)
