@@ -24,6 +24,8 @@ NOW = datetime.now(UTC)
 AUTHORITY = create_authority("authority", lifetime=timedelta(days=2), now=NOW)
 CONTEXT = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
 SERVER_NAME = "skr-webhook.kyma-system.svc"
+# Time enough for a machine that stands still: what the control plane asks of a connection is not the point here.
+PATIENT = Bounds(connections=50, request_seconds=60.0, tls_seconds=60.0)
 
 
 @dataclass(eq=False)
@@ -65,6 +67,10 @@ class ControlPlane:
         """Return the events of an operation."""
         return [event for event in self.events if event["operation"] == operation]
 
+    def objects(self, operation: str) -> set[str]:
+        """Return the names of the objects of an operation's events; an event whose answer was late is sent again."""
+        return {event["watched"]["Name"] for event in self.told(operation)}
+
 
 @dataclass(eq=False)
 class Watcher:
@@ -82,7 +88,7 @@ class Watcher:
 
     async def metrics(self) -> dict[str, float]:
         """Read the metrics."""
-        async with httpx.AsyncClient(verify=CONTEXT, trust_env=False) as client:
+        async with httpx.AsyncClient(verify=CONTEXT, trust_env=False, timeout=30) as client:
             answer = await client.get(f"http://127.0.0.1:{self.metrics_port}/metrics")
         lines = [line.rpartition(" ") for line in answer.text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in lines}
@@ -126,7 +132,7 @@ async def serving(control_plane: ControlPlane, folder: Path) -> AsyncIterator[No
     cert, key = write_leaf(folder, "kcp")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
-    server = server_for(control_plane, "127.0.0.1", control_plane.port, bounds=Bounds(connections=50), tls=context)
+    server = server_for(control_plane, "127.0.0.1", control_plane.port, bounds=PATIENT, tls=context)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve())
         await eventually(lambda: server.started)
@@ -178,7 +184,7 @@ async def start_watcher(
         )
     )
     watcher = Watcher(process, admission, metrics, log, client)
-    await eventually(lambda: _listens(watcher), within=30, what=f"the readiness that {log} speaks of")
+    await eventually(lambda: _listens(watcher), within=60, what=f"the readiness that {log} speaks of")
     return watcher
 
 
@@ -186,7 +192,7 @@ async def _listens(watcher: Watcher) -> bool:
     async with httpx.AsyncClient(verify=CONTEXT, trust_env=False) as client:
         try:
             answer = await client.get(f"http://127.0.0.1:{watcher.metrics_port}/readyz")
-        except httpx.ConnectError:
+        except httpx.TransportError:  # it does not listen yet, or is slow to answer
             return False
     return answer.status_code == 200
 

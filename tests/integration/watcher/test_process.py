@@ -18,6 +18,7 @@ MOST_MEGABYTES = 100
 FLOOD = 12_000
 SILENT = 2_000
 LARGE = 5 * 1024 * 1024
+PATIENCE = 90.0  # until a process that is told to stop is killed
 
 
 async def in_parallel(watcher: Watcher, bodies: list[bytes], *, connections: int = 16) -> list[dict[str, Any]]:
@@ -57,7 +58,7 @@ async def test_memory_stays_bounded_at_any_backlog_and_load(watchers: StartWatch
     assert watcher.peak_megabytes() < MOST_MEGABYTES, "more memory than the Watcher may have"
 
     async with serving(control_plane, tmp_path):
-        await eventually(lambda: control_plane.told("RESYNC"), within=30)
+        await eventually(lambda: control_plane.told("RESYNC"), within=60)
 
 
 async def test_connections_that_never_end_their_handshake_cost_neither_memory_nor_anybodys_turn(
@@ -67,7 +68,7 @@ async def test_connections_that_never_end_their_handshake_cost_neither_memory_no
     silent = [await asyncio.open_connection("127.0.0.1", watcher.admission_port) for _ in range(SILENT)]
     answer = await watcher.review("meanwhile")
     assert answer.json()["response"]["allowed"]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.gather(*(reader.read() for reader, _ in silent), return_exceptions=True)
     for _, writer in silent:
         writer.transport.abort()
@@ -87,12 +88,12 @@ async def test_admission_is_answered_whatever_the_control_plane_does(
     assert counted["watcher_kcp_retries_total"] >= 1
     assert counted["watcher_outbox_entries"] >= 50
     control_plane.status = 200
-    await eventually(lambda: len(control_plane.told("UPDATE")) == 50, within=30)
+    await eventually(lambda: len(control_plane.objects("UPDATE")) == 50, within=60)
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
 async def test_retry_after_is_honoured(watchers: StartWatcher, control_plane: ControlPlane, form: str) -> None:
-    later = "60" if form == "seconds" else format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+    later = "280" if form == "seconds" else format_datetime(datetime.now(UTC) + timedelta(seconds=280), usegmt=True)
     control_plane.status, control_plane.headers = 429, {"retry-after": later}
     watcher = await watchers(control_plane.port, DRAIN_SECONDS="1", HEARTBEAT_SECONDS="0.05")
     await eventually(lambda: control_plane.requests >= 1)
@@ -102,18 +103,18 @@ async def test_retry_after_is_honoured(watchers: StartWatcher, control_plane: Co
 
 
 async def test_told_to_stop_it_delivers_what_it_has(watchers: StartWatcher, control_plane: ControlPlane) -> None:
-    watcher = await watchers(control_plane.port)
+    watcher = await watchers(control_plane.port, DRAIN_SECONDS="60")
     await in_parallel(watcher, [review(f"object-{number}") for number in range(60)])
-    await watcher.process.stop()
+    await watcher.process.stop(PATIENCE)
     assert watcher.process.returncode == 0
-    assert {event["watched"]["Name"] for event in control_plane.told("UPDATE")} == {f"object-{n}" for n in range(60)}
+    assert control_plane.objects("UPDATE") == {f"object-{n}" for n in range(60)}
     assert '"msg":"stopped"' in tail(watcher.log)
 
 
 async def test_told_to_stop_it_names_what_it_could_not_deliver(watchers: StartWatcher) -> None:
     watcher = await watchers(ControlPlane().port, DRAIN_SECONDS="0.5")
     await watcher.review("kept-back")
-    await watcher.process.stop()
+    await watcher.process.stop(PATIENCE)
     assert watcher.process.returncode == 0
     last = msgspec.json.decode(tail(watcher.log, 1).encode())
     assert last["msg"] == "stopped with changes that could not be delivered"
@@ -138,7 +139,7 @@ async def test_replicas_tell_side_by_side_each_with_an_epoch(
     replicas = [await watchers(control_plane.port) for _ in range(2)]
     for number in range(20):
         await replicas[number % 2].review(f"object-{number}")
-    await eventually(lambda: len(control_plane.told("UPDATE")) == 20)
+    await eventually(lambda: len(control_plane.objects("UPDATE")) == 20)
     assert len({event["epoch"] for event in control_plane.events}) == 2
     for replica in replicas:
         await replica.process.kill()
@@ -151,7 +152,7 @@ async def test_logs_hold_no_contents_of_objects(watchers: StartWatcher, control_
     watcher = await watchers(control_plane.port)
     await watcher.review("object", spec="a-secret-of-the-user")
     await eventually(lambda: control_plane.told("UPDATE"))
-    await watcher.process.stop()
+    await watcher.process.stop(PATIENCE)
     text = watcher.log.read_text()
     assert "object" in text
     assert "a-secret-of-the-user" not in text
