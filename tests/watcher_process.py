@@ -24,6 +24,7 @@ NOW = datetime.now(UTC)
 AUTHORITY = create_authority("authority", lifetime=timedelta(days=2), now=NOW)
 CONTEXT = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
 SERVER_NAME = "skr-webhook.kyma-system.svc"
+SHED = "watcher_admission_request_shed_total"
 # Time enough for a machine that stands still: what the control plane asks of a connection is not the point here.
 PATIENT = Bounds(connections=50, request_seconds=60.0, tls_seconds=60.0)
 
@@ -85,6 +86,19 @@ class Watcher:
     async def review(self, name: str, *, operation: str = "UPDATE", **request: Any) -> httpx.Response:
         """Ask as the API server does about a change of an object."""
         return await self.api_server.post("/validate/lifecycle-manager", content=review(name, operation, **request))
+
+    async def notices(self, send: Callable[[], Awaitable[object]]) -> None:
+        """Send reviews, and once more where some were allowed without a look, as they are for a second after a stall.
+
+        A RESYNC makes up for those, which a test that waits for the events of its objects has nothing of.
+        """
+
+        async def nothing_was_shed() -> bool:
+            before = (await self.metrics())[SHED]
+            await send()
+            return (await self.metrics())[SHED] == before
+
+        await eventually(nothing_was_shed, within=60, every=0.2)
 
     async def metrics(self) -> dict[str, float]:
         """Read the metrics."""

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,13 @@ async def test_admission_is_answered_whatever_the_control_plane_does(
 ) -> None:
     control_plane.status = 500
     watcher = await watchers(control_plane.port, DRAIN_SECONDS="1")
-    for number in range(50):
-        answer = await watcher.review(f"object-{number}")
-        assert answer.json()["response"] == {"uid": f"review-object-{number}", "allowed": True}
+
+    async def fifty_reviews() -> None:
+        for number in range(50):
+            answer = await watcher.review(f"object-{number}")
+            assert answer.json()["response"] == {"uid": f"review-object-{number}", "allowed": True}
+
+    await watcher.notices(fifty_reviews)
     counted = await eventually(lambda: _counted(watcher, 'watcher_failed_kcp_total{error_reason="500"}'))
     assert counted["watcher_kcp_retries_total"] >= 1
     assert counted["watcher_outbox_entries"] >= 50
@@ -104,7 +109,7 @@ async def test_retry_after_is_honoured(watchers: StartWatcher, control_plane: Co
 
 async def test_told_to_stop_it_delivers_what_it_has(watchers: StartWatcher, control_plane: ControlPlane) -> None:
     watcher = await watchers(control_plane.port, DRAIN_SECONDS="60")
-    await in_parallel(watcher, [review(f"object-{number}") for number in range(60)])
+    await watcher.notices(lambda: in_parallel(watcher, [review(f"object-{number}") for number in range(60)]))
     await watcher.process.stop(PATIENCE)
     assert watcher.process.returncode == 0
     assert control_plane.objects("UPDATE") == {f"object-{n}" for n in range(60)}
@@ -113,7 +118,7 @@ async def test_told_to_stop_it_delivers_what_it_has(watchers: StartWatcher, cont
 
 async def test_told_to_stop_it_names_what_it_could_not_deliver(watchers: StartWatcher) -> None:
     watcher = await watchers(ControlPlane().port, DRAIN_SECONDS="0.5")
-    await watcher.review("kept-back")
+    await watcher.notices(lambda: watcher.review("kept-back"))
     await watcher.process.stop(PATIENCE)
     assert watcher.process.returncode == 0
     last = msgspec.json.decode(tail(watcher.log, 1).encode())
@@ -138,19 +143,20 @@ async def test_replicas_tell_side_by_side_each_with_an_epoch(
 ) -> None:
     replicas = [await watchers(control_plane.port) for _ in range(2)]
     for number in range(20):
-        await replicas[number % 2].review(f"object-{number}")
+        replica = replicas[number % 2]
+        await replica.notices(partial(replica.review, f"object-{number}"))
     await eventually(lambda: len(control_plane.objects("UPDATE")) == 20)
     assert len({event["epoch"] for event in control_plane.events}) == 2
     for replica in replicas:
         await replica.process.kill()
         break
-    await replicas[1].review("after")
+    await replicas[1].notices(lambda: replicas[1].review("after"))
     await eventually(lambda: any(each["watched"]["Name"] == "after" for each in control_plane.events))
 
 
 async def test_logs_hold_no_contents_of_objects(watchers: StartWatcher, control_plane: ControlPlane) -> None:
     watcher = await watchers(control_plane.port)
-    await watcher.review("object", spec="a-secret-of-the-user")
+    await watcher.notices(lambda: watcher.review("object", spec="a-secret-of-the-user"))
     await eventually(lambda: control_plane.told("UPDATE"))
     await watcher.process.stop(PATIENCE)
     text = watcher.log.read_text()
