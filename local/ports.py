@@ -1,21 +1,22 @@
 """Free loopback ports, for processes that must be told theirs before they start.
 
 Between finding one and using it somebody else may take it. So they come from below the range from which the kernel
-takes ports for connections, none is given out twice by one process, and whoever uses one tries again when it is taken.
-Other processes that look for ports here see from a UDP socket of the same number, which nobody needs, that a port is
-given out already.
+takes ports for connections, and none is given out twice on this machine while the process lives that got it: that
+process locks the byte of its port in a file that all share. Whoever can try again when a port is taken still does, for
+there are programs that know nothing of the file.
 """
 
+import fcntl
 import os
 import random
 import socket
-from collections import deque
+from pathlib import Path
 
 FIRST, LAST = 20_000, 31_999
 TRIES = 200
-MOST_CLAIMS = 300
+LOCKS = Path(f"/tmp/klm-ports-{os.getuid()}.lock")  # noqa: S108 - the same for all, whatever their TMPDIR is
 _given: set[int] = set()
-_claims: deque[int] = deque()  # file descriptors
+_locks: dict[int, int] = {}
 
 
 class NoPortFree(Exception):
@@ -25,10 +26,23 @@ class NoPortFree(Exception):
 def free_port() -> int:
     """Return a loopback port that is free now. Raises NoPortFree."""
     for port in random.sample(range(FIRST, LAST + 1), TRIES):
-        if port not in _given and _is_free(port) and _claim(port):
-            _given.add(port)
-            return port
+        if port in _given or not _is_free(port) or not _lock(port):
+            continue
+        _given.add(port)
+        return port
     raise NoPortFree(f"none of {TRIES} ports between {FIRST} and {LAST} is free on 127.0.0.1")
+
+
+def _lock(port: int) -> bool:
+    """Keep a port for this process. The kernel takes the lock back when the process ends, however that ends."""
+    process = os.getpid()  # what a parent has locked is not locked by its fork
+    if process not in _locks:
+        _locks[process] = os.open(LOCKS, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.lockf(_locks[process], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
 
 
 def _is_free(port: int) -> bool:
@@ -38,17 +52,3 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
         return True
-
-
-def _claim(port: int) -> bool:
-    """Keep a port from other processes: until this one ends, or has been given so many that it is long in use."""
-    claim = socket.socket(type=socket.SOCK_DGRAM)
-    try:
-        claim.bind(("127.0.0.1", port))
-    except OSError:
-        claim.close()
-        return False
-    _claims.append(claim.detach())
-    while len(_claims) > MOST_CLAIMS:
-        os.close(_claims.popleft())
-    return True

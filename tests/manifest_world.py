@@ -16,6 +16,7 @@ from lifecycle_manager.resources import MANIFESTS
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Condition, Manifest, find, names
 from tests.modules import Document, as_text
+from tests.waiting import eventually
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 KEY = ObjectKey(names.KCP_NAMESPACE, "demo-garden")
@@ -105,6 +106,24 @@ class World:
         await self.see()
         return await self.reconciler.reconcile(key)
 
+    async def reconcile_until(self, state: tuple[str, str], key: ObjectKey = KEY) -> None:
+        """Reconcile until the Manifest has a state, and why: what a server does meanwhile takes its time."""
+
+        async def reached() -> bool:
+            await self.reconcile(key)
+            return await self.state(key) == state
+
+        await eventually(reached, within=60, what=f"{key.name} is {state}")
+
+    async def reconcile_until_gone(self, key: ObjectKey = KEY) -> None:
+        """Reconcile until there is no Manifest any more."""
+
+        async def gone() -> bool:
+            await self.reconcile(key)
+            return await self.manifest(key) is None
+
+        await eventually(gone, within=60, what=f"{key.name} is gone")
+
     async def see(self) -> None:
         """Have the informer see what there is."""
         stored = {ObjectKey(each.metadata.namespace, each.metadata.name): each for each in await self._stored()}
@@ -118,19 +137,19 @@ class World:
     async def _stored(self) -> Sequence[Manifest]:
         return (await self.kcp.list(MANIFESTS, KEY.namespace)).items
 
-    async def said(self, kind: str = "Ready") -> Condition:
+    async def said(self, kind: str = "Ready", key: ObjectKey = KEY) -> Condition:
         """Return a condition of the Manifest."""
-        manifest = await self.manifest()
+        manifest = await self.manifest(key)
         assert manifest is not None
         condition = find(manifest.status.conditions, kind)
         assert condition is not None
         return condition
 
-    async def state(self) -> tuple[str, str]:
+    async def state(self, key: ObjectKey = KEY) -> tuple[str, str]:
         """Return the state of the Manifest, and why."""
-        manifest = await self.manifest()
+        manifest = await self.manifest(key)
         assert manifest is not None
-        return str(manifest.status.state), (await self.said()).reason
+        return str(manifest.status.state), (await self.said(key=key)).reason
 
 
 async def simulated_client(simulation: Simulation, name: str) -> Client:

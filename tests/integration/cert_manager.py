@@ -120,7 +120,10 @@ async def _issue(client: Client, certificate: dict[str, Any]) -> None:
     }
     await client.apply(SECRETS, spec["secretName"], document, NAMESPACE, field_manager="cert-manager")
     if told:
-        patch = {"status": {"conditions": [each for each in conditions if each["type"] != "Issuing"]}}
+        # Of what was read, or it would take back what it is told meanwhile; after a Conflict it issues once more.
+        read = {"resourceVersion": certificate["metadata"]["resourceVersion"]}
+        others = [each for each in conditions if each["type"] != "Issuing"]
+        patch = {"metadata": read, "status": {"conditions": others}}
         await client.merge_patch(CERTIFICATES, name, patch, NAMESPACE, subresource="status")
 
 

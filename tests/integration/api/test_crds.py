@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import Client, Resource
+from kube_runtime import Client, NotFound, Resource
 from lifecycle_manager_api.crds import CATEGORY, KINDS
 from tests.integration.api.objects import COMPLETE, RESOURCES, in_namespace, read
+from tests.waiting import eventually
 
 CRDS: Resource[dict[str, Any]] = Resource.dynamic(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
@@ -23,12 +24,19 @@ async def test_every_crd_is_established_under_all_its_names(served: Client) -> N
 
 
 async def test_kinds_are_found_by_short_name_and_category(served: Client) -> None:
-    found: dict[str, Any] = {}
-    for version in ("v1beta2", "v1alpha1"):
-        answer = await served._transport.request("GET", f"/apis/operator.kyma-project.io/{version}")
-        found |= {
-            each["kind"]: each for each in msgspec.json.decode(answer.body)["resources"] if "/" not in each["name"]
-        }
+    async def told() -> dict[str, Any] | None:  # which the API server does a moment after it serves them
+        found: dict[str, Any] = {}
+        for version in ("v1beta2", "v1alpha1"):
+            try:
+                answer = await served._transport.request("GET", f"/apis/operator.kyma-project.io/{version}")
+            except NotFound:
+                return None
+            found |= {
+                each["kind"]: each for each in msgspec.json.decode(answer.body)["resources"] if "/" not in each["name"]
+            }
+        return found if len(found) == len(KINDS) else None
+
+    found = await eventually(told, within=60)
 
     assert {kind: each.get("shortNames", []) for kind, each in found.items()} == {
         "Kyma": [],
@@ -44,18 +52,27 @@ async def test_kinds_are_found_by_short_name_and_category(served: Client) -> Non
 
 
 async def test_version_of_before_is_not_served(served: Client) -> None:
-    answer = await served._transport.request("GET", "/apis/operator.kyma-project.io")
+    async def versions() -> bool:  # of which the API server tells a moment after it knows them
+        answer = await served._transport.request("GET", "/apis/operator.kyma-project.io")
+        return {each["version"] for each in msgspec.json.decode(answer.body)["versions"]} == {"v1beta2", "v1alpha1"}
 
-    assert {each["version"] for each in msgspec.json.decode(answer.body)["versions"]} == {"v1beta2", "v1alpha1"}
+    await eventually(versions, within=60)
 
 
 async def test_every_field_is_explained(served: Client) -> None:
     for version in ("v1beta2", "v1alpha1"):
-        answer = await served._transport.request("GET", f"/openapi/v3/apis/operator.kyma-project.io/{version}")
-        schemas = msgspec.json.decode(answer.body)["components"]["schemas"]
-        ours = {name: each for name, each in schemas.items() if name.startswith("io.kyma-project.operator")}
-        assert ours
-        for name, schema in ours.items():
+        expected = {kind.KIND for kind in KINDS if version == kind.VERSION}
+
+        async def published(version: str = version, expected: set[str] = expected) -> dict[str, Any] | None:
+            try:
+                answer = await served._transport.request("GET", f"/openapi/v3/apis/operator.kyma-project.io/{version}")
+            except NotFound:
+                return None
+            schemas = msgspec.json.decode(answer.body)["components"]["schemas"]
+            ours = {name: each for name, each in schemas.items() if name.startswith("io.kyma-project.operator")}
+            return ours if expected <= {name.rpartition(".")[2] for name in ours} else None
+
+        for name, schema in (await eventually(published, within=60)).items():
             if not name.endswith("List"):
                 assert not list(_unexplained(schema, name.rpartition(".")[2]))
 

@@ -34,7 +34,7 @@ async def test_object_stored_in_v1beta1_is_read_as_v1beta2(client: Client, names
 
     await apply_crds(client)
 
-    found = await eventually(lambda: _served(client, new, stored["metadata"]["name"], namespace))
+    found = await eventually(lambda: _served(client, new, stored["metadata"]["name"], namespace), within=60)
     assert found["spec"] == stored["spec"]
     assert found["metadata"]["uid"] == stored["metadata"]["uid"]
     assert isinstance(decode(kind, msgspec.json.encode(found)), kind)
@@ -57,7 +57,7 @@ async def _create(
         except NotFound:  # the API server takes a moment to serve another version
             return None
 
-    return await eventually(made)
+    return await eventually(made, within=60)
 
 
 async def _served(

@@ -174,7 +174,7 @@ async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(
                 found = (await kcp.list(MANIFESTS, KCP)).items
                 return found[0] if found and found[0].status.state == "Ready" else None
 
-            manifest = await eventually(ready, within=20)
+            manifest = await eventually(ready, within=60)
             stopping.set()
     assert manifest is not None
     assert manifest.metadata.annotations[names.OCM_COMPONENT_NAME] == COMPONENT

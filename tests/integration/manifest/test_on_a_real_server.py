@@ -9,6 +9,7 @@ from lifecycle_manager.resources import NAMESPACES
 from lifecycle_manager_api import names
 from tests.manifest_world import KEY, World
 from tests.modules import Document, operator
+from tests.waiting import eventually
 
 SKR = names.SKR_NAMESPACE
 CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
@@ -35,11 +36,7 @@ def of_group(group: str, value: str) -> list[Document]:
 
 async def remove(world: World) -> None:
     await world.delete()
-    for _ in range(20):
-        await world.reconcile()
-        if await world.manifest() is None:
-            return
-    raise AssertionError(await world.said())
+    await world.reconcile_until_gone()
 
 
 async def test_namespace_that_two_modules_bring_goes_with_the_last_one(world: World) -> None:
@@ -65,14 +62,19 @@ async def test_kind_that_moves_to_another_group_leaves_nothing_behind_and_loses_
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")
     await world.want([*of_group("new.example.com", "2"), thing("v1", "ConfigMap", "meadow", data={"version": "2"})])
-    for _ in range(4):
+
+    async def old_one_is_gone() -> bool:
         await world.reconcile()
-    assert await world.state() == ("Ready", "ModuleReady")
+        world.skr.mapper.forget()
+        try:
+            await world.skr.get(await world.skr.mapper.resource("old.example.com/v1", "Meadow"), "north", SKR)
+        except (KindUnknown, NotFound):
+            return await world.state() == ("Ready", "ModuleReady")
+        return False
+
+    await eventually(old_one_is_gone, within=60)
     moved = await world.skr.mapper.resource("new.example.com/v1", "Meadow")
     assert (await world.skr.get(moved, "north", SKR))["spec"] == {"field0": "2"}
-    world.skr.mapper.forget()
-    with pytest.raises((KindUnknown, NotFound)):
-        await world.skr.get(await world.skr.mapper.resource("old.example.com/v1", "Meadow"), "north", SKR)
     await remove(world)
 
 
@@ -82,9 +84,7 @@ async def test_objects_of_users_keep_the_definition_of_the_group_that_a_kind_has
     left = await world.skr.mapper.resource("ancient.example.com/v1", "Meadow")
     await world.skr.create(left, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
     await world.want(of_group("modern.example.com", "2"))
-    for _ in range(3):
-        await world.reconcile()
-    assert await world.state() == ("Warning", "ObjectsInUse")
+    await world.reconcile_until(("Warning", "ObjectsInUse"))
     assert "Meadow kyma-system/mine" in (await world.said()).message
     assert (await world.skr.get(left, "mine", SKR))["spec"] == {}
     await world.skr.delete(left, "mine", SKR)

@@ -66,9 +66,6 @@ async def test_operator_of_others_comes_changes_and_goes(world: World, operator:
         assert await missing(world, had - has) == had - has
         had = has
     await world.delete()
-    for _ in range(20):
-        await world.reconcile()
-        if await world.manifest() is None:
-            break
+    await world.reconcile_until_gone()
     assert await missing(world, had) == had
     assert await all_of(world, kinds) == before

@@ -61,10 +61,7 @@ async def test_module_of_any_size_comes_changes_and_goes(
         assert len(entries) == size
         assert all([await there(world.skr, entry) for entry in entries])
     await world.delete()
-    for _ in range(50):
-        await world.reconcile()
-        if await world.manifest() is None:
-            break
+    await world.reconcile_until_gone()
     assert not any([await there(world.skr, entry) for entry in entries])
     assert (await world.skr.get(CONFIG_MAPS, f"{module}-of-a-user", SKR))["data"] == {"keep": "me"}
 

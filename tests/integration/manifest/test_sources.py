@@ -72,8 +72,8 @@ async def no_link(link: str) -> str:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[ObjectStore]:
-    """A store with an empty disk, whose patience is short."""
-    registries = Registries(timeout_seconds=1.0)
+    """A store with an empty disk."""
+    registries = Registries()
     yield ObjectStore(registries, no_link, Blobs(tmp_path / "layers"))
     await registries.close()
 
@@ -198,7 +198,7 @@ async def test_thousands_who_want_one_layer_cause_one_download_and_a_restart_non
     async with blob_server() as server:
         wanted = layer(server.host, server.hold(packed({"one.yaml": CONFIG_MAP})))
         registries = Registries()
-        store = ObjectStore(registries, no_link, Blobs(tmp_path))
+        store = ObjectStore(registries, no_link, Blobs(tmp_path), patience_seconds=60.0)
         found = await asyncio.gather(*(store.objects(wanted, login()) for _ in range(2_000)))
         assert len({id(each.objects) for each in found}) == 1
         after = ObjectStore(registries, no_link, Blobs(tmp_path))
@@ -217,7 +217,7 @@ async def test_nobody_stands_and_waits_for_what_another_fetches_slowly(tmp_path:
 
     registries = Registries()
     store = ObjectStore(registries, no_link, Blobs(tmp_path), patience_seconds=0.2)
-    async with serving(slow) as host, asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+    async with serving(slow) as host, asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         wanted = layer(host, digest_of(CONFIG_MAP.encode()))
         first = tasks.create_task(store.objects(wanted, login()))
         await asked.wait()
@@ -247,7 +247,7 @@ async def test_link_that_is_slow_to_come_again_holds_what_it_held(tmp_path: Path
     asked.clear()
     go_on.clear()
     now[0] = 700.0
-    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         again = tasks.create_task(store.objects(link, login()))
         await asked.wait()
         assert names_in(await store.objects(link, login())) == ["one"]
@@ -398,6 +398,8 @@ FAULTS: dict[str, tuple[Handler, type[SourceError]]] = {
 @pytest.mark.parametrize("name", FAULTS)
 async def test_fault_of_a_registry_is_told_by_its_name(store: ObjectStore, name: str) -> None:
     handler, expected = FAULTS[name]
+    if handler is silent:
+        store.registries.timeout_seconds = 1.0
     async with serving(handler) as host:
         with pytest.raises(expected) as raised:
             await store.objects(layer(host, digest_of(b"x")), login())

@@ -36,7 +36,7 @@ def go_build(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyp
             env={**os.environ, "GOFLAGS": "-mod=readonly"},
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=1800,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -21,6 +21,7 @@ from module_manager.samples.cloud_resources import objects
 from module_manager.testing import ManagerHarness
 from module_manager.testing.plugin import ControlPlane
 from module_manager.writer import SYNC_RESOURCES
+from tests.waiting import eventually
 
 PROGRAM = str(Path(sys.executable).with_name("kyma-module-manager"))
 TARGET = "module_manager.samples.cloud_resources:objects"
@@ -44,7 +45,7 @@ async def test_once_writes_what_is_to_be_written_and_ends(harness: ManagerHarnes
 
     assert code == 0, errors
     assert "PersistentVolume" in (await harness.sync_resource()).spec.resource
-    assert (await harness.module_config()).status.state == State.PROCESSING
+    await harness.module_config(lambda each: each.status.state == State.PROCESSING)
 
 
 async def test_once_ends_with_a_failure_where_one_failed(harness: ManagerHarness, control_plane: ControlPlane) -> None:
@@ -72,15 +73,16 @@ async def test_process_follows_changes_answers_its_port_and_stops_on_sigterm(
 ) -> None:
     async with _manager(control_plane) as (process, log):
         await harness.sync_resource()
-        port = log.record("watching")["health_port"]
+        port = (await eventually(lambda: log.record("watching")))["health_port"]
         health = await asyncio.to_thread(_get, port, "healthz")
         ready = await asyncio.to_thread(_get, port, "readyz")
         metrics = await asyncio.to_thread(_get, port, "metrics")
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await process.wait() == 0
 
     written = log.record("sync resource written")
+    assert written is not None
     assert (health, ready) == ("ok\n", "ok\n")
     assert 'module_manager_sync_resources_written_total{module="cloud-resources"}' in metrics
     assert (written["module"], written["level"]) == ("cloud-resources", "info")
@@ -108,9 +110,9 @@ class Log:
         async for line in stream:
             self.lines.append(json.loads(line))
 
-    def record(self, message: str) -> dict[str, Any]:
-        """Return the first line with a message."""
-        return next(line for line in self.lines if line["msg"] == message)
+    def record(self, message: str) -> dict[str, Any] | None:
+        """Return the first line with a message, None while there is none."""
+        return next((line for line in self.lines if line["msg"] == message), None)
 
 
 @asynccontextmanager
@@ -132,7 +134,7 @@ async def _manager(control_plane: ControlPlane) -> AsyncIterator[tuple[asyncio.s
 
 async def _run(control_plane: ControlPlane, *options: str) -> tuple[int | None, str, str]:
     process = await _start("run", TARGET, "--kubeconfig", str(control_plane.manager_kubeconfig), *options)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         printed, errors = await process.communicate()
     return process.returncode, printed.decode(), errors.decode()
 
@@ -148,5 +150,5 @@ async def _start(*arguments: str) -> asyncio.subprocess.Process:
 
 
 def _get(port: int, path: str) -> str:
-    with urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/{path}", timeout=60) as answer:
         return str(answer.read().decode())

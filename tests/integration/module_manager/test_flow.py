@@ -140,18 +140,20 @@ async def test_refused_change_leaves_the_objects_of_the_last_good_one(managed: M
 
 async def test_failing_function_is_tried_again_until_it_succeeds(managed: Managed) -> None:
     runs = 0
+    open_again = asyncio.Event()
 
     @module_manager("flaky-colours", crd=dict)
     async def flaky(config: dict[str, Any]) -> list[dict[str, Any]]:
         nonlocal runs
         runs += 1
-        if runs < 4:
+        if runs < 4 or not open_again.is_set():
             raise ConnectionError("the paint shop is closed")
         return list(colours(config, None))  # type: ignore[arg-type]
 
     async with managed(flaky) as harness:
         await harness.write_module_cr(thing("red"))
         await harness.module_config(lambda each: each.status.state == State.ERROR)
+        open_again.set()
         await harness.sync_resource()
 
     assert runs >= 4
@@ -220,7 +222,7 @@ async def test_second_stage_follows_when_the_first_is_ready(managed: Managed) ->
 
 
 async def test_manager_stops_when_told_to(managed: Managed) -> None:
-    async with asyncio.timeout(10), managed(colours) as harness:
+    async with asyncio.timeout(60), managed(colours) as harness:
         await harness.write_module_cr(thing("red"))
         await harness.sync_resource()
 

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kube_runtime import Client, parse_objects
 from module_manager import module_manager
 from module_manager.testing import ManagerHarness
@@ -19,10 +21,15 @@ def greeting(config: dict[str, Any]) -> None:
     """Stand for the manager in Go, of which the harness needs the module's name only."""
 
 
+@pytest.fixture
+def program(go_build: Callable[[Path], Path]) -> Path:
+    """The Go example. Here and not in the test, whose time is limited: the first build takes minutes."""
+    return go_build(SOURCE)
+
+
 async def test_manager_in_go_writes_changes_and_leaves_alone_what_goes(
-    control_plane: ControlPlane, go_build: Callable[[Path], Path]
+    control_plane: ControlPlane, program: Path
 ) -> None:
-    program = await asyncio.to_thread(go_build, SOURCE)
     async with (
         await Client.from_kubeconfig(control_plane.admin_kubeconfig) as client,
         ManagerHarness.open(client, greeting, "kyma-go") as harness,

@@ -11,13 +11,13 @@ import tarfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from socket import create_server
 from typing import Any
 
 import aiohttp
 import pytest
 
 from kube_runtime import load_yaml
+from local.ports import free_port
 from module_manager.project.registry import Blob, Credentials, Registry, RegistryError
 
 SOURCE = Path(__file__).parent / "registry"
@@ -79,8 +79,7 @@ async def test_packing_the_same_module_twice_gives_the_same_digest(registry: str
 
 
 async def test_registry_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
-    with create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"  # on which nobody listens
     async with Registry(f"http://{address}") as registry:
         with pytest.raises(RegistryError, match=address):
             await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
@@ -106,8 +105,7 @@ def test_password_does_not_show() -> None:
 
 @asynccontextmanager
 async def _serving(program: Path, folder: Path, more: dict[str, Any]) -> AsyncIterator[str]:
-    with create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     config = folder / "registry.yml"
     storage = {"storage": {"inmemory": {}}, "http": {"addr": address}, "log": {"level": "error"}}
     config.write_text(json.dumps({"version": 0.1, **storage, **more}))
@@ -128,7 +126,7 @@ def _klm(*arguments: str) -> str:
         env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -141,14 +139,14 @@ def _pytest(project: Path) -> str:
         cwd=project,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     return done.stdout + done.stderr
 
 
 async def _answers(url: str) -> None:
-    async with asyncio.timeout(30), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
         while True:
             try:
                 async with session.get(url):

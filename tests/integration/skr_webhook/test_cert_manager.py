@@ -81,7 +81,7 @@ class Setting:
             except CertificatePending:
                 return None
 
-        return await eventually(attempt, within=30)
+        return await eventually(attempt, within=60)
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,7 @@ class BusyWatcher:
             working = [tasks.create_task(delivery.run()), tasks.create_task(self._feed(outbox))]
             yield
             working[1].cancel()
-            await asyncio.wait_for(outbox.drained(), 10)
+            await asyncio.wait_for(outbox.drained(), 60)
             working[0].cancel()
 
     async def stretch(self) -> None:

@@ -71,7 +71,7 @@ async def test_upstreams_listener_gets_unsigned_events_that_it_understands(tmp_p
     listener = UpstreamListener()
     endpoint = ServedEndpoint(tmp_path, Authorities(AUTHORITY), EndpointOptions(), instead=listener)
     async with delivering(endpoint, leaf(AUTHORITY, "mine"), "upstream") as (outbox, metrics):
-        await asyncio.wait_for(outbox.drained(), 10)
+        await asyncio.wait_for(outbox.drained(), 60)
         assert metrics.registry.get_sample_value("watcher_kcp_requests_total") == 2
     assert [(body["watched"], body["watchedGvk"]) for body in listener.bodies] == [
         (
@@ -98,7 +98,7 @@ async def test_watcher_with_an_rsa_key_is_believed_by_its_connection_where_that_
     options = EndpointOptions(require_peer=True, accept_unsigned=True)
     endpoint = ServedEndpoint(tmp_path, Authorities(AUTHORITY), options)
     async with delivering(endpoint, issue(AUTHORITY, request, now=now()), "klm") as (outbox, _):
-        await asyncio.wait_for(outbox.drained(), 10)
+        await asyncio.wait_for(outbox.drained(), 60)
     assert sorted(event.event.operation for event in endpoint.taken) == ["RESYNC", "UPDATE"]
     assert {event.runtime_id for event in endpoint.taken} == {"mine"}
 

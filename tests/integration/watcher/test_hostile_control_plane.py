@@ -22,7 +22,7 @@ from watcher.settings import Settings
 
 AUTHORITY = new_authority()
 CHANGE = ObjectChange("lifecycle-manager", "g", "v1", "Thing", "ns", "one", "UPDATE", "u", "7", 1)
-PATIENCE = 10.0
+PATIENCE = 60.0
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Answer = Callable[[Receive, Send], Awaitable[None]]

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +12,15 @@ from typing import Any
 import httpx
 
 from certs import Authorities, KeyPair, LeafRequest, ReloadingServerContext, create_authority, issue
+from guarded_http import Bounds
 from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from local.ports import free_port
 from tests.security.events.subscribers import into
 from tests.waiting import eventually
+
+PATIENT = Bounds(connections=500, request_seconds=60.0, tls_seconds=60.0)
 
 
 def now() -> datetime:
@@ -58,6 +61,8 @@ class ServedEndpoint:
     most_of_one_peer: int | None = None
     instead: Any = None
     """An ASGI application to serve in place of the endpoint."""
+    bounds: Bounds = PATIENT
+    """What is asked of a connection: where that is not the point, time enough for a machine that stands still."""
 
     def __post_init__(self) -> None:
         self.certificate = ServingCertificate(self.folder / "endpoint", ("127.0.0.1",), now)
@@ -91,7 +96,14 @@ class ServedEndpoint:
             await (self.instead or app)(scope, receive, send)
 
         serving = asyncio.create_task(
-            serve(delayed, "127.0.0.1", self.port, self.tls, most_of_one_peer=self.most_of_one_peer)
+            serve(
+                delayed,
+                "127.0.0.1",
+                self.port,
+                self.tls,
+                bounds=self.bounds,
+                most_of_one_peer=self.most_of_one_peer,
+            )
         )
         try:
             await eventually(self._listens)
@@ -106,7 +118,7 @@ class ServedEndpoint:
         if pair is not None:
             certificate, key, _ = write_files(self.folder / "client", pair, self.authorities.trusted)
             context.load_cert_chain(certificate, key)
-        return httpx.AsyncClient(verify=context, base_url=f"https://{self.address}", trust_env=False)
+        return httpx.AsyncClient(verify=context, base_url=f"https://{self.address}", trust_env=False, timeout=60)
 
     async def _listens(self) -> bool:
         try:
@@ -114,5 +126,6 @@ class ServedEndpoint:
         except OSError:
             return False
         writer.close()
-        await writer.wait_closed()
+        with suppress(OSError):  # it may be the endpoint that closes first
+            await writer.wait_closed()
         return True

@@ -107,11 +107,11 @@ def test_no_header_field_makes_the_endpoint_fail(name: str, value: bytes) -> Non
 async def test_noisy_runtime_is_told_to_wait_and_others_are_taken() -> None:
     taken: list[VerifiedEvent] = []
     others = [Sender(f"other-{number}") for number in range(10)]
-    async with endpoint(EndpointOptions(events_per_second=1, burst=20), taken) as client:
+    async with endpoint(EndpointOptions(events_per_second=0.01, burst=20), taken) as client:
         noisy = [await client.post(URL, content=GOOD, headers=MINE.headers(GOOD)) for _ in range(100)]
         quiet = [await client.post(URL, content=GOOD, headers=each.headers(GOOD)) for each in others]
     refused = [answer for answer in noisy if answer.status_code == 429]
-    assert len(refused) >= 70
+    assert len(refused) >= 79  # one may have come back within a minute and a half
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
     assert all(answer.headers["content-type"] == "application/problem+json" for answer in refused)
     assert [answer.status_code for answer in quiet] == [200] * 10

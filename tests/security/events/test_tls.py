@@ -11,9 +11,10 @@ import httpx
 import pytest
 
 from certs import Authorities, KeyPair
+from guarded_http import Bounds
 from lifecycle_manager.events import EndpointOptions, Reason
 from lifecycle_manager.serving import BOUNDS
-from tests.security.events.serving import ServedEndpoint, leaf, new_authority
+from tests.security.events.serving import PATIENT, ServedEndpoint, leaf, new_authority
 from tests.security.events.test_attacks import BODY, PATH, Message, xfcc
 from tests.waiting import eventually
 
@@ -25,10 +26,10 @@ PLAIN = {"Content-Type": "application/json"}
 
 @asynccontextmanager
 async def endpoint(
-    folder: Path, *, mutual: bool = True, room: int | None = None, **options: Any
+    folder: Path, *, mutual: bool = True, room: int | None = None, bounds: Bounds = PATIENT, **options: Any
 ) -> AsyncGenerator[ServedEndpoint, None]:
     served = ServedEndpoint(folder, Authorities(AUTHORITY), EndpointOptions(require_peer=True, **options))
-    served.most_of_one_peer = room
+    served.most_of_one_peer, served.bounds = room, bounds
     async with served.served(require_client_certificate=mutual):
         yield served
 
@@ -110,12 +111,12 @@ async def test_proxy_names_the_sender_and_passes_signatures_on(tmp_path: Path) -
 
 
 async def test_connection_that_does_not_end_its_handshake_is_closed_and_holds_nobody_up(tmp_path: Path) -> None:
-    async with endpoint(tmp_path) as served:
+    async with endpoint(tmp_path, bounds=BOUNDS) as served:
         slow = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(20)]
         for _, writer in slow[:10]:
             writer.write(b"\x16\x03\x01\x00\xc8\x01\x00")
         assert (await send(served, MINE, signed_by=MINE)).status_code == 200
-        async with asyncio.timeout(BOUNDS.tls_seconds + 5):
+        async with asyncio.timeout(BOUNDS.tls_seconds + 60):
             await asyncio.gather(*(reader.read() for reader, _ in slow), return_exceptions=True)
         for _, writer in slow:
             writer.transport.abort()

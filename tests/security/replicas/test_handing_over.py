@@ -16,12 +16,13 @@ from certs import Authorities, LeafRequest, Usage, create_authority, issue
 from kube_runtime.leases import Member, NotHandedOver
 from lifecycle_manager.clock import utc_now
 from lifecycle_manager.events import VerifiedEvent
-from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app
+from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app, sending
 from lifecycle_manager.replicas.message import LARGEST_BODY, PATH, Handed, encode
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager_api import WatchEvent
 from local.ports import free_port
+from tests.security.events.serving import PATIENT
 from tests.waiting import eventually
 
 AUTHORITIES = Authorities(create_authority("authority", lifetime=timedelta(days=1), now=utc_now()))
@@ -49,7 +50,7 @@ class Receiver:
         shared: Any = self
         app = create_app(router, shared, lambda: self.ready)
         tls = certificate.server_context(require_client_certificate=True)
-        serving = asyncio.create_task(serve(app, "127.0.0.1", self.port, tls))
+        serving = asyncio.create_task(serve(app, "127.0.0.1", self.port, tls, bounds=PATIENT))
         try:
             await eventually(self._listens)
             yield
@@ -90,7 +91,7 @@ def client_with(folder: Path, *, dns_names: tuple[str, ...], name: str = "runtim
     (folder / "client.pem").write_bytes(pair.certificate_pem + pair.key_pem)
     context = ssl.create_default_context(cadata=AUTHORITIES.trusted.decode())
     context.load_cert_chain(folder / "client.pem")
-    return httpx.AsyncClient(verify=context, trust_env=False)
+    return httpx.AsyncClient(verify=context, trust_env=False, timeout=60)
 
 
 @pytest.fixture
@@ -108,7 +109,8 @@ async def certificate(tmp_path: Path) -> ServingCertificate:
 
 
 @pytest.fixture
-async def deliveries(certificate: ServingCertificate) -> AsyncIterator[Deliveries]:
+async def deliveries(certificate: ServingCertificate, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Deliveries]:
+    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 60.0)  # nothing here is slow, but a machine may stand still
     deliveries = Deliveries(certificate.client_context())
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(deliveries.run())
@@ -169,7 +171,7 @@ async def test_replica_whose_certificate_is_refused_goes_on_and_a_later_event_ge
     ahead = create_authority("another", lifetime=timedelta(days=1), now=utc_now())
     await certificate.write(Authorities(ahead, former_pem=AUTHORITIES.signing.certificate_pem))
     with pytest.raises(NotHandedOver):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await deliveries.deliver(receiver.member, MINE, event(1))
     await certificate.write(AUTHORITIES)
     await deliveries.deliver(receiver.member, MINE, event(2))
@@ -186,7 +188,7 @@ async def test_certificate_of_a_watcher_is_refused(receiver: Receiver, tmp_path:
 
 async def test_nobody_gets_in_without_a_certificate(receiver: Receiver) -> None:
     context = ssl.create_default_context(cadata=AUTHORITIES.trusted.decode())
-    async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+    async with httpx.AsyncClient(verify=context, trust_env=False, timeout=60) as client:
         with pytest.raises(httpx.TransportError):
             await post(client, receiver, encode([Handed(MINE, event(1))]))
     assert receiver.taken == []

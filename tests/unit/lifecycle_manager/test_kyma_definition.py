@@ -118,7 +118,7 @@ async def test_of_all_definitions_in_the_control_plane_that_of_kymas_is_followed
         informer = Informers.on(world.kcp).kyma_definitions
         changes: list[bool] = []
         following = tasks.create_task(informer.run())
-        await informer.wait_synced(10)
+        await informer.wait_synced(60)
         informer.on_change(lambda change: changes.append(brings_other(change)), replay=False)
         assert informer.cache.keys() == (KEY,)
         other = {"spec": {"names": {"shortNames": ["other"]}}}
@@ -137,10 +137,10 @@ async def test_process_that_has_no_right_to_see_the_definition_begins_without_it
         informers = Informers.on(world.kcp)
         with world.cluster("kcp").ruled_by(refuse):
             following = informers.start_in(tasks)
-            await informers.wait_synced(10, definition_seconds=0.1)
+            await informers.wait_synced(60, definition_seconds=0.1)
             assert informers.synced
             assert informers.kyma_definitions.cache.keys() == ()
-        await informers.kyma_definitions.wait_synced(10)
+        await informers.kyma_definitions.wait_synced(60)
         assert informers.kyma_definitions.cache.keys() == (KEY,)
         for task in following:
             task.cancel()

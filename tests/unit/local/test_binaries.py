@@ -78,7 +78,7 @@ def test_two_that_need_them_at_once_fetch_them_once() -> None:
     source, together = Source(), Barrier(2)
 
     def find() -> Path:
-        together.wait(10)
+        together.wait(60)
         return find_binaries(versions=WANTED, sources=[("a", source)]).folder
 
     with ThreadPoolExecutor(2) as pool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from local.claims import claimed
 with claimed(Path(sys.argv[1])):
     print("claimed", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

@@ -43,7 +43,7 @@ async def proxy(folder: Path) -> AsyncIterator[Path]:
 async def ask(socket: Path, head: bytes, line: bytes = b"hello\n") -> tuple[bytes, bytes]:
     """Send a request head, then a line; return the first line of the answer and all that follows its head."""
     reader, writer = await asyncio.open_unix_connection(socket)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         writer.write(head)
         answered = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")[0]
         if answered.endswith(b"OK"):

@@ -20,10 +20,3 @@ def test_other_process_is_not_given_what_this_one_was_given_and_does_not_use_yet
     code = f"from local import ports; ports.FIRST = {ports.FIRST}; print(*(ports.free_port() for _ in range(20)))"
     others = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert not mine & {int(port) for port in others.stdout.split()}
-
-
-def test_claims_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "MOST_CLAIMS", 5)
-    for _ in range(20):
-        ports.free_port()
-    assert len(ports._claims) == 5

@@ -1,10 +1,10 @@
 """Children end with their parent, ports are given out once, and a server that does not come up says why."""
 
 import asyncio
-import os
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,9 +19,9 @@ import asyncio, sys
 from pathlib import Path
 from local.processes import start_child
 async def main():
-    child = await start_child("sleeper", [sys.executable, "-c", "import time; time.sleep(60)"], Path(sys.argv[1]))
+    child = await start_child("sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], Path(sys.argv[1]))
     print(child.pid, flush=True)
-    await asyncio.sleep(60)
+    await asyncio.sleep(600)
 asyncio.run(main())
 """
 
@@ -38,8 +38,20 @@ def child_of_a_killed_parent(log: Path) -> int:
 
 
 def runs(process: int) -> bool:
-    status = Path(f"/proc/{process}/status")
-    return status.exists() and "State:\tZ" not in status.read_text()
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # the second where it ends while it is being read
+        return False
+
+
+def running_with(argument: str) -> list[str]:
+    """Return the processes that have an argument."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if argument.encode() in file.read_bytes().split(b"\0"):
+                found.append(file.parent.name)
+    return found
 
 
 async def never() -> bool:
@@ -54,7 +66,7 @@ async def test_a_child_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None
 
 async def test_a_child_that_ignores_the_request_to_end_is_ended(tmp_path: Path) -> None:
     stubborn = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
     )
     child = await start_child("stubborn", [sys.executable, "-c", stubborn], tmp_path / "log")
 
@@ -81,14 +93,31 @@ async def test_a_server_that_finds_its_port_taken_is_told_apart(tmp_path: Path) 
 
 
 async def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
-    with pytest.raises(StartFailed, match="was not ready within 1 s"):
-        await start_server("sleeper", command, tmp_path / "log", never, within=1.0)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "log").read_text()), 0)
+    seen = []
+
+    async def unready() -> bool:
+        seen.extend(running_with(str(tmp_path)))
+        return False
+
+    command = [sys.executable, "-c", "import time; time.sleep(600)", str(tmp_path)]
+    with pytest.raises(StartFailed, match=r"was not ready within 0\.5 s"):
+        await start_server("sleeper", command, tmp_path / "log", unready, within=0.5)
+    assert seen
+    assert running_with(str(tmp_path)) == []
 
 
 def test_ports_come_from_below_the_ephemeral_range_and_are_given_once() -> None:
     ports = [free_port() for _ in range(200)]
     assert len(set(ports)) == 200
     assert all(FIRST <= port <= LAST for port in ports)
+
+
+def test_port_is_held_against_whoever_looks_for_one_and_can_be_listened_on() -> None:
+    port = free_port()
+    looking = f"import random; from local import ports; random.sample = lambda *_: [{port}]; ports.free_port()"
+    other = subprocess.run([sys.executable, "-c", looking], capture_output=True, text=True, check=False)
+    assert "NoPortFree" in other.stderr
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+        pytest.fail("somebody listens")
+    with socket.create_server(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)):
+        pass

@@ -34,7 +34,7 @@ from module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 __all__ = ["ControlPlane", "control_plane", "managed"]
 
 USER = "kyma-module-manager"
-SERVED_SECONDS = 30.0
+SERVED_SECONDS = 120.0
 START_SECONDS = 600.0  # binaries may have to be fetched or built first
 
 
