@@ -84,8 +84,17 @@ async def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
     with pytest.raises(StartFailed, match="was not ready within 1 s"):
         await start_server("sleeper", command, tmp_path / "log", never, within=1.0)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "log").read_text()), 0)
+    said = (tmp_path / "log").read_text()
+    if said:  # else it was ended before it could say anything
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(said), 0)
+
+
+def test_port_is_not_given_to_another_process_while_this_one_lives() -> None:
+    mine = free_port()
+    ask = f"import random; random.sample = lambda *_: [{mine}]; from local.ports import free_port; free_port()"
+    refused = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=False)
+    assert "NoPortFree" in refused.stderr
 
 
 def test_ports_come_from_below_the_ephemeral_range_and_are_given_once() -> None:
