@@ -151,7 +151,7 @@ class Membership:
                 async with asyncio.timeout(self._timing.act_seconds), self._writing:
                     await (self._join() if self._own is None else self._write(self._published))
             except (KubeError, TimeoutError) as error:
-                log.warning("%s could not renew: %s", self.identity, error or "the time was up")
+                log.warning("%s could not renew: %s", self.identity, str(error) or "the time was up")
             await asyncio.sleep(self._timing.renew_seconds)
 
     async def _keep_agreeing(self) -> None:
@@ -165,8 +165,9 @@ class Membership:
             try:
                 await self._drop_who_is_gone()
                 await self._agree()
-            except KubeError as error:
-                log.warning("%s could not learn who else is there: %s", self.identity, error)
+            except (KubeError, TimeoutError) as error:
+                said = str(error) or "the time was up"
+                log.warning("%s could not agree with the others on who is there: %s", self.identity, said)
 
     async def _agree(self) -> None:
         """Give away what is lost by the new view, publish it, and see what others claim by now."""
@@ -230,7 +231,7 @@ class Membership:
         except NotFound:
             return
         except (KubeError, TimeoutError) as error:
-            log.warning("%s could not be removed, and ends by itself: %s", self._lease_name, error or "the time was up")
+            log.warning("%s could not be removed, and ends by itself: %s", self._lease_name, str(error) or "the time was up")
 
     def _lease(self, view: tuple[str, ...]) -> Lease:
         metadata = LeaseMetadata(
