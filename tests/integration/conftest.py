@@ -44,7 +44,7 @@ def kcp() -> Iterator[Path]:
 @pytest_asyncio.fixture
 async def client(kcp: Path) -> AsyncIterator[Client]:
     """A client of that administrator."""
-    async with await Client.from_environment(kcp, options=ClientOptions(qps=0, timeout_seconds=10)) as made:
+    async with await Client.from_environment(kcp, options=ClientOptions(qps=0, timeout_seconds=60)) as made:
         yield made
 
 
