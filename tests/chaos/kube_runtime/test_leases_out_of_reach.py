@@ -24,15 +24,19 @@ KEYS = [f"key-{number}" for number in range(50)]
 @asynccontextmanager
 async def stalled(proxy: Proxy) -> AsyncIterator[None]:
     proxy.stall()
-    yield
-    proxy.resume()
+    try:
+        yield
+    finally:
+        proxy.resume()
 
 
 @asynccontextmanager
 async def refused(proxy: Proxy) -> AsyncIterator[None]:
     await proxy.refuse()
-    yield
-    await proxy.accept()
+    try:
+        yield
+    finally:
+        await proxy.accept()
 
 
 @asynccontextmanager
