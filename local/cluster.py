@@ -1,6 +1,7 @@
 """One real cluster on this machine: a kube-apiserver with RBAC on loopback, its Services reached without kube-proxy."""
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,8 @@ class LocalCluster:
             _, child = self._children.popitem()
             await child.stop()
 
-    async def serve_egress(self) -> None:
-        """Connect the API server to Services until cancelled."""
+    async def serve_egress(self, listening: Callable[[], None] = lambda: None) -> None:
+        """Connect the API server to Services until cancelled. `listening` is called once that is possible."""
         async with await Client.from_kubeconfig(
             self._kubeconfig("admin", self.authority.issue("admin", ADMINISTRATORS))
         ) as admin:
@@ -115,7 +116,7 @@ class LocalCluster:
                     return None
                 return str(service["spec"].get("clusterIP") or "") or None
 
-            await EgressProxy(self.egress_socket, self.directory / "routes", address_of).serve()
+            await EgressProxy(self.egress_socket, self.directory / "routes", address_of).serve(listening)
 
     async def _start_on_a_free_port(self) -> None:
         for attempt in range(ATTEMPTS):

@@ -98,7 +98,13 @@ async def _running(clusters: tuple[LocalCluster, ...]) -> AsyncGenerator[None, N
         except* StartFailed as failed:
             raise failed.exceptions[0] from None
         async with asyncio.TaskGroup() as tasks:
-            serving = [tasks.create_task(cluster.serve_egress()) for cluster in clusters]
+            listening = [asyncio.Event() for _ in clusters]
+            serving = [
+                tasks.create_task(cluster.serve_egress(event.set))
+                for cluster, event in zip(clusters, listening, strict=True)
+            ]
+            for event in listening:
+                await event.wait()
             yield
             for task in serving:
                 task.cancel()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from kube_runtime import KubeError
 from local.joining import Streams, join
 
 ServiceAddress = Callable[[str, str], Awaitable[str | None]]
@@ -52,13 +53,15 @@ class EgressProxy:
         self._routes_file = routes_file
         self._address_of = address_of
         self._targets: dict[str, deque[Target]] = {}
-        self._read = (-1, -1)
+        self._read_bytes = 0
+        self._resolving = asyncio.Lock()
         self._places = asyncio.Semaphore(MOST_CONNECTIONS)
 
-    async def serve(self) -> None:
-        """Serve until cancelled."""
+    async def serve(self, listening: Callable[[], None] = lambda: None) -> None:
+        """Serve until cancelled. `listening` is called once connections are taken."""
         server = await asyncio.start_unix_server(self._handle, self._socket)
         self._socket.chmod(0o600)
+        listening()
         async with server:
             await server.serve_forever()
 
@@ -66,8 +69,8 @@ class EgressProxy:
         try:
             async with self._places:
                 await self._connect(reader, writer)
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # one side has gone, and the other is closed below
+        except (OSError, KubeError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # one side has gone, or nobody says where the Service is; the other side is closed below
         finally:
             writer.close()
             with suppress(OSError):
@@ -96,30 +99,25 @@ class EgressProxy:
         return None
 
     async def _in_turn(self, wanted: str) -> tuple[Target, ...]:
-        if wanted not in self._targets or self._changed():
-            await self._resolve()
+        async with self._resolving:  # nobody is sent where a Service was before
+            if wanted not in self._targets or self._size() != self._read_bytes:
+                await self._resolve()
         targets = self._targets.get(wanted, deque())
         now = tuple(targets)
         targets.rotate(-1)
         return now
 
-    def _changed(self) -> bool:
-        return self._routes_file.exists() and self._read != self._written()
-
-    def _written(self) -> tuple[int, int]:
-        """Return what tells one state of the registrations from the next, also where it follows at once."""
-        state = self._routes_file.stat()
-        return state.st_mtime_ns, state.st_size
+    def _size(self) -> int:
+        """Return how long the file is, which only grows. Its time would tell one of two changes in the same moment."""
+        return self._routes_file.stat().st_size if self._routes_file.exists() else 0
 
     async def _resolve(self) -> None:
-        """Read the registrations again and ask where their Services are now."""
-        if not self._routes_file.exists():
-            return
-        self._read = self._written()
+        """Read the registrations again and ask where their Services are now. Raises KubeError, to be tried again."""
+        content = self._routes_file.read_bytes() if self._routes_file.exists() else b""
         targets: dict[str, deque[Target]] = {}
-        for line in self._routes_file.read_bytes().splitlines():
+        for line in content.splitlines():
             route = msgspec.json.decode(line, type=Route)
             address = await self._address_of(route.namespace, route.name)
             if address is not None:
                 targets[f"{address}:{route.port}"] = deque(route.targets)
-        self._targets = targets
+        self._targets, self._read_bytes = targets, len(content)

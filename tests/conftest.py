@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("on any machine", deadline=None)
+# How long an example takes, and its making, says more about the machine than about the code.
+settings.register_profile("on any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("on any machine")
 
 # looptime asks for the current loop before every test; where there never was one, asyncio would make one that nobody

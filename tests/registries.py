@@ -7,6 +7,7 @@ import io
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from local.binaries import locked
 from local.ports import free_port
 from local.starting import PortTaken, start_server
 
@@ -36,7 +38,7 @@ def find_registry() -> Path:
         return Path(found)
     program = CACHE / "usr" / "bin" / PACKAGE
     if not program.exists():
-        _fetch()
+        _fetch(program)
     return program
 
 
@@ -136,14 +138,21 @@ async def blob_server() -> AsyncIterator[BlobServer]:
         await runner.cleanup()
 
 
-def _fetch() -> None:
-    """Unpack Debian's package into the cache; nothing is installed."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    try:
-        for command in (["apt-get", "download", PACKAGE], ["sh", "-c", f"dpkg -x {PACKAGE}_*.deb ."]):
-            subprocess.run(command, cwd=CACHE, check=True, capture_output=True, timeout=120)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise NoRegistry(f"Debian's package {PACKAGE} could not be had: {error}") from None
+def _fetch(program: Path) -> None:
+    """Unpack Debian's package into the cache, whole or not at all; nothing is installed."""
+    CACHE.parent.mkdir(parents=True, exist_ok=True)
+    with locked(CACHE.with_name(f"{PACKAGE}.lock")):
+        if program.exists():
+            return  # another worker of the tests was faster
+        with tempfile.TemporaryDirectory(dir=CACHE.parent, prefix="fetching-") as scratch:
+            unpacked = Path(scratch) / "unpacked"
+            try:
+                for command in (["apt-get", "download", PACKAGE], ["sh", "-c", f"dpkg -x {PACKAGE}_*.deb unpacked"]):
+                    subprocess.run(command, cwd=scratch, check=True, capture_output=True, timeout=240)
+            except (OSError, subprocess.SubprocessError) as error:
+                raise NoRegistry(f"Debian's package {PACKAGE} could not be had: {error}") from None
+            shutil.rmtree(CACHE, ignore_errors=True)
+            unpacked.rename(CACHE)
 
 
 def _configuration(directory: Path, host: str, private: bool) -> str:

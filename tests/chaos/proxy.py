@@ -21,6 +21,7 @@ from yarl import URL
 
 from kube_runtime.client.kubeconfig import KubeconfigPolicy, connection_from_kubeconfig
 from kube_runtime.client.tls import tls_context
+from local.ports import free_port
 
 _OF_THE_CONNECTION = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
 
@@ -104,7 +105,7 @@ class Proxy:
         self._watches: set[_Watch] = set()
         self._http = web.Server(self._serve, handler_cancellation=True, access_log=None, lingering_time=0)
         self._listener: asyncio.Server | None = None
-        self._port = 0
+        self._port = free_port()  # nobody else is given it, also while it is closed
 
     @classmethod
     @asynccontextmanager
@@ -119,7 +120,7 @@ class Proxy:
             return sockets[-1]
 
         connector = aiohttp.TCPConnector(limit=0, ssl=tls, socket_factory=remembered)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=60)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
             proxy = cls(server or behind.server, session)
             await proxy.accept()
@@ -162,10 +163,9 @@ class Proxy:
         self._rules.clear()
 
     async def accept(self) -> None:
-        """Take connections, on the port that it had if there was one."""
+        """Take connections, always on the same port."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(self._http, "127.0.0.1", self._port)
-        self._port = self._listener.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
         """Cut all connections and take no new ones, as a server that is not there."""

@@ -58,7 +58,7 @@ async def proxy(server: Server, tmp_path: Path) -> AsyncIterator[Proxy]:
 @pytest_asyncio.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     """Somebody who asks."""
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as made:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as made:
         yield made
 
 

@@ -1,13 +1,11 @@
 """A list that fails half way, or is older than what was seen: nothing is lost, and nothing goes back in time."""
 
-import asyncio
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from kube_runtime import Backoff, Client
-from kube_runtime.informer import informer
 from tests.chaos.kube_runtime.following import (
     CONFIG_MAPS,
     change_everything,
@@ -64,28 +62,6 @@ async def test_list_whose_pages_expire_each_time_is_asked_for_as_a_whole(
     assert [asked.query.get("limit") for asked in proxy.asked if asked.is_list] == ["2", "2", None]
 
 
-async def test_slow_list_that_is_too_old_for_a_watch_each_time_is_not_repeated_without_pause(
-    client: Client, direct: Client, proxy: Proxy, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that is so busy that lists take longer than it remembers is not helped by more lists."""
-    monkeypatch.setattr(informer, "STEADY_SECONDS", 0.05)
-    await populate(direct, namespace)
-    listed_at: list[float] = []
-
-    def refuse_watches(asked: Asked) -> Answer | None:
-        if asked.is_list and "continue" not in asked.query:
-            listed_at.append(asyncio.get_running_loop().time())
-        return status(410, "Expired") if asked.is_watch else None
-
-    proxy.delay = lambda asked: 0.1 if asked.is_list else 0.0
-    with proxy.answering(refuse_watches):
-        async with starting_to_follow(client, namespace, backoff=Backoff(base=0.1, most=2.0)) as follower:
-            await eventually(lambda: len(listed_at) >= 4)
-            proxy.forget_rules()
-            await follower.agrees_with(direct)
-    assert listed_at[3] - listed_at[2] >= 0.3 + 0.4, "the fourth list comes after three pages and a longer pause"
-
-
 async def test_objects_that_went_while_nobody_listened_are_removed(
     client: Client, direct: Client, proxy: Proxy, namespace: str
 ) -> None:
@@ -113,6 +89,12 @@ async def older_list(direct: Client, namespace: str) -> Answer:
     return Answer(200, msgspec.json.encode(document), {"Content-Type": "application/json"})
 
 
+async def read_again(proxy: Proxy) -> None:
+    """Put into the watch what can't be read, after which everything is listed."""
+    await eventually(lambda: proxy.open_watches == 1)
+    await proxy.say(b"garbage")
+
+
 def lists_are(answers: Callable[[], Answer | None]) -> Rule:
     return lambda asked: answers() if asked.is_list else None
 
@@ -128,7 +110,7 @@ async def test_list_from_the_past_is_refused(
         before = follower.cached()
         stale = [old, old]
         with proxy.answering(lists_are(lambda: stale.pop() if stale else None)):
-            proxy.silence_watches()
+            await read_again(proxy)
             await eventually(lambda: not stale)
             assert follower.cached() == before, "the cache does not go back"
             await change_everything(direct, namespace, "later")
@@ -163,7 +145,7 @@ async def test_server_that_lost_its_past_for_good_is_followed_there(
             proxy.answering(lists_are(lambda: old)),
             proxy.answering(lambda asked: status(503, "ServiceUnavailable") if asked.is_watch else None),
         ):
-            proxy.silence_watches()
+            await read_again(proxy)
             restored = {str(CONFIG_MAPS.key_of(item)): item for item in msgspec.json.decode(old.body)["items"]}
             await eventually(
                 lambda: {str(key) for key in follower.cached()} == restored.keys(), what="the cache is the backup"

@@ -15,6 +15,13 @@ pytestmark = pytest.mark.xdist_group("servers that end")
 OPTIONS = ClientOptions(qps=0, timeout_seconds=2, connect_timeout_seconds=2, watch_silence_seconds=20)
 
 
+@pytest_asyncio.fixture(autouse=True)
+async def servers_run_again(servers: Servers) -> AsyncIterator[None]:
+    """Leave servers that run, whatever becomes of a test."""
+    yield
+    await servers.start_again()
+
+
 @pytest_asyncio.fixture
 async def client(servers: Servers) -> AsyncIterator[Client]:
     """A client with nothing between it and the API server."""
@@ -32,7 +39,7 @@ async def writes_work(server: Client, namespace: str) -> None:
             return False
         return True
 
-    await eventually(written, within=20)
+    await eventually(written)
 
 
 @pytest.mark.parametrize("grace_seconds", [0.0, 1.0], ids=["killed", "stopped"])

@@ -16,6 +16,7 @@ from tests.chaos.kube_runtime.following import (
     starting_to_follow,
 )
 from tests.chaos.proxy import Answer, Asked, Proxy, status
+from tests.waiting import eventually
 
 
 def lists(proxy: Proxy) -> int:
@@ -26,6 +27,12 @@ def lists(proxy: Proxy) -> int:
 def streams(proxy: Proxy) -> int:
     """Return how many watches were asked for that begin with what is there."""
     return sum("sendInitialEvents" in asked.query for asked in proxy.asked)
+
+
+async def read_again(proxy: Proxy) -> None:
+    """Put into the watch what can't be read, after which everything is read again."""
+    await eventually(lambda: proxy.open_watches == 1)
+    await proxy.say(b"garbage")
 
 
 def refuse_streams(asked: Asked) -> Answer | None:
@@ -67,7 +74,7 @@ async def test_server_that_refuses_is_asked_for_pages_from_then_on(
     with proxy.answering(refuse_streams):
         async with following(client, namespace, initial_events=True) as follower:
             await follower.agrees_with(direct)
-            proxy.silence_watches()  # after which everything is read again
+            await read_again(proxy)
             await change_everything(direct, namespace)
             await follower.agrees_with(direct)
     assert streams(proxy) == 1
@@ -82,7 +89,7 @@ async def test_beginning_that_is_cut_is_replaced_by_pages_once(
     async with starting_to_follow(client, namespace, initial_events=True) as follower:
         await follower.agrees_with(direct)
         assert (lists(proxy), streams(proxy)) == (3, 1)
-        proxy.silence_watches()
+        await read_again(proxy)
         await change_everything(direct, namespace)
         await follower.agrees_with(direct)
         assert streams(proxy) == 2
@@ -102,6 +109,6 @@ async def test_beginning_without_a_proper_end_is_replaced_by_pages(
     end = msgspec.json.encode({"type": "BOOKMARK", "object": {"metadata": metadata}})
     proxy.change_line = lambda line: end if b"initial-events-end" in line else line
     async with starting_to_follow(client, namespace, initial_events=True) as follower:
-        await follower.informer.wait_synced(10)
+        await follower.informer.wait_synced(60)
         assert lists(proxy) == 3
         await follower.agrees_with(direct)

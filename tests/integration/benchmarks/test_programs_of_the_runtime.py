@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0
 PROGRAMS = {
     "kube_runtime_cache": ("--objects=100", "--starts=1", "--idle-seconds=0.1"),
     "kube_runtime_queue": ("--keys=1000", "--rounds=1"),

@@ -30,7 +30,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     thread.start()
     try:
         path = tmp_path_factory.mktemp("simulated") / "kubeconfig"
-        path.write_text(dump_yaml(ready.result(timeout=30).cluster("simulated").kubeconfig))
+        path.write_text(dump_yaml(ready.result(timeout=240).cluster("simulated").kubeconfig))
         yield path
     finally:
         stop.set()

@@ -25,7 +25,8 @@ async def main(kubeconfig: Path, namespace: str, name: str) -> None:
             number = 0
             while True:
                 number += 1
-                document = {"metadata": {"name": "throne"}, "data": {"holder": name, "number": str(number)}}
+                data = {"holder": name, "number": str(number), "epoch": str(election.epoch)}
+                document = {"metadata": {"name": "throne"}, "data": data}
                 try:
                     await fenced.apply(CONFIG_MAPS, "throne", document, namespace, field_manager=name)
                 except (LeaseLost, KubeError):

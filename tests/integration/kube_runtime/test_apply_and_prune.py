@@ -261,7 +261,7 @@ async def test_deleted_namespace_takes_its_time_and_is_waited_for(client: Client
 async def test_applies_of_one_rank_run_side_by_side(client: Client, namespace: str) -> None:
     objects = parse_objects(as_text(*(config_map(f"cm-{number}", namespace) for number in range(40))))
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         result = await applier(client, concurrency=4).apply(objects)
 
     assert len(result.inventory) == 40

@@ -66,7 +66,7 @@ async def test_same_event_over_and_over_is_one_with_a_count(client: Client, name
     async with recording(client) as recorder:
         for _ in range(50):
             recorder.record(CONFIG_MAPS, item, "Failed", "no answer", type="Warning")
-    (event,) = await events_of(client, namespace)
+        (event,) = await events_of(client, namespace)
 
     assert event["series"]["count"] == 50
 

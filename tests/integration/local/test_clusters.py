@@ -93,15 +93,15 @@ async def test_two_runs_in_one_folder_do_not_collide_and_each_is_stopped_by_name
 
         def down(*options: str) -> "subprocess.CompletedProcess[str]":
             command: list[str | Path] = [KLM, "local", "down", *options]
-            return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+            return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
 
         refused = await asyncio.to_thread(down)
         assert refused.returncode == 1
         assert "say which with --dir" in refused.stderr
         assert (await asyncio.to_thread(down, "--dir", str(folders[1]))).returncode == 0
-        assert second.process.wait(1) == 0
+        assert second.process.wait(60) == 0
         assert (await asyncio.to_thread(down)).returncode == 0
-        assert first.process.wait(1) == 0
+        assert first.process.wait(60) == 0
         assert children_of(tmp_path) == []
         assert (await asyncio.to_thread(down)).returncode == 1
 
@@ -118,7 +118,7 @@ async def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
 async def test_a_server_that_ends_by_itself_ends_the_run_with_a_word_about_it(tmp_path: Path) -> None:
     with up(tmp_path, "--dir", str(tmp_path), "--skrs", "0") as run:
         os.kill(children_of(tmp_path, "kube-apiserver")[0], signal.SIGKILL)
-        output, _ = await asyncio.to_thread(run.process.communicate, timeout=60)
+        output, _ = await asyncio.to_thread(run.process.communicate, timeout=240)
     assert run.process.returncode == 1
     assert "kube-apiserver of kcp ended with code -9" in output
 

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from guarded_http import Bounds, server_for
 from tests.waiting import eventually
 
-BOUNDS = Bounds(connections=4, request_seconds=0.3, head_bytes=4096)
+BOUNDS = Bounds(connections=4, request_seconds=600, head_bytes=4096)
+HASTY = replace(BOUNDS, request_seconds=0.3)
 REQUEST = b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nhi"
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 @dataclass(eq=False)
@@ -44,8 +46,22 @@ async def app(
 
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
+    """A server that lets everybody take their time."""
+    async with serving(BOUNDS) as running:
+        yield running
+
+
+@pytest.fixture
+async def hasty() -> AsyncIterator[Served]:
+    """A server that gives a request the third part of a second."""
+    async with serving(HASTY) as running:
+        yield running
+
+
+@asynccontextmanager
+async def serving(bounds: Bounds) -> AsyncIterator[Served]:
     served = Served()
-    server = server_for(app, "127.0.0.1", 0, bounds=BOUNDS, on_refusal=served.refused)
+    server = server_for(app, "127.0.0.1", 0, bounds=bounds, on_refusal=served.refused)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve())
         await eventually(lambda: server.started)
@@ -98,16 +114,24 @@ async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, drops
         ),
     ],
 )
-async def test_slow_sender_is_closed_and_others_are_served(served: Served, begun: bytes, drops: bytes) -> None:
-    reader, writer = await served.connect()
+async def test_slow_sender_is_closed_and_others_are_served(hasty: Served, begun: bytes, drops: bytes) -> None:
+    reader, writer = await hasty.connect()
     writer.write(begun)
     if drops:
         assert await drip(reader, writer, drops)
     else:
         assert await is_closed(reader)
-    other_reader, other_writer = await served.connect()
-    other_writer.write(REQUEST)
-    assert b"200 OK" in await other_reader.readuntil(b"ok")
+    assert await eventually(lambda: is_served(hasty))
+
+
+async def is_served(hasty: Served) -> bool:
+    """Tell whether a request is answered that is sent in time, as it is unless the machine stands still."""
+    reader, writer = await hasty.connect()
+    writer.write(REQUEST)
+    try:
+        return b"200 OK" in await reader.readuntil(b"ok")
+    except (ConnectionError, asyncio.IncompleteReadError):
+        return False
 
 
 @pytest.mark.parametrize(

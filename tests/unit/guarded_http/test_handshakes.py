@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +19,8 @@ from tests.waiting import eventually
 BOUNDS = Bounds(connections=40, tls_seconds=1.0, handshakes=4)
 REQUEST = b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nhi"
 CLIENT_HELLO = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03"
-PATIENCE = 10.0
+PATIENCE = 60.0
+SOON = 30.0  # well before a handshake would be ended by asyncio itself
 
 
 @dataclass(eq=False)
@@ -106,15 +107,22 @@ def attempt(request: pytest.FixtureRequest, tmp_path: Path) -> Attempt:
     return run
 
 
-async def seconds_until_closed(reader: asyncio.StreamReader) -> float:
-    began = asyncio.get_running_loop().time()
-    async with asyncio.timeout(PATIENCE):
+async def is_closed(reader: asyncio.StreamReader) -> None:
+    """Return once the other side has closed the connection."""
+    async with asyncio.timeout(SOON):
         try:
             while await reader.read(1024):
                 pass
         except ConnectionError:
             pass  # closed in the hard way
-    return asyncio.get_running_loop().time() - began
+
+
+async def is_served(served: Served) -> bool:
+    """Tell whether a request is answered whose handshake is done in time, as it is unless the machine stands still."""
+    try:
+        return (await served.ask()).startswith(b"HTTP/1.1 200")
+    except (OSError, asyncio.IncompleteReadError):
+        return False
 
 
 @pytest.mark.parametrize(
@@ -126,10 +134,13 @@ async def seconds_until_closed(reader: asyncio.StreamReader) -> float:
 )
 def test_handshake_that_stops_is_closed_in_time(attempt: Attempt, begun: bytes) -> None:
     async def trial(served: Served) -> None:
+        clock = asyncio.get_running_loop().time
+        knocked = clock()
         reader, writer = await served.knock()
         writer.write(begun)
-        assert 0.5 < await seconds_until_closed(reader) < 5
-        assert (await served.ask()).startswith(b"HTTP/1.1 200")
+        await is_closed(reader)
+        assert clock() - knocked > 0.9 * BOUNDS.tls_seconds
+        assert await eventually(lambda: is_served(served))
 
     attempt(trial)
 
@@ -137,14 +148,14 @@ def test_handshake_that_stops_is_closed_in_time(attempt: Attempt, begun: bytes) 
 def test_handshake_byte_by_byte_has_one_deadline(attempt: Attempt) -> None:
     async def trial(served: Served) -> None:
         reader, writer = await served.knock()
-        closing = asyncio.ensure_future(seconds_until_closed(reader))
+        closing = asyncio.ensure_future(is_closed(reader))
         for byte in CLIENT_HELLO + bytes(180):
             writer.write(bytes([byte]))
             await asyncio.wait([closing], timeout=0.05)
             if closing.done():
                 break
         assert closing.done(), "it was kept for as long as it sent something"
-        assert await closing < 5
+        await closing
 
     attempt(trial)
 
@@ -156,11 +167,11 @@ def test_slow_handshakes_keep_nobody_out(attempt: Attempt) -> None:
         slow = [await served.knock() for _ in range(BOUNDS.handshakes + 2)]
         await eventually(lambda: served.refusals >= 2)
         for reader, _ in slow[:2]:
-            assert await seconds_until_closed(reader) < 0.5
+            await is_closed(reader)
         for _ in range(3):
             assert (await served.ask()).startswith(b"HTTP/1.1 200")
 
-    attempt(trial)
+    attempt(trial, replace(BOUNDS, tls_seconds=10 * PATIENCE))  # so that none is closed for its own slowness
 
 
 def test_many_connections_at_once_are_all_served(attempt: Attempt) -> None:

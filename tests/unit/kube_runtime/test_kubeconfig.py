@@ -216,13 +216,13 @@ async def test_certificate_of_a_plugin_is_left_in_no_file(tmp_path: Path, monkey
 
 
 async def test_answer_of_a_plugin_is_used_for_half_of_what_is_left_of_it(tmp_path: Path) -> None:
-    ends = (datetime.now(UTC) + timedelta(seconds=20)).isoformat()
+    ends = (datetime.now(UTC) + timedelta(seconds=2000)).isoformat()
     clock = [0.0]
     said = f'{{"token": "t", "expirationTimestamp": "{ends}"}}'
     calls = tmp_path / "calls"
     plugin = plugin_that_says(tmp_path, said, f"echo x >> {calls}")
-    credentials = PluginCredentials(plugin, clock=lambda: clock[0])
-    for clock[0], asked in ((0.0, 1), (5.0, 1), (11.0, 2)):
+    credentials = PluginCredentials(plugin, renew_seconds=10_000, clock=lambda: clock[0])
+    for clock[0], asked in ((0.0, 1), (500.0, 1), (1100.0, 2)):
         await credentials.headers()
         assert len(calls.read_text().split()) == asked
 

@@ -28,7 +28,7 @@ async def test_what_a_controller_does_is_exposed_under_the_names_that_dashboards
         tasks.create_task(controller.run())
         controller.queue.add("a")
         await until(lambda: metrics.controller("things", 2).results["success"])
-        await controller.shutdown(1)
+        await controller.shutdown(60)
 
     lines = set(generate_latest(registry).decode().splitlines())
     assert lines >= {

@@ -96,5 +96,5 @@ async def test_event_is_worked_on_while_all_places_are_taken() -> None:
         controller.queue.add("resync-49", Priority.EVENT)  # one that waits already becomes urgent
         await until(lambda: "resync-49" in begun)
         release.set()
-        await controller.shutdown(5)
+        await controller.shutdown(60)
     assert len(begun) == 51

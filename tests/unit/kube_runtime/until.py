@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 
-async def until(condition: Callable[[], object], *, within: float = 15.0, every: float = 0.002) -> None:
+async def until(condition: Callable[[], object], *, within: float = 60.0, every: float = 0.002) -> None:
     """Return once the condition is true. Raises AssertionError at the deadline."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within

@@ -6,7 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from local.egress import EgressProxy, Route, add_route
+import pytest
+
+from kube_runtime import ClusterUnreachable
+from local.egress import EgressProxy, Route, ServiceAddress, add_route
 from tests.waiting import eventually
 
 ADDRESSES = {("kyma-system", "skr-webhook"): "10.0.0.179"}
@@ -14,6 +17,24 @@ ADDRESSES = {("kyma-system", "skr-webhook"): "10.0.0.179"}
 
 async def address_of(namespace: str, name: str) -> str | None:
     return ADDRESSES.get((namespace, name))
+
+
+class SlowToSay:
+    """Says where a Service is when it may, and fails at first where told to."""
+
+    def __init__(self, *, failures: int = 0) -> None:
+        self.failures = failures
+        self.asked = 0
+        self.may_say = asyncio.Event()
+        self.may_say.set()
+
+    async def __call__(self, namespace: str, name: str) -> str | None:
+        self.asked += 1
+        await self.may_say.wait()
+        if self.failures:
+            self.failures -= 1
+            raise ClusterUnreachable("busy")
+        return await address_of(namespace, name)
 
 
 @asynccontextmanager
@@ -30,11 +51,11 @@ async def echoing(prefix: bytes) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def proxy(folder: Path) -> AsyncIterator[Path]:
+async def proxy(folder: Path, says: ServiceAddress = address_of) -> AsyncIterator[Path]:
     """A proxy; gives its socket."""
-    socket = folder / "s"
-    serving = asyncio.create_task(EgressProxy(socket, folder / "routes", address_of).serve())
-    await eventually(socket.exists, what="the proxy listens")
+    socket, listening = folder / "s", asyncio.Event()
+    serving = asyncio.create_task(EgressProxy(socket, folder / "routes", says).serve(listening.set))
+    await listening.wait()
     yield socket
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
@@ -43,13 +64,15 @@ async def proxy(folder: Path) -> AsyncIterator[Path]:
 async def ask(socket: Path, head: bytes, line: bytes = b"hello\n") -> tuple[bytes, bytes]:
     """Send a request head, then a line; return the first line of the answer and all that follows its head."""
     reader, writer = await asyncio.open_unix_connection(socket)
-    async with asyncio.timeout(60):
-        writer.write(head)
-        answered = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")[0]
-        if answered.endswith(b"OK"):
-            writer.write(line)
-        rest = await reader.read()
-    writer.close()
+    try:
+        async with asyncio.timeout(60):
+            writer.write(head)
+            answered = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")[0]
+            if answered.endswith(b"OK"):
+                writer.write(line)
+            rest = await reader.read()
+    finally:
+        writer.close()
     return answered, rest
 
 
@@ -66,17 +89,6 @@ async def test_a_route_that_is_registered_again_replaces_the_first(tmp_path: Pat
     async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path) as socket:
         for port in (old, new):
             add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", port))
-        assert (await ask(socket, CONNECT))[1] == b"new: hello\n"
-
-
-async def test_a_route_that_is_registered_within_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
-    routes = tmp_path / "routes"
-    async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path) as socket:
-        add_route(routes, Route("kyma-system", "skr-webhook", 443, "127.0.0.1", old))
-        moment = routes.stat().st_mtime_ns
-        assert (await ask(socket, CONNECT))[1] == b"old: hello\n"
-        add_route(routes, Route("kyma-system", "skr-webhook", 443, "127.0.0.1", new))
-        os.utime(routes, ns=(moment, moment))
         assert (await ask(socket, CONNECT))[1] == b"new: hello\n"
 
 
@@ -110,3 +122,42 @@ async def test_process_that_refuses_gives_its_turn_to_the_next(tmp_path: Path) -
         others = (("127.0.0.1", two),)
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", 1, others))
         assert [(await ask(socket, CONNECT))[1] for _ in range(3)] == [b"two: hello\n"] * 3
+
+
+async def test_route_that_follows_another_within_the_same_moment_is_taken(tmp_path: Path) -> None:
+    async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path) as socket:
+        routes = tmp_path / "routes"
+        add_route(routes, Route("kyma-system", "skr-webhook", 443, "127.0.0.1", old))
+        moment = routes.stat()
+        assert (await ask(socket, CONNECT))[1] == b"old: hello\n"
+        add_route(routes, Route("kyma-system", "skr-webhook", 443, "127.0.0.1", new))
+        os.utime(routes, ns=(moment.st_atime_ns, moment.st_mtime_ns))
+        assert (await ask(socket, CONNECT))[1] == b"new: hello\n"
+
+
+async def test_nobody_is_sent_where_a_service_was_while_its_new_place_is_looked_up(tmp_path: Path) -> None:
+    says = SlowToSay()
+    async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path, says) as socket:
+        add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", old))
+        assert (await ask(socket, CONNECT))[1] == b"old: hello\n"
+        asked = says.asked
+        says.may_say.clear()
+        add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", new))
+        asking = [asyncio.create_task(ask(socket, CONNECT))]
+        await eventually(lambda: says.asked > asked)
+        asking.append(asyncio.create_task(ask(socket, CONNECT)))
+        await asyncio.wait(asking, timeout=0.1)
+        says.may_say.set()
+        assert [answer for _, answer in await asyncio.gather(*asking)] == [b"new: hello\n"] * 2
+
+
+async def test_service_whose_place_could_not_be_looked_up_is_looked_up_again(tmp_path: Path) -> None:
+    says = SlowToSay()
+    async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path, says) as socket:
+        add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", old))
+        assert (await ask(socket, CONNECT))[1] == b"old: hello\n"
+        says.failures = 1
+        add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", new))
+        with pytest.raises(asyncio.IncompleteReadError):
+            await ask(socket, CONNECT)
+        assert (await ask(socket, CONNECT))[1] == b"new: hello\n"

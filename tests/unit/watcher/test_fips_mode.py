@@ -41,7 +41,7 @@ def test_openssl_that_gives_only_what_is_approved_is_told(tmp_path: Path) -> Non
         env={**os.environ, "OPENSSL_CONF": str(configuration)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     assert int(done.stdout) == FIPS_ONLY

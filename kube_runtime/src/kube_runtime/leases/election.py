@@ -162,7 +162,7 @@ class LeaderElection:
                         log.error("%s: somebody else holds the lease", self.identity)
                         return
             except (KubeError, TimeoutError) as error:
-                log.warning("the lease could not be renewed: %s", error or "the time was up")
+                log.warning("the lease could not be renewed: %s", str(error) or "the time was up")
 
     async def _renew(self) -> bool:
         """Renew once. Returns whether the lease is still this process's; raises KubeError where that is not known."""
@@ -195,7 +195,7 @@ class LeaderElection:
             async with asyncio.timeout(RELEASE_SECONDS):
                 await self._replace(msgspec.structs.replace(held, spec=spec))
         except (KubeError, TimeoutError) as error:
-            log.warning("the lease could not be released, and ends by itself: %s", error or "the time was up")
+            log.warning("the lease could not be released, and ends by itself: %s", str(error) or "the time was up")
 
     async def _replace(self, lease: Lease) -> Lease:
         return await self._client.replace(LEASES, self._name, lease, self._namespace, field_manager=self.identity)

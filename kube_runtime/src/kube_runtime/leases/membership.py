@@ -230,7 +230,9 @@ class Membership:
         except NotFound:
             return
         except (KubeError, TimeoutError) as error:
-            log.warning("%s could not be removed, and ends by itself: %s", self._lease_name, error or "the time was up")
+            log.warning(
+                "%s could not be removed, and ends by itself: %s", self._lease_name, str(error) or "the time was up"
+            )
 
     def _lease(self, view: tuple[str, ...]) -> Lease:
         metadata = LeaseMetadata(

@@ -7,7 +7,7 @@ leaves to chance, doesn't count.
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,10 +52,23 @@ class Server:
             text = await answer.text()
         return answer.status, _document(text)
 
-    async def lines(self, path: str) -> list[Any]:
-        """Follow a watch to its end; return its events."""
-        async with self.session.get(self.address + path) as answer:
-            return [json.loads(line) for line in (await answer.text()).splitlines()]
+    async def lines(self, path: str, last: Callable[[Any], bool] = lambda _event: False) -> list[Any]:
+        """Follow a watch to the last event that is expected, or to its end; return its events.
+
+        The storage of a new kind may be read before it can be watched.
+        """
+        while True:
+            events: list[Any] = []
+            async with self.session.get(self.address + path) as answer:
+                if answer.status == 429:
+                    await asyncio.sleep(0.1)
+                    continue
+                assert answer.status == 200, await answer.text()
+                async for line in answer.content:
+                    events.append(json.loads(line))
+                    if last(events[-1]):
+                        break
+            return events
 
 
 @dataclass
@@ -89,10 +102,10 @@ class Both:
         assert found == wanted, f"simulated: {found}\nreal: {wanted}"
         return wanted
 
-    async def watch(self, path: str) -> list[Any]:
-        """Follow the same watch of both to its end; return the events, which must not differ."""
+    async def watch(self, path: str, last: Callable[[Any], bool]) -> list[Any]:
+        """Follow the same watch of both to its last event; return the events, which must not differ."""
         target = path.replace("{ns}", self.namespace)
-        real, simulated = await asyncio.gather(self.real.lines(target), self.simulated.lines(target))
+        real, simulated = await asyncio.gather(self.real.lines(target, last), self.simulated.lines(target, last))
         assert told(simulated) == told(real), f"simulated: {told(simulated)}\nreal: {told(real)}"
         return told(real)
 
@@ -133,7 +146,7 @@ async def server_of(name: str, kubeconfig: Path) -> AsyncIterator[Server]:
     """Open a session to a server."""
     connection = await connection_from_kubeconfig(kubeconfig, KubeconfigPolicy.permissive())
     tls = True if connection.tls is None else tls_context(connection.tls)
-    timeout = aiohttp.ClientTimeout(total=20)
+    timeout = aiohttp.ClientTimeout(total=120)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls), timeout=timeout) as session:
         yield Server(name, connection.server, session)
         await asyncio.sleep(0)

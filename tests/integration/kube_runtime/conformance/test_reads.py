@@ -85,19 +85,23 @@ async def test_watch_tells_changes_after_a_version(both: Both) -> None:
     await both.ask(200, "DELETE", f"{WIDGETS}/held")
     await both.ask(200, "PATCH", f"{WIDGETS}/held", {"metadata": {"finalizers": []}}, MERGE)
     await both.ask(200, "DELETE", f"{WIDGETS}/one")
+    last = {**widget("held", size=9), "metadata": {"name": "held", "labels": {"a": "last"}}}
+    await both.ask(201, "POST", WIDGETS, last)
 
+    whole = ["ADDED", "MODIFIED", "MODIFIED", "MODIFIED", "MODIFIED", "ADDED", "MODIFIED", "DELETED", "DELETED"]
     expected = {
-        "": ["ADDED", "MODIFIED", "MODIFIED", "MODIFIED", "MODIFIED", "ADDED", "MODIFIED", "DELETED", "DELETED"],
-        "&labelSelector=a": ["ADDED", "DELETED"],
-        "&fieldSelector=metadata.name%3Dheld": ["ADDED", "MODIFIED", "DELETED"],
+        "": [*whole, "ADDED"],
+        "&labelSelector=a": ["ADDED", "DELETED", "ADDED"],
+        "&fieldSelector=metadata.name%3Dheld": ["ADDED", "MODIFIED", "DELETED", "ADDED"],
     }
     for query, kinds in expected.items():
         heard = await asyncio.gather(
             *(
                 server.lines(
-                    f"{WIDGETS}?watch=true&timeoutSeconds=1&resourceVersion={page['metadata']['resourceVersion']}{query}".replace(
+                    f"{WIDGETS}?watch=true&resourceVersion={page['metadata']['resourceVersion']}{query}".replace(
                         "{ns}", both.namespace
-                    )
+                    ),
+                    lambda event: event["object"]["spec"]["size"] == 9,
                 )
                 for server, page in zip((both.real, both.simulated), start, strict=True)
             )
@@ -111,10 +115,10 @@ async def test_watch_tells_changes_after_a_version(both: Both) -> None:
 async def test_watch_can_begin_with_what_is_there(both: Both) -> None:
     await both.ask(201, "POST", WIDGETS, widget("one", size=1))
     await both.ask(201, "POST", WIDGETS, widget("two", size=1))
-    path = f"{WIDGETS}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true"
+    path = f"{WIDGETS}?watch=true&allowWatchBookmarks=true"
 
     for query in ("", "&resourceVersionMatch=NotOlderThan&sendInitialEvents=true"):
-        events = await both.watch(f"{path}{query}")
+        events = await both.watch(f"{path}{query}", lambda event: bool(event["object"]["metadata"].get("annotations")))
         assert [kind for kind, _ in events] == ["ADDED", "ADDED", "BOOKMARK"]
         assert events[-1][1] == {"k8s.io/initial-events-end": "true"}
     await both.ask(422, "GET", f"{path}&sendInitialEvents=true")
@@ -122,7 +126,7 @@ async def test_watch_can_begin_with_what_is_there(both: Both) -> None:
 
 async def test_version_that_is_too_old_is_told_within_the_watch(both: Both) -> None:
     for server in (both.real, both.simulated):
-        path = f"{WIDGETS}?watch=true&resourceVersion=1&timeoutSeconds=5".replace("{ns}", both.namespace)
+        path = f"{WIDGETS}?watch=true&resourceVersion=1&timeoutSeconds=100".replace("{ns}", both.namespace)
         (event,) = await server.lines(path)
         assert event["type"] == "ERROR"
         assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
@@ -137,6 +141,7 @@ async def test_definition_makes_a_kind_and_takes_it_away(both: Both) -> None:
     path = f"/apis/{GROUP}/v1/{plural}"
     for server in (both.real, both.simulated):
         await eventually(partial(_is_served, server, path))
+        await eventually(partial(_is_discovered, server, f"/apis/{GROUP}/v1", plural))
         _, made = await server.ask("GET", f"{CRDS}/{plural}.{GROUP}", None, "")
         conditions = {each["type"]: each["status"] for each in made["status"]["conditions"]}
         assert conditions == {"NamesAccepted": "True", "Established": "True"}
@@ -163,6 +168,7 @@ async def test_discovery_names_what_clients_look_for(both: Both) -> None:
             True,
             ["cm"],
         )
+        await eventually(partial(_is_discovered, server, "/apis", GROUP))
         _, groups = await server.ask("GET", "/apis", None, "")
         assert {"apps", "coordination.k8s.io", GROUP} <= {group["name"] for group in groups["groups"]}
         assert groups["groups"][0]["preferredVersion"]["groupVersion"]
@@ -194,8 +200,9 @@ async def test_versions_of_a_kind_serve_the_same_objects(both: Both) -> None:
     listed = await both.ask(200, "GET", first)
     assert [item["spec"] for item in listed["items"]] == [{"size": 3, "color": "green"}]
     for server, page in zip((both.real, both.simulated), start, strict=True):
-        query = f"watch=true&timeoutSeconds=1&resourceVersion={page['metadata']['resourceVersion']}"
-        events = await server.lines(f"{second}?{query}".replace("{ns}", both.namespace))
+        query = f"watch=true&resourceVersion={page['metadata']['resourceVersion']}"
+        target = f"{second}?{query}".replace("{ns}", both.namespace)
+        events = await server.lines(target, lambda event: event["object"]["spec"]["size"] == 3)
         assert [(event["type"], event["object"]["apiVersion"]) for event in events] == [
             ("ADDED", f"{GROUP}/v2"),
             ("MODIFIED", f"{GROUP}/v2"),
@@ -206,6 +213,12 @@ async def test_versions_of_a_kind_serve_the_same_objects(both: Both) -> None:
 async def _is_served(server: Server, path: str) -> bool:
     code, _ = await server.ask("GET", path, None, "")
     return code == 200
+
+
+async def _is_discovered(server: Server, path: str, name: str) -> bool:
+    """Tell whether a group or a kind is listed, as it is some time after it is served."""
+    _, listed = await server.ask("GET", path, None, "")
+    return any(each["name"] == name for each in listed.get("resources", listed.get("groups", [])))
 
 
 async def _are_gone(server: Server, *paths: str) -> bool:

@@ -23,8 +23,8 @@ async def cluster(simulation: Simulation) -> SimulatedCluster:
 
 @pytest_asyncio.fixture
 async def client(cluster: SimulatedCluster) -> AsyncIterator[Client]:
-    """A client of the cluster, which does not wait long."""
-    options = ClientOptions(qps=0, timeout_seconds=5, attempts=2, user_agent="tests/1")
+    """A client of the cluster."""
+    options = ClientOptions(qps=0, timeout_seconds=60, attempts=2, user_agent="tests/1")
     async with await Client.from_kubeconfig(
         cluster.kubeconfig, options=options, policy=KubeconfigPolicy(allow_insecure=True)
     ) as made:

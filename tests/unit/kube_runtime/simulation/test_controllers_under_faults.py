@@ -71,7 +71,7 @@ async def test_reconcile_that_raises_what_no_cluster_does_is_told() -> None:
 
 
 async def test_process_that_ends_by_itself_is_told() -> None:
-    report = await check_under_faults(keepers.ending_by_itself(), patience_seconds=1.0)
+    report = await check_under_faults(keepers.ending_by_itself())
 
     assert [finding.what for finding in report.findings] == ["the process ended by itself: None"]
 

@@ -14,7 +14,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```console\n(.*?)```", PAGE, re.D
 @pytest.mark.parametrize(("program", "printed"), EXAMPLES, ids=["simulated clusters", "faults"])
 def test_example_prints_what_the_page_says(program: str, printed: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "error", "-c", program], check=False, capture_output=True, text=True, timeout=240
     )
 
     assert (done.returncode, done.stdout) == (0, printed), done.stderr

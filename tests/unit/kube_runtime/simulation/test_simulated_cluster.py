@@ -70,7 +70,7 @@ async def test_forgotten_past_is_gone_for_watches_and_pages(client: Client, clus
 async def test_watch_that_falls_behind_the_history_lists_again(client: Client, cluster: SimulatedCluster) -> None:
     informer = Informer(client, CONFIG_MAPS, namespace="default")
     following = asyncio.create_task(informer.run())
-    await informer.wait_synced(5)
+    await informer.wait_synced(60)
     for number in range(60):
         document = {"metadata": {"name": f"n{number}"}}
         cluster.answer_to("POST", "/api/v1/namespaces/default/configmaps", document)
@@ -123,7 +123,7 @@ async def test_process_of_its_own_says_where_it_is() -> None:
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             said = json.loads(await process.stdout.readline())
         server = f"{said['address']}/clusters/skr-2"
         document = {

@@ -44,7 +44,7 @@ async def check_under_faults(
     *,
     most_places: int = 60,
     at_once: int = 8,
-    patience_seconds: float = 10.0,
+    patience_seconds: float = 60.0,
     stale_writes: int = 1,
 ) -> FaultReport:
     """Run a workload undisturbed, then with each fault at each place, and report what was not the same.

@@ -1,7 +1,9 @@
 """One run of a workload with one fault: lives of the process, the script beside it, and the wait for silence.
 
 Silence is counted in rounds of reconciles, so that a slow machine is waited for: a key that is reconciled at all has to
-be reconciled so and so often without any write in between. Where nothing is left to be reconciled, time has to do.
+be reconciled so and so often without any write in between. Where nothing is left to be reconciled, time has to do. It
+is counted in small steps, of which one that took long counts little: what a controller leaves undone while the machine
+stands still is not left undone.
 """
 
 import asyncio
@@ -27,6 +29,7 @@ ROUNDS_BETWEEN_STEPS = 2
 ROUNDS_AT_THE_END = 10
 _WITHOUT_AN_ANSWER = 1.0
 _FOR_A_START = 5.0
+_MOST_OF_A_STEP = 0.1
 _POLICY = KubeconfigPolicy(allow_insecure=True)
 
 
@@ -64,6 +67,7 @@ class Run:
         self._rounds: Counter[object] = Counter()
         self._last_round: dict[object, float] = {}
         self._under_way = 0
+        self._now = self._quiet_now = 0.0
         self._complaints: list[str] = []
         self._life: asyncio.Task[None] | None = None
         self._born = 0.0
@@ -100,6 +104,7 @@ class Run:
         return self._simulation.cluster(cluster).version
 
     async def _perform(self) -> None:
+        counting = asyncio.create_task(self._count_time())
         lives = asyncio.create_task(self._live_again_and_again())
         try:
             async with self._clients("user") as clients:
@@ -109,13 +114,24 @@ class Run:
             await self._settle(ROUNDS_AT_THE_END, lambda: self._writes.sent)
         finally:
             lives.cancel()
+            counting.cancel()
             with suppress(asyncio.CancelledError):
                 await lives
+            await asyncio.wait([counting])
+
+    async def _count_time(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            began = clock()
+            await self._moment()
+            took = clock() - began
+            self._now += min(took, _MOST_OF_A_STEP)
+            self._quiet_now += min(took, 2 * self._moment_seconds)
 
     async def _live_again_and_again(self) -> None:
         while True:
             self._killed.clear()
-            self._born, self._rounds_of_life = asyncio.get_running_loop().time(), 0
+            self._born, self._rounds_of_life = self._now, 0
             self._life = asyncio.create_task(self._live())
             thawing = asyncio.create_task(self._thaw_after_a_round())
             try:
@@ -147,12 +163,12 @@ class Run:
                 await self._until(lambda: self._rounds.total() > began, _WITHOUT_AN_ANSWER)
         finally:
             self._frozen = False
-            self._born, self._rounds_of_life = asyncio.get_running_loop().time(), 0  # only now it sees what there is
+            self._born, self._rounds_of_life = self._now, 0  # only now it sees what there is
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> None:
         """Wait for something that need not come."""
-        deadline = asyncio.get_running_loop().time() + seconds
-        while not condition() and asyncio.get_running_loop().time() < deadline:
+        deadline = self._now + seconds
+        while not condition() and self._now < deadline:
             await self._moment()
 
     def _complain_of_the_end(self, life: "asyncio.Task[None]") -> None:
@@ -172,7 +188,7 @@ class Run:
             self._under_way -= 1
             self._rounds[key] += 1
             self._rounds_of_life += 1
-            self._last_round[key] = asyncio.get_running_loop().time()
+            self._last_round[key] = self._quiet_now
 
     async def _settle_between_steps(self) -> None:
         """Wait until nothing changes any more; what is tried in vain because of a fault may go on being tried."""
@@ -180,15 +196,14 @@ class Run:
 
     async def _settle(self, rounds: int, written: Callable[[], int]) -> None:
         """Wait until nothing is written any more. What never comes to that is a complaint."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._patience_seconds
+        deadline = self._now + self._patience_seconds
         before = self._rounds.copy()
         await self._until(lambda: self._is_over() or self._watches(), _FOR_A_START)
         await self._until(lambda: self._is_over() or self._rounds != before, _WITHOUT_AN_ANSWER)
         while True:
-            writes, since, start = written(), self._rounds.copy(), loop.time()
-            while written() == writes and not self._is_silent(rounds, since, loop.time() - start):
-                if loop.time() > deadline:
+            writes, since, start = written(), self._rounds.copy(), self._quiet_now
+            while written() == writes and not self._is_silent(rounds, since, self._quiet_now - start):
+                if self._now > deadline:
                     said = f"it did not come to rest within {self._patience_seconds:g} s"
                     self._complaints.append(f"{said}; its last write: {self._writes.last or 'none'}")
                     raise _NeverAtRest
@@ -200,7 +215,7 @@ class Run:
         enough_seconds = rounds * self._workload.resync_seconds
         if seconds < enough_seconds or self._under_way or self._is_starting():
             return False
-        now = asyncio.get_running_loop().time()
+        now = self._quiet_now
         return all(
             count - since[key] >= rounds or now - self._last_round[key] >= enough_seconds  # or the object is gone
             for key, count in self._rounds.items()
@@ -214,7 +229,7 @@ class Run:
             return True
         if self._rounds_of_life:
             return False
-        age = asyncio.get_running_loop().time() - self._born
+        age = self._now - self._born
         return age < (_WITHOUT_AN_ANSWER if self._watches() else _FOR_A_START)
 
     def _is_over(self) -> bool:
@@ -225,7 +240,11 @@ class Run:
         return any(each.open_watches for each in self._clusters.values())
 
     async def _moment(self) -> None:
-        await asyncio.sleep(self._workload.resync_seconds / 4)
+        await asyncio.sleep(self._moment_seconds)
+
+    @property
+    def _moment_seconds(self) -> float:
+        return self._workload.resync_seconds / 4
 
     def _judged(self) -> Outcome:
         outcome = Outcome(complaints=list(dict.fromkeys(self._complaints)))
