@@ -137,3 +137,25 @@ async def test_watcher_of_a_kyma_that_is_skipped_is_left_alone_until_it_no_longe
         await world.label(names.SKIP_RECONCILIATION, None)
         await said(world, reconciler)
         assert await has_webhook(world)
+
+
+async def test_changes_before_a_webhook_was_in_place_are_looked_for_each_time_it_is_put_there() -> None:
+    async with kyma_world() as world:
+        await world.register()
+        await world.introduced()
+        reconciler = reconciler_of(world)
+        unnoticed: list[ObjectKey] = []
+        reconciler.on_other_rules = unnoticed.append
+        await said(world, reconciler)
+        assert unnoticed == []  # there is no webhook yet
+        reconciler.heard_from(KEY)
+        await said(world, reconciler)
+        assert unnoticed == [KEY]
+        reconciler.wake(KEY)
+        await said(world, reconciler)
+        assert unnoticed == [KEY]  # it was there as it should be
+
+        await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
+        reconciler.wake(KEY)
+        await said(world, reconciler)
+        assert unnoticed == [KEY, KEY]
