@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest_asyncio
+from msgspec.structs import replace
 
 from certs import Algorithm, Authorities, LeafRequest, RotationRules, Step, describe, issue, issued_by, key_of
-from kube_runtime import AlreadyExists, Client, Conflict, ObjectKey
+from kube_runtime import Client, Conflict, ObjectKey
 from kube_runtime.informer.cache import Cache
-from lifecycle_manager.resources import NAMESPACES, SECRETS
+from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook import (
     ROTATE,
     TRUST_RECORD,
@@ -24,6 +24,7 @@ from lifecycle_manager.skr_webhook import (
 )
 from lifecycle_manager_api import Kyma, names
 from tests import builders
+from tests.integration.skr_webhook.kymas import have_control_plane, register
 
 REPLICAS = 5
 
@@ -36,14 +37,6 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.now
-
-
-@pytest_asyncio.fixture
-async def control_plane(client: Client) -> str:
-    """The namespace of the control plane."""
-    with suppress(AlreadyExists):
-        await client.create(NAMESPACES, {"metadata": {"name": names.KCP_NAMESPACE}}, field_manager="test")
-    return names.KCP_NAMESPACE
 
 
 @pytest_asyncio.fixture
@@ -142,28 +135,26 @@ async def test_what_could_not_be_adopted_is_adopted_with_the_next_attempt(replic
     assert len(attempts) == 2
 
 
-async def test_replicas_that_issue_at_once_agree_on_one_certificate(client: Client, control_plane: str) -> None:
-    clock = Clock()
+async def test_replicas_that_issue_at_once_agree_on_one_certificate(client: Client) -> None:
+    clock, kyma = Clock(), await register(client, "agreeing")
     authorities = Authorities((await AuthorityStore(client, clock, name="agreeing").ensure()).authorities.signing)
-    kyma = builders.kyma("agreeing", uid="11111111-1111-1111-1111-111111111111")
     stores = [CertificateStore(client, SimpleNamespace(cache=Cache({})), clock) for _ in range(REPLICAS)]  # type: ignore[arg-type]
     pairs = await at_once(store.ensure(kyma, authorities) for store in stores)
     assert len(set(pairs)) == 1
     assert issued_by(pairs[0].certificate_pem, authorities.signing.certificate_pem)
 
 
-async def test_certificate_follows_its_authority_its_revocation_and_its_names(
-    client: Client, control_plane: str
-) -> None:
+async def test_certificate_follows_its_authority_its_revocation_and_its_names(client: Client) -> None:
     clock = Clock()
     authority = AuthorityStore(client, clock, name="following")
     cache: Any = Cache({})
     store = CertificateStore(client, SimpleNamespace(cache=cache), clock)  # type: ignore[arg-type]
+    registered = await register(client, "following")
 
     async def certificate(authorities: Authorities, **annotations: str) -> bytes:
-        kyma = builders.kyma("following", uid="11111111-1111-1111-1111-111111111111", annotations=annotations)
-        pair = await store.ensure(kyma, authorities)
-        key = ObjectKey(names.KCP_NAMESPACE, "following-webhook-tls")
+        metadata = replace(registered.metadata, annotations=annotations)
+        pair = await store.ensure(replace(registered, metadata=metadata), authorities)
+        key = ObjectKey(names.KCP_NAMESPACE, f"{metadata.name}-webhook-tls")
         cache.put(key, await client.get(SECRETS, key.name, key.namespace))
         return pair.certificate_pem
 
@@ -183,7 +174,8 @@ async def test_certificate_follows_its_authority_its_revocation_and_its_names(
     assert "skr.example" in describe(fourth).dns_names
 
 
-async def test_replica_that_is_a_step_behind_leaves_the_others_work_alone(client: Client, control_plane: str) -> None:
+async def test_replica_that_is_a_step_behind_leaves_the_others_work_alone(client: Client) -> None:
+    await have_control_plane(client)
     clock = Clock()
     authority = AuthorityStore(client, clock, name="behind")
     behind = (await authority.take(Step.ANNOUNCE, await authority.ensure())).authorities
@@ -192,30 +184,27 @@ async def test_replica_that_is_a_step_behind_leaves_the_others_work_alone(client
     assert behind.vouch_for(ahead.certificate_pem)
 
 
-async def test_certificates_of_every_kind_of_key_are_issued(client: Client, control_plane: str) -> None:
+async def test_certificates_of_every_kind_of_key_are_issued(client: Client) -> None:
+    await have_control_plane(client)
     clock = Clock()
     authorities = (await AuthorityStore(client, clock, name="kinds").ensure()).authorities
     for algorithm in Algorithm:
-        name = f"kind-{algorithm.value.lower().replace('_', '-')}"
         secrets: Any = SimpleNamespace(cache=Cache({}))
         store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm, rsa_key_size=2048))
-        kyma = builders.kyma(name, uid="11111111-1111-1111-1111-111111111111")
-        assert describe((await store.ensure(kyma, authorities)).certificate_pem).common_name == name
+        kyma = await register(client, f"kind-{algorithm.value.lower().replace('_', '-')}")
+        assert describe((await store.ensure(kyma, authorities)).certificate_pem).common_name == kyma.metadata.name
 
 
-async def test_certificate_of_another_kind_of_key_than_is_wanted_is_replaced(
-    client: Client, control_plane: str
-) -> None:
-    clock = Clock()
+async def test_certificate_of_another_kind_of_key_than_is_wanted_is_replaced(client: Client) -> None:
+    clock, kyma = Clock(), await register(client, "other-kind")
     authorities = (await AuthorityStore(client, clock, name="other-kind").ensure()).authorities
-    kyma = builders.kyma("other-kind", uid="11111111-1111-1111-1111-111111111111")
     cache: Any = Cache({})
     secrets: Any = SimpleNamespace(cache=cache)
     kinds = []
     for algorithm in (Algorithm.ECDSA_P256, Algorithm.ED25519):
         store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm))
         kinds.append(key_of((await store.ensure(kyma, authorities)).certificate_pem)[0])
-        key = ObjectKey(names.KCP_NAMESPACE, "other-kind-webhook-tls")
+        key = ObjectKey(names.KCP_NAMESPACE, f"{kyma.metadata.name}-webhook-tls")
         cache.put(key, await client.get(SECRETS, key.name, key.namespace))
     assert kinds == ["ECDSA", "ED25519"]
 

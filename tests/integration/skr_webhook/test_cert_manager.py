@@ -4,7 +4,6 @@ Its CRDs come from its Go module. With CERT_MANAGER_CONTROLLER=build, or the pat
 own controllers are at work too.
 """
 
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
@@ -14,16 +13,16 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from certs import Algorithm, Authorities, KeyPair, Step, describe, issued_by
-from kube_runtime import AlreadyExists, Client, NotFound, ObjectKey
+from kube_runtime import Client, NotFound, ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.crd_installation import apply_objects
-from lifecycle_manager.resources import NAMESPACES, SECRETS
+from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook import AuthorityStore, CertificatePending, CertManagerStore, LeafRules
 from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES
 from lifecycle_manager_api import Kyma, names
-from tests import builders
 from tests.integration.cert_manager import (
     ALGORITHMS,
     controller_at_work,
@@ -32,10 +31,10 @@ from tests.integration.cert_manager import (
     issuer_at_work,
     now,
 )
+from tests.integration.skr_webhook.kymas import register
 from tests.waiting import eventually
 
 NAMESPACE = names.KCP_NAMESPACE
-UID = "11111111-1111-1111-1111-111111111111"
 
 
 @pytest.fixture(scope="session")
@@ -48,26 +47,23 @@ def crds(tmp_path_factory: pytest.TempPathFactory) -> str:
 async def kcp_with_cert_manager(client: Client, crds: str) -> Client:
     """A control plane in which cert-manager is installed, but for its controller."""
     await apply_objects(client, crds)
-    try:
-        await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}}, field_manager="test")
-    except AlreadyExists:
-        return client
     return client
 
 
 class Setting:
     """A store of a Kyma's certificate, with a cache that follows the Secret."""
 
-    def __init__(self, client: Client, name: str, rules: LeafRules) -> None:
+    def __init__(self, client: Client, kyma: Kyma, rules: LeafRules) -> None:
         self.client = client
-        self.name = name = f"{name}-{uuid.uuid4().hex[:6]}"
+        self.registered = kyma
+        self.name = name = kyma.metadata.name
         self.authority = AuthorityStore(client, now, name=f"{name}-authority")
         self.cache: Any = Cache({})
         secrets: Any = SimpleNamespace(cache=self.cache)
         self.store = CertManagerStore(client, secrets, now, rules, self.authority.name, f"{name}-issuer")
 
     def kyma(self, **annotations: str) -> Kyma:
-        return builders.kyma(self.name, uid=UID, annotations=annotations)
+        return replace(self.registered, metadata=replace(self.registered.metadata, annotations=annotations))
 
     async def ensured(self, authorities: Authorities, **annotations: str) -> KeyPair:
         """Ensure the certificate until it is there, as the reconciler does."""
@@ -103,7 +99,8 @@ async def working_issuer(
 
 
 async def test_certificate_is_asked_for_in_the_words_of_cert_manager(working_issuer: Client) -> None:
-    setting = Setting(working_issuer, "asking", LeafRules(lifetime=timedelta(days=90), renew_before=timedelta(days=60)))
+    rules = LeafRules(lifetime=timedelta(days=90), renew_before=timedelta(days=60))
+    setting = Setting(working_issuer, kyma := await register(working_issuer, "asking"), rules)
     authorities = (await setting.authority.ensure()).authorities
     pair = await setting.ensured(authorities, **{names.SKR_DOMAIN: "skr.example"})
     assert issued_by(pair.certificate_pem, authorities.signing.certificate_pem)
@@ -115,21 +112,23 @@ async def test_certificate_is_asked_for_in_the_words_of_cert_manager(working_iss
     assert spec["issuerRef"] == {"group": "cert-manager.io", "kind": "Issuer", "name": f"{setting.name}-issuer"}
     assert {"client auth", "server auth"} <= set(spec["usages"])
     assert (spec["duration"], spec["renewBefore"]) == ("2160h0m0s", "1440h0m0s")
-    assert [each["uid"] for each in certificate["metadata"]["ownerReferences"]] == [UID]
+    assert [each["uid"] for each in certificate["metadata"]["ownerReferences"]] == [kyma.metadata.uid]
     secret = await working_issuer.get(SECRETS, secret_name, NAMESPACE)
     assert secret.metadata.labels[names.MANAGED_BY] == names.LIFECYCLE_MANAGER, "or we would not follow it"
-    assert [each.uid for each in secret.metadata.owner_references] == [UID], "or it would outlive its Kyma"
+    assert [each.uid for each in secret.metadata.owner_references] == [kyma.metadata.uid], (
+        "or it would outlive its Kyma"
+    )
 
 
 async def test_certificate_is_pending_while_nobody_issues_it(kcp_with_cert_manager: Client) -> None:
-    setting = Setting(kcp_with_cert_manager, "waiting", LeafRules())
+    setting = Setting(kcp_with_cert_manager, await register(kcp_with_cert_manager, "waiting"), LeafRules())
     authorities = (await setting.authority.ensure()).authorities
     with pytest.raises(CertificatePending):
         await setting.store.ensure(setting.kyma(), authorities)
 
 
 async def test_certificate_follows_a_rotation_and_a_revocation(working_issuer: Client) -> None:
-    setting = Setting(working_issuer, "following-cm", LeafRules())
+    setting = Setting(working_issuer, await register(working_issuer, "following-cm"), LeafRules())
     stored = await setting.authority.ensure()
     first = await setting.ensured(stored.authorities)
     stored = await setting.authority.take(Step.ANNOUNCE, stored)
@@ -146,7 +145,7 @@ async def test_certificate_follows_a_rotation_and_a_revocation(working_issuer: C
 @pytest.mark.parametrize("algorithm", [Algorithm.ECDSA_P256, Algorithm.ED25519])
 async def test_kind_of_key_is_cert_managers_to_make(working_issuer: Client, algorithm: Algorithm) -> None:
     name = f"key-{algorithm.value.lower().replace('_', '-')}"
-    setting = Setting(working_issuer, name, LeafRules(algorithm=algorithm))
+    setting = Setting(working_issuer, await register(working_issuer, name), LeafRules(algorithm=algorithm))
     await setting.ensured((await setting.authority.ensure()).authorities)
     spec = (await working_issuer.get(CERTIFICATES, f"{setting.name}-webhook-tls", NAMESPACE))["spec"]
     assert ALGORITHMS[spec["privateKey"]["algorithm"]] is algorithm
