@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-LONG_SECONDS = 0.02
-YOUNG_OBJECTS = 5_000
+LONG_SECONDS = 0.01
+YOUNG_OBJECTS = 2_000
 """So many new objects before the youngest are looked at: decoding one long list makes more than CPython's 700."""
 
-OLDER_AFTER = 4
+OLDER_AFTER = 2
 """So many collections of the younger before one of the older. A full one finds what came since the last that took long,
-so this bounds it: 150,000 objects are looked at in less than 0.1 s, while CPython's 10 would leave it 600,000.
+so this bounds it: some 20,000 objects are looked at in 20 ms, while CPython's 10 would leave it ten times as many.
 """
 
 

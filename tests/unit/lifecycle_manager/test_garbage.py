@@ -70,7 +70,7 @@ def test_no_full_collection_looks_at_more_than_came_since_the_last_however_much_
         stays = [[number] for number in range(1_000_000)]
         assert gc.get_freeze_count() > len(stays) * 0.8
         assert looked_at
-        assert max(looked_at) < 200_000
+        assert max(looked_at) < 50_000
     finally:
         gc.callbacks.remove(count)
         undo()
