@@ -103,10 +103,10 @@ async def _with_a_quiet_fleet(
     cpu, began = manager.cpu_seconds(), time.perf_counter()
     await asyncio.sleep(options.quiet_seconds)
     share = 100 * (manager.cpu_seconds() - cpu) / (time.perf_counter() - began)
-    quiet = await _changes(fleet, users, 10)
+    quiet = await _changes(fleet, users, 25)
     await fleet.do("silence", share=0.1)
     await asyncio.sleep(options.quiet_seconds / 2)
-    disturbed = await _changes(fleet, users, 10)
+    disturbed = await _changes(fleet, users, 25)
     moved = await _bump(fleet)
     memory = manager.peak_memory()
     for name, milliseconds in (("in resync", during), ("quiet", quiet), ("with silent clusters", disturbed)):

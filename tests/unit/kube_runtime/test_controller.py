@@ -11,6 +11,7 @@ import pytest
 
 from kube_runtime import (
     ClusterUnreachable,
+    Conflict,
     Controller,
     Priority,
     Result,
@@ -140,6 +141,30 @@ async def test_reconcile_that_takes_too_long_is_stopped_and_tried_again() -> Non
         await until(lambda: metrics.controller("test", 3).results["success"] == 1)
 
     assert (stopped, metrics.controller("test", 3).timeouts) == (2, 2)
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_first_retry_after_a_conflict_comes_soon_and_the_next_ones_do_not() -> None:
+    loop = asyncio.get_running_loop()
+    tried: list[float] = []
+
+    async def reconcile(_key: str) -> Result:
+        tried.append(loop.time())
+        if len(tried) < 4:
+            raise Conflict(409, "Conflict", "somebody else has written it")
+        return Result()
+
+    policy = RetryPolicy(base_seconds=1, most_seconds=8, rate=0, jitter=0)
+    controller = Controller("test", reconcile, retry=policy)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(controller.run())
+        controller.queue.add("a")
+        await asyncio.sleep(60)
+        await controller.shutdown(60)
+
+    pauses = [after - before for before, after in pairwise(tried)]
+    assert pauses == pytest.approx([0.01, 2, 4], rel=0.1)
 
 
 async def test_terminal_error_is_not_tried_again(caplog: pytest.LogCaptureFixture) -> None:

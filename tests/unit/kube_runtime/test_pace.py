@@ -75,7 +75,34 @@ async def test_place_that_is_given_to_somebody_who_left_goes_to_the_next(*, leav
     assert not staying.cancelled()
 
 
-async def test_event_is_worked_on_while_all_places_are_taken() -> None:
+@pytest.mark.parametrize("urgency", [Priority.EVENT, Priority.CHANGE])
+async def test_event_or_change_is_worked_on_while_others_that_are_looked_at_take_long(urgency: Priority) -> None:
+    begun: list[str] = []
+    release = asyncio.Event()
+
+    async def reconcile(key: str) -> Result:
+        begun.append(key)
+        if key not in {"urgent", "resync-49"}:
+            await release.wait()
+        return Result()
+
+    controller = Controller("busy", reconcile, concurrency=4, pace=Pace())
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(controller.run())
+        for number in range(50):
+            controller.queue.add(f"resync-{number}", Priority.RESYNC)
+        await until(lambda: len(begun) == 3)
+        controller.queue.add("urgent", urgency)
+        await until(lambda: "urgent" in begun)
+        controller.queue.add("resync-49", urgency)  # one that waits already becomes urgent
+        await until(lambda: "resync-49" in begun)
+        assert len(begun) == 5
+        release.set()
+        await controller.shutdown(60)
+    assert len(begun) == 51
+
+
+async def test_event_is_worked_on_while_changes_take_all_places() -> None:
     begun: list[str] = []
     release = asyncio.Event()
 
@@ -89,12 +116,10 @@ async def test_event_is_worked_on_while_all_places_are_taken() -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
         for number in range(50):
-            controller.queue.add(f"resync-{number}", Priority.RESYNC)
+            controller.queue.add(f"change-{number}", Priority.CHANGE)
         await until(lambda: len(begun) == 4)
         controller.queue.add("urgent", Priority.EVENT)
         await until(lambda: "urgent" in begun)
-        controller.queue.add("resync-49", Priority.EVENT)  # one that waits already becomes urgent
-        await until(lambda: "resync-49" in begun)
         release.set()
         await controller.shutdown(60)
     assert len(begun) == 51

@@ -52,6 +52,21 @@ async def test_urgent_keys_go_first_and_a_waiting_key_becomes_more_urgent() -> N
     assert [await queue.get() for _ in range(4)] == ["resync-3", "change", "resync-1", "resync-2"]
 
 
+async def test_key_that_is_not_urgent_enough_is_left_to_others() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("resync", Priority.RESYNC)
+    asking = [asyncio.ensure_future(queue.get(least)) for least in (Priority.EVENT, Priority.CHANGE)]
+    await asyncio.sleep(0)
+    queue.add("change", Priority.CHANGE)
+    assert await asking[1] == "change"
+    assert await queue.get() == "resync"
+    queue.add("event", Priority.EVENT)
+    assert await asking[0] == "event"
+    queue.shut_down()
+    with pytest.raises(QueueShutDown):
+        await queue.get(Priority.EVENT)
+
+
 async def test_least_urgent_key_does_not_wait_for_ever() -> None:
     queue: WorkQueue[int] = WorkQueue()
     queue.add(-1, Priority.RESYNC)

@@ -19,7 +19,7 @@ from kube_runtime.controller.pace import Pace
 from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
 from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
 from kube_runtime.controller.turns import Turns
-from kube_runtime.exceptions import KubeError, TerminalError
+from kube_runtime.exceptions import Conflict, KubeError, TerminalError
 from kube_runtime.metrics import ControllerMetrics, RuntimeMetrics
 
 __all__ = ["Controller", "Failure", "Result"]
@@ -28,6 +28,8 @@ K = TypeVar("K", bound=Hashable)
 log = logging.getLogger(__name__)
 
 FAILURES_KEPT = 1_000
+CONFLICT_SECONDS = 0.01
+"""The pause after a first conflict: somebody has written meanwhile, and the informers hear of it any moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class Failure:
 class Controller(Generic[K]):
     """Reconciles the keys that are added to its queue.
 
-    - `concurrency`: how many keys at once
+    - `concurrency`: how many keys at once; a quarter of the workers leave those alone that it is only time to look at
+      again, so that no change waits where many of these take long
     - `timeout_seconds`: how long one reconcile may take
     - `retry`: the pauses after failures, and `retry_priority` how urgent a key is then
     - `pace`: shared with other controllers, limits what is under way of all that is not urgent; then a quarter as many
@@ -91,8 +94,12 @@ class Controller(Generic[K]):
     async def run(self) -> None:
         """Work until `shutdown`, or until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            for_changes = self._concurrency // 4
             self._workers = [
-                tasks.create_task(self._work(), name=f"{self.name} worker {number}")
+                tasks.create_task(
+                    self._work(Priority.CHANGE if number < for_changes else Priority.RESYNC),
+                    name=f"{self.name} worker {number}",
+                )
                 for number in range(self._concurrency)
             ]
             if self._pace is not None:
@@ -113,21 +120,21 @@ class Controller(Generic[K]):
             log.warning("%s: %d reconciles did not end in time and were stopped", self.name, len(late))
             await asyncio.wait(late)
 
-    async def _work(self) -> None:
+    async def _work(self, least: Priority) -> None:
         while True:
             try:
-                await self.queue.filled()
+                await self.queue.filled(least)
                 async with self._slot():
                     await self._turns.mine()
-                    if len(self.queue):  # else somebody was faster
-                        await self._work_on(await self.queue.get())
+                    if self.queue.holds(least):  # else somebody was faster
+                        await self._work_on(await self.queue.get(least))
             except QueueShutDown:
                 return
 
     async def _work_on_events(self) -> None:
         while True:
             try:
-                await self._work_on(await self.queue.get_urgent())
+                await self._work_on(await self.queue.get(Priority.EVENT))
             except QueueShutDown:
                 return
 
@@ -178,7 +185,8 @@ class Controller(Generic[K]):
 
     def _retry(self, key: K, error: BaseException) -> None:
         self._note(key, error)
-        self.queue.add_rate_limited(key, self._retry_priority)
+        soon = CONFLICT_SECONDS if isinstance(error, Conflict) else None
+        self.queue.add_rate_limited(key, self._retry_priority, first_seconds=soon)
         if isinstance(error, KubeError | TimeoutError):
             log.warning("%s: %s failed: %s: %s", self.name, key, type(error).__name__, error)
         else:

@@ -53,8 +53,7 @@ class WorkQueue(Generic[K]):
         self._numbers = count()
         self._alarm: asyncio.Handle | None = None
         self._alarm_at = 0.0
-        self._getters: deque[asyncio.Future[None]] = deque()
-        self._urgent_getters: deque[asyncio.Future[None]] = deque()
+        self._getters: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in Priority)
         self._drain_waiters: list[asyncio.Future[None]] = []
         self._done_waiters: list[asyncio.Future[None]] = []
         self._taken = 0
@@ -83,8 +82,7 @@ class WorkQueue(Generic[K]):
         elif priority < before:
             self._waiting[key] = priority
             self._lanes[priority][key] = self._lanes[before].pop(key)
-            if priority is Priority.EVENT:
-                self._wake_first(self._urgent_getters)
+            self._wake(priority)
 
     def add_after(self, key: K, seconds: float, priority: Priority = Priority.RESYNC) -> None:
         """Add a key later. Where it is to be added anyway, the earlier time and the higher urgency hold."""
@@ -103,10 +101,15 @@ class WorkQueue(Generic[K]):
             heapq.heappush(self._alarms, (when, next(self._numbers), key))
             self._set_alarm()
 
-    def add_rate_limited(self, key: K, priority: Priority = Priority.CHANGE) -> None:
-        """Add a key that failed, after a pause that grows with each failure until `forget`."""
+    def add_rate_limited(
+        self, key: K, priority: Priority = Priority.CHANGE, *, first_seconds: float | None = None
+    ) -> None:
+        """Add a key that failed, after a pause that grows with each failure until `forget`.
+
+        `first_seconds` is the pause after a first failure, if it is to be another one than the policy's.
+        """
         self._metrics.retries += 1
-        self.add_after(key, self._retries.pause(key), priority)
+        self.add_after(key, self._retries.pause(key, first_seconds), priority)
 
     def forget(self, key: K) -> None:
         """Take note that a key went well: its next failure counts as the first."""
@@ -116,30 +119,24 @@ class WorkQueue(Generic[K]):
         """Return how often a key failed in a row."""
         return self._retries.failures(key)
 
-    async def get(self) -> K:
-        """Return the next key, waiting for one. Its worker calls `done`. Raises QueueShutDown at the end."""
-        while True:
-            if self._waiting:
-                return self._take()
-            if self._shut_down:
-                raise QueueShutDown
-            await self._wait(self._getters)
+    async def get(self, least: Priority = Priority.RESYNC) -> K:
+        """Return the next key that is at least so urgent, waiting for one. Its worker calls `done`.
 
-    async def filled(self) -> None:
-        """Wait until a key waits, and leave it there. Raises QueueShutDown at the end."""
-        while not self._waiting:
-            if self._shut_down:
-                raise QueueShutDown
-            await self._wait(self._getters)
+        Raises QueueShutDown at the end.
+        """
+        await self.filled(least)
+        return self._take(least)
 
-    async def get_urgent(self) -> K:
-        """Return the next key that somebody waits for, and no other. Raises QueueShutDown at the end."""
-        while True:
-            if self._lanes[Priority.EVENT]:
-                return self._take_from(self._lanes[Priority.EVENT])
+    async def filled(self, least: Priority = Priority.RESYNC) -> None:
+        """Wait until a key waits that is at least so urgent, and leave it there. Raises QueueShutDown at the end."""
+        while not self.holds(least):
             if self._shut_down:
                 raise QueueShutDown
-            await self._wait(self._urgent_getters)
+            await self._wait(self._getters[least])
+
+    def holds(self, least: Priority) -> bool:
+        """Tell whether a key waits that is at least so urgent."""
+        return any(self._lanes[: least + 1])
 
     def done(self, key: K) -> None:
         """Take note that the work on a key has ended, well or not."""
@@ -161,7 +158,7 @@ class WorkQueue(Generic[K]):
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        self._release([*self._getters, *self._urgent_getters])
+        self._release([getter for getters in self._getters for getter in getters])
         if self._is_drained():
             self._release(self._drain_waiters)
 
@@ -183,12 +180,10 @@ class WorkQueue(Generic[K]):
             self._done_waiters.append(waiter)
             await waiter
 
-    def _take(self) -> K:
+    def _take(self, least: Priority) -> K:
         self._taken += 1
-        lanes = self._lanes if self._taken % FAIR_SHARE else self._lanes[::-1]
-        return self._take_from(next(lane for lane in lanes if lane))
-
-    def _take_from(self, lane: OrderedDict[K, float]) -> K:
+        lanes = self._lanes[: least + 1]
+        lane = next(lane for lane in (lanes if self._taken % FAIR_SHARE else lanes[::-1]) if lane)
         key, added_at = lane.popitem(last=False)
         del self._waiting[key]
         now = time.perf_counter()
@@ -209,9 +204,8 @@ class WorkQueue(Generic[K]):
             raise
 
     def _wake(self, priority: Priority) -> None:
-        """Have somebody come for a key: for an urgent one those first who take nothing else."""
-        if priority is not Priority.EVENT or not self._wake_first(self._urgent_getters):
-            self._wake_first(self._getters)
+        """Have somebody come for a key: those first who take nothing less urgent."""
+        any(self._wake_first(getters) for getters in self._getters[priority:])
 
     @staticmethod
     def _wake_first(getters: deque[asyncio.Future[None]]) -> bool:
