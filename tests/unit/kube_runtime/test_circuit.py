@@ -1,7 +1,9 @@
 """A server that gives no answer is asked once, and then not before it answers a probe."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -18,8 +20,8 @@ async def cluster() -> AsyncIterator[SimulatedCluster]:
         yield simulation.cluster("cluster")
 
 
-async def client_of(cluster: SimulatedCluster, *, circuit: bool = True) -> Client:
-    options = ClientOptions(circuit=circuit, timeout_seconds=0.2)
+async def client_of(cluster: SimulatedCluster, *, circuit: bool = True, timeout_seconds: float = 0.2) -> Client:
+    options = ClientOptions(circuit=circuit, timeout_seconds=timeout_seconds)
     return await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=KubeconfigPolicy.permissive())
 
 
@@ -40,6 +42,26 @@ async def test_silent_server_costs_one_time_out(cluster: SimulatedCluster) -> No
         await eventually(lambda: answered_a_probe(client))
         assert client.failure is None
         assert await eventually(lambda: found(client, "default"))
+
+
+async def test_time_of_many_silent_servers_is_not_up_at_the_same_moment(
+    cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    alarms: list[float] = []
+    call_at = loop.call_at
+
+    def noting(when: float, *given: Any, **options: Any) -> asyncio.TimerHandle:
+        alarms.append(when)
+        return call_at(when, *given, **options)
+
+    async with await client_of(cluster, timeout_seconds=3600) as client:
+        monkeypatch.setattr(loop, "call_at", noting)
+        began = loop.time()
+        await client.get(NAMESPACES, "default")
+    ends = [when for when in alarms if when - began > 1800]
+    assert ends
+    assert not [when for when in ends if float(when).is_integer()]
 
 
 async def test_refusal_is_a_sign_of_life(cluster: SimulatedCluster) -> None:

@@ -6,6 +6,7 @@ is repeated a few times, after the pause it asks for; anything else is the calle
 """
 
 import asyncio
+import math
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -62,12 +63,8 @@ class Transport:
         self._limits = RequestLimits(options.qps, options.burst, options.max_in_flight)
         self._fixed = {"Accept": "application/json", "User-Agent": options.user_agent, **connection.impersonation}
         self._fixed["Accept-Encoding"] = "gzip" if options.compression else "identity"
-        self._timeout = aiohttp.ClientTimeout(
-            total=options.timeout_seconds, sock_connect=options.connect_timeout_seconds
-        )
-        self._stream_timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=options.connect_timeout_seconds, sock_read=options.watch_silence_seconds
-        )
+        self._timeout = _time_limit(options.connect_timeout_seconds, total=options.timeout_seconds)
+        self._stream_timeout = _time_limit(options.connect_timeout_seconds, read=options.watch_silence_seconds)
         self._tls = connection.tls
         self._ssl = True if connection.tls is None else tls_context(connection.tls)
         self._sockets: WeakSet[socket.socket] = WeakSet()
@@ -111,7 +108,7 @@ class Transport:
         """
         timeout = self._timeout
         if timeout_seconds is not None:
-            timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=self._timeout.sock_connect)
+            timeout = _time_limit(self._timeout.sock_connect, total=timeout_seconds)
         refused_before = False
         if not probe:
             self.circuit.check()
@@ -280,6 +277,16 @@ class Transport:
     def _count(self, code: str, method: str) -> None:
         if self.options.metrics is not None:
             self.options.metrics.request(code, method, self._host)
+
+
+def _time_limit(
+    connect: float | None, *, total: float | None = None, read: float | None = None
+) -> aiohttp.ClientTimeout:
+    """Return limits that are kept to the moment. aiohttp would round those beyond five seconds up to a whole one.
+
+    Then the time of hundreds of silent clusters were up at once, and who waits behind them would wait for all.
+    """
+    return aiohttp.ClientTimeout(total=total, sock_connect=connect, sock_read=read, ceil_threshold=math.inf)
 
 
 async def _let_go() -> None:
