@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kube_runtime import Informer
-from lifecycle_manager.modules import Offers, is_mandatory_manifest, module_of_manifest
+from lifecycle_manager.modules import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.skr.event_path import fault_of
 from lifecycle_manager_api import Kyma, Manifest, names
 
@@ -109,7 +109,7 @@ class FleetCollector(Collector):
             labels=["module_name", "kyma_name", "state"],
         )
         for manifest in self._manifests.cache.list():
-            kyma = manifest.metadata.labels.get(names.KYMA_NAME, "")
+            kyma = kyma_of_manifest(manifest)
             if is_mandatory_manifest(manifest) and self._owns(kyma):
                 states.add_metric([module_of_manifest(manifest), kyma, str(manifest.status.state)], 1)
         yield count

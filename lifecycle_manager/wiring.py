@@ -12,7 +12,7 @@ from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import brings_other
 from lifecycle_manager.mandatory import ReleaseKey
 from lifecycle_manager.module_config import ModuleKey, keys_of
-from lifecycle_manager.modules import is_mandatory_manifest, module_of, module_of_manifest
+from lifecycle_manager.modules import is_mandatory_manifest, kyma_of_manifest, module_of, module_of_manifest
 from lifecycle_manager.news import (
     asks_for_more,
     has_let_go,
@@ -86,7 +86,7 @@ class Wiring:
         """Name the Kymas that there are, and those that something is left of."""
         return {
             *(kyma.metadata.name for kyma in self.informers.kymas.cache.list()),
-            *(owner for each in self.informers.manifests.cache.list() if (owner := _owner(each))),
+            *(owner for each in self.informers.manifests.cache.list() if (owner := kyma_of_manifest(each))),
             *(each.spec.kyma for each in self.informers.module_configs.cache.list()),
             *(each.spec.kyma for each in self.informers.sync_resources.cache.list()),
         }
@@ -96,7 +96,7 @@ class Wiring:
         for name in kyma_names:
             self._begin_with(name)
         for manifest in self.informers.manifests.cache.list():
-            if not _owner(manifest):
+            if not kyma_of_manifest(manifest):
                 self.controllers.manifest.queue.add(_key(manifest), Priority.RESYNC)
         for watcher in self.informers.watchers.cache.list():
             self.controllers.watcher_status.queue.add(_key(watcher), Priority.RESYNC)
@@ -330,10 +330,6 @@ class Wiring:
 def _key_of_secret(change: Change[Secret]) -> ObjectKey | None:
     secret = change.new or change.old
     return ObjectKey(secret.metadata.namespace, secret.metadata.name) if secret is not None else None
-
-
-def _owner(manifest: Manifest) -> str:
-    return manifest.metadata.labels.get(names.KYMA_NAME, "")
 
 
 def _key_of_release(release: ModuleTemplate | ModuleReleaseMeta) -> ReleaseKey:

@@ -327,8 +327,7 @@ async def _purge(skr: Client, kind: str, kyma: Kyma) -> None:
     except NotFound:
         return  # the kind went meanwhile, and all of it
     for item in filter(is_held, found):
-        owner = f"{kyma.KIND} {kyma.metadata.name}"
-        await strip_finalizers(skr, resource, item, owner, field_manager=FIELD_MANAGER)
+        await strip_finalizers(skr, resource, item, kyma, field_manager=FIELD_MANAGER)
 
 
 async def _remove(skr: Client, kind: str) -> int:

@@ -23,7 +23,7 @@ async def purge_finalizers(skr: Client, manifests: Iterable[Manifest]) -> None:
         async for resource in _kinds_of(skr, manifest):
             for item in (await skr.list(resource)).items:
                 if is_held(item):
-                    await _strip(skr, resource, item, manifest)
+                    await strip_finalizers(skr, resource, item, manifest)
 
 
 async def purge_synced(skr: Client, sync_resources: Iterable[SyncResource]) -> None:
@@ -41,7 +41,7 @@ async def _purge_named(skr: Client, entries: Iterable[SyncedReference | SyncedOb
         except (KindUnknown, NotFound):
             continue
         if is_held(live):
-            await _strip(skr, resource, live, owner)
+            await strip_finalizers(skr, resource, live, owner)
 
 
 async def _kinds_of(skr: Client, manifest: Manifest) -> AsyncIterator[Resource[JsonObject]]:
@@ -64,7 +64,3 @@ async def _kinds_of(skr: Client, manifest: Manifest) -> AsyncIterator[Resource[J
             yield await skr.mapper.resource(str(document.get("apiVersion")), str(document.get("kind")))
         except KindUnknown:
             return
-
-
-async def _strip(skr: Client, resource: Resource[JsonObject], live: JsonObject, owner: Owner) -> None:
-    await strip_finalizers(skr, resource, live, f"{owner.KIND} {owner.metadata.name}")

@@ -12,7 +12,9 @@ from weakref import WeakValueDictionary
 from kube_runtime import Client, Informer, InventoryEntry, ObjectKey
 from lifecycle_manager.manifest import sharing
 from lifecycle_manager.manifest.handover import hand_over
-from lifecycle_manager_api import Manifest, names
+from lifecycle_manager.modules import kyma_of_manifest
+from lifecycle_manager.resources import MANIFESTS
+from lifecycle_manager_api import Manifest
 
 
 @dataclass(eq=False)
@@ -30,10 +32,10 @@ class Neighbours:
 
     def of(self, manifest: Manifest) -> tuple[sharing.Holder, ...]:
         """Return the other modules of the same cluster that stay there."""
-        found = []
-        for other in self.manifests.cache.by_index("kyma", _kyma_of(manifest)):
-            key = _key_of(other)
-            if key != _key_of(manifest):
+        found, own = [], MANIFESTS.key_of(manifest)
+        for other in self.manifests.cache.by_index("kyma", kyma_of_manifest(manifest)):
+            key = MANIFESTS.key_of(other)
+            if key != own:
                 found.append(sharing.holder(other, self.brought(key), self._given_up.get(key, frozenset())))
         return tuple(each for each in found if each is not None)
 
@@ -46,8 +48,8 @@ class Neighbours:
         """
         if not sharing.left_to(entries, self.of(manifest)):
             return tuple(entries)
-        key = _key_of(manifest)
-        async with self._handovers.setdefault(_kyma_of(manifest), asyncio.Lock()):
+        key = MANIFESTS.key_of(manifest)
+        async with self._handovers.setdefault(kyma_of_manifest(manifest), asyncio.Lock()):
             left = sharing.left_to(entries, self.of(manifest))
             await hand_over(skr, key, left)
             self._given_up[key] = self._given_up.get(key, frozenset()) | {each.identity for each in left}
@@ -66,11 +68,3 @@ class Neighbours:
     def forget(self, key: ObjectKey) -> None:
         """Drop what a Manifest has left to others: its status says it by now, or it is gone."""
         self._given_up.pop(key, None)
-
-
-def _key_of(manifest: Manifest) -> ObjectKey:
-    return ObjectKey(manifest.metadata.namespace, manifest.metadata.name)
-
-
-def _kyma_of(manifest: Manifest) -> str:
-    return manifest.metadata.labels.get(names.KYMA_NAME, "")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kube_runtime import InventoryEntry
 from lifecycle_manager.manifest.sources import Source, SourceInvalid, source_in
+from lifecycle_manager.modules import kyma_of_manifest
 from lifecycle_manager_api import Manifest, SyncedReference, find, names
 
 MODULE_CR = "ModuleCR"
@@ -55,7 +56,7 @@ def plan(manifest: Manifest, remembered: Collection[InventoryEntry] = ()) -> Ste
     `remembered` is what this process knows to be in the cluster beyond what the status in its cache says, which may be
     older than the last write.
     """
-    kyma = manifest.metadata.labels.get(names.KYMA_NAME, "")
+    kyma = kyma_of_manifest(manifest)
     inventory = tuple(sorted({*inventory_of(manifest), *remembered}))
     if manifest.metadata.being_deleted:
         return _removal(manifest, kyma, inventory)

@@ -31,7 +31,7 @@ from lifecycle_manager.manifest.module_cr import default_cr
 from lifecycle_manager.manifest.neighbours import Neighbours
 from lifecycle_manager.manifest.rendering import Rendering, Renderings
 from lifecycle_manager.manifest.sources import ObjectStore, Source, SourceAwaited, SourceError
-from lifecycle_manager.modules import Offers, module_of_manifest
+from lifecycle_manager.modules import Offers, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager.skr import (
     AccessSecretMissing,
@@ -230,7 +230,7 @@ class ManifestReconciler:
         if applied.result.changed:
             log.info(
                 "module applied",
-                kyma=manifest.metadata.labels.get(names.KYMA_NAME, ""),
+                kyma=kyma_of_manifest(manifest),
                 module=module_of_manifest(manifest),
                 version=manifest.spec.version,
                 objects=len(applied.inventory),

@@ -46,8 +46,7 @@ async def remove(
     managers = managers_of(manifest.spec.manager, inventory, default_namespace)
     kinds = await kinds_of(skr, inventory, wanted)
     made = await _made(skr, manifest, wanted, kinds, inventory)
-    owner = f"{manifest.KIND} {manifest.metadata.name}"
-    waiting = [str(each) for each in made if await _remove_default(skr, each, managers, owner)]
+    waiting = [str(each) for each in made if await _remove_default(skr, each, managers, manifest)]
     going = [each for each in kinds if not left_to([definition_of(each)], others)]
     shared = left_to(inventory, others)
     own = {*(each.identity for each in inventory if each not in shared), *(each.identity for each in made)}
@@ -90,7 +89,7 @@ async def _delete(applier: Applier, entries: Collection[InventoryEntry]) -> tupl
     return result.inventory
 
 
-async def _remove_default(skr: Client, made: ModuleCr, managers: Collection[InventoryEntry], owner: str) -> bool:
+async def _remove_default(skr: Client, made: ModuleCr, managers: Collection[InventoryEntry], owner: Manifest) -> bool:
     """Delete a default Module CR; return whether it is still there."""
     try:
         live = await skr.get(made.resource, made.name, made.namespace or None)

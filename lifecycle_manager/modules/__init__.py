@@ -12,6 +12,7 @@ from lifecycle_manager.modules.lookups import ComponentVersion, LookupFailed, Lo
 from lifecycle_manager.modules.manifests import (
     differs,
     is_mandatory_manifest,
+    kyma_of_manifest,
     module_of_manifest,
     wanted_manifest,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "excluded",
     "is_mandatory",
     "is_mandatory_manifest",
+    "kyma_of_manifest",
     "module_of",
     "module_of_manifest",
     "wanted_manifest",

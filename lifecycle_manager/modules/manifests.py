@@ -88,6 +88,11 @@ def module_of_manifest(manifest: Manifest) -> str:
     return manifest.metadata.labels.get(names.MODULE_NAME, "")
 
 
+def kyma_of_manifest(manifest: Manifest) -> str:
+    """Return the name of the Kyma in whose cluster a Manifest installs a module; empty where it names none."""
+    return manifest.metadata.labels.get(names.KYMA_NAME, "")
+
+
 def is_mandatory_manifest(manifest: Manifest) -> bool:
     """Tell whether a Manifest installs a module that every cluster gets."""
     return manifest.metadata.labels.get(names.MANDATORY_MODULE) == "true"

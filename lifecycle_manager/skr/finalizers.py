@@ -6,6 +6,7 @@ import structlog
 
 from kube_runtime import Client, JsonObject, NotFound, Resource
 from lifecycle_manager.resources import FIELD_MANAGER
+from lifecycle_manager_api import ApiObject
 
 log = structlog.get_logger("skr")
 
@@ -17,7 +18,7 @@ def is_held(live: JsonObject) -> bool:
 
 
 async def strip_finalizers(
-    skr: Client, resource: Resource[Any], live: JsonObject, owner: str, *, field_manager: str = FIELD_MANAGER
+    skr: Client, resource: Resource[Any], live: JsonObject, owner: ApiObject, *, field_manager: str = FIELD_MANAGER
 ) -> None:
     """Let an object go, as it was read; one that went meanwhile is as good. Raises KubeError.
 
@@ -27,7 +28,7 @@ async def strip_finalizers(
     name, namespace = str(metadata["name"]), str(metadata.get("namespace", ""))
     log.warning(
         "finalizers taken off",
-        owner=owner,
+        owner=f"{owner.KIND} {owner.metadata.name}",
         kind=resource.kind,
         namespace=namespace,
         name=name,

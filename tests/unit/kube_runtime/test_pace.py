@@ -75,14 +75,23 @@ async def test_place_that_is_given_to_somebody_who_left_goes_to_the_next(*, leav
     assert not staying.cancelled()
 
 
-@pytest.mark.parametrize("urgency", [Priority.EVENT, Priority.CHANGE])
-async def test_event_or_change_is_worked_on_while_others_that_are_looked_at_take_long(urgency: Priority) -> None:
+@pytest.mark.parametrize(
+    ("others", "places", "urgency"),
+    [
+        (Priority.RESYNC, 3, Priority.EVENT),
+        (Priority.RESYNC, 3, Priority.CHANGE),
+        (Priority.CHANGE, 4, Priority.EVENT),
+    ],
+)
+async def test_more_urgent_key_is_worked_on_while_others_take_long(
+    others: Priority, places: int, urgency: Priority
+) -> None:
     begun: list[str] = []
     release = asyncio.Event()
 
     async def reconcile(key: str) -> Result:
         begun.append(key)
-        if key not in {"urgent", "resync-49"}:
+        if key not in {"urgent", "other-49"}:
             await release.wait()
         return Result()
 
@@ -90,36 +99,13 @@ async def test_event_or_change_is_worked_on_while_others_that_are_looked_at_take
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
         for number in range(50):
-            controller.queue.add(f"resync-{number}", Priority.RESYNC)
-        await until(lambda: len(begun) == 3)
+            controller.queue.add(f"other-{number}", others)
+        await until(lambda: len(begun) == places)
         controller.queue.add("urgent", urgency)
         await until(lambda: "urgent" in begun)
-        controller.queue.add("resync-49", urgency)  # one that waits already becomes urgent
-        await until(lambda: "resync-49" in begun)
-        assert len(begun) == 5
-        release.set()
-        await controller.shutdown(60)
-    assert len(begun) == 51
-
-
-async def test_event_is_worked_on_while_changes_take_all_places() -> None:
-    begun: list[str] = []
-    release = asyncio.Event()
-
-    async def reconcile(key: str) -> Result:
-        begun.append(key)
-        if key != "urgent":
-            await release.wait()
-        return Result()
-
-    controller = Controller("busy", reconcile, concurrency=4, pace=Pace())
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(controller.run())
-        for number in range(50):
-            controller.queue.add(f"change-{number}", Priority.CHANGE)
-        await until(lambda: len(begun) == 4)
-        controller.queue.add("urgent", Priority.EVENT)
-        await until(lambda: "urgent" in begun)
+        controller.queue.add("other-49", urgency)  # one that waits already becomes urgent
+        await until(lambda: "other-49" in begun)
+        assert len(begun) == places + 2
         release.set()
         await controller.shutdown(60)
     assert len(begun) == 51

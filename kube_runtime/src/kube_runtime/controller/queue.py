@@ -205,7 +205,9 @@ class WorkQueue(Generic[K]):
 
     def _wake(self, priority: Priority) -> None:
         """Have somebody come for a key: those first who take nothing less urgent."""
-        any(self._wake_first(getters) for getters in self._getters[priority:])
+        for getters in self._getters[priority:]:
+            if self._wake_first(getters):
+                return
 
     @staticmethod
     def _wake_first(getters: deque[asyncio.Future[None]]) -> bool:
