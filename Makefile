@@ -58,7 +58,7 @@ bench: clusters ## Run the benchmarks (ONLY=group for one group), one JSON line 
 	@$(BIN)/python -m benchmarks $(ONLY)
 
 charts: setup ## Write what the charts repeat of the code: CRDs, rights, options, the Watcher
-	@$(BIN)/python -m local.chart_files
+	@$(BIN)/python -m charts.generate
 
 clean: ## Remove what the tasks made, the binaries' cache excepted
 	rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -23,10 +23,10 @@ import uvloop
 from benchmarks.figures import Figure
 from benchmarks.sync_resource_throughput import _client, _create_kyma, _lifecycle_manager, _register, _until
 from kube_runtime import Client, Resource
+from kyma_local.clusters import LocalClusters
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import as_document, find, names
-from local.clusters import LocalClusters
 from tests import builders
 
 MODULES, VERSIONS = 60, 5

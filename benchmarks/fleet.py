@@ -36,8 +36,8 @@ from benchmarks.fleet_cast import (
     users_of,
 )
 from benchmarks.simulated.fleet import MODULES, VERSIONS
-from local.ports import free_port
-from local.processes import tail
+from kyma_local.ports import free_port
+from kyma_local.processes import tail
 
 POLL_SECONDS = 5.0  # each look costs the simulated control plane a list of all Kymas
 

@@ -19,13 +19,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from benchmarks.simulated.fleet import MODULES, VERSIONS, kyma_name
-from certs import describe
-from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
+from kyma_certs import describe
+from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
+from kyma_local.ports import free_port
+from kyma_local.processes import ChildProcess, start_child, tail
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager_api import Watched, WatchedGvk, WatchEvent, encode_event, names
-from local.ports import free_port
-from local.processes import ChildProcess, start_child, tail
 from tests.registries import blob_server, packed
 
 PATIENCE_SECONDS = 3_600.0

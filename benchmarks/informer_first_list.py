@@ -19,7 +19,7 @@ import msgspec
 
 from benchmarks.figures import Figure
 from kube_runtime import Client, ClientOptions, Informer, Resource
-from local.clusters import LocalClusters
+from kyma_local.clusters import LocalClusters
 
 OBJECTS = 5_000
 OBJECT_BYTES = 4_000

@@ -24,10 +24,10 @@ import uvloop
 from benchmarks.figures import Figure
 from benchmarks.sync_resource_throughput import _client, _lifecycle_manager, _register, _until
 from kube_runtime import Applier, Client, KubernetesObject
+from kyma_local.clusters import LocalClusters
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.resources import MANIFESTS
 from lifecycle_manager_api import names
-from local.clusters import LocalClusters
 from tests.modules import as_text, operator
 from tests.registries import BlobServer, blob_server, packed
 

@@ -23,11 +23,11 @@ from typing import Any
 import uvloop
 
 from kube_runtime import Client, ClientOptions, KubeError, dump_yaml
+from kyma_local.clusters import LocalClusters
+from kyma_module_manager import ManagerService, ModuleManager, ServiceOptions
+from kyma_module_manager.logs import configure_logs
+from kyma_module_manager.writer import MODULE_CONFIGS
 from lifecycle_manager_api import crds, names
-from local.clusters import LocalClusters
-from module_manager import ManagerService, ModuleManager, ServiceOptions
-from module_manager.logs import configure_logs
-from module_manager.writer import MODULE_CONFIGS
 
 BAR_MS = 50.0
 MANAGERS_A_PROCESS = 10

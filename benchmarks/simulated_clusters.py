@@ -53,7 +53,7 @@ def main() -> int:
 
 
 async def _measure() -> tuple[float, float, float]:
-    command = [sys.executable, "-m", "kube_runtime.simulation", "--clusters", str(CLUSTERS)]
+    command = [sys.executable, "-m", "kube_simulation", "--clusters", str(CLUSTERS)]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None

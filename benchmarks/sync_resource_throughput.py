@@ -23,12 +23,12 @@ import uvloop
 
 from benchmarks.figures import Figure
 from kube_runtime import Client, ClientOptions, Informer, Resource, dump_yaml
+from kyma_local.clusters import LocalCluster, LocalClusters
+from kyma_local.ports import free_port
+from kyma_local.processes import ChildProcess, start_child, tail
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.resources import KYMAS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import find, names
-from local.clusters import LocalCluster, LocalClusters
-from local.ports import free_port
-from local.processes import ChildProcess, start_child, tail
 
 BAR = 0.8
 AT_ONCE = 64

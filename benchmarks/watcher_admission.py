@@ -20,8 +20,8 @@ import uvloop
 from benchmarks.figures import Figure
 from benchmarks.watching.load import Load, run_load
 from benchmarks.watching.reviews import review
-from local.ports import free_port
-from local.processes import ChildProcess, start_child
+from kyma_local.ports import free_port
+from kyma_local.processes import ChildProcess, start_child
 from tests.watcher_process import AUTHORITY, ControlPlane, cpu_seconds, serving, start_watcher, write_leaf
 
 OBJECTS = 1000

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives import serialization
 
 from benchmarks.figures import Figure
 from benchmarks.watching.load import CONNECTIONS, Load, Source, run_sources
-from certs import describe
-from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
-from local.ports import free_port
-from local.processes import ChildProcess, start_child
+from kyma_certs import describe
+from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
+from kyma_local.ports import free_port
+from kyma_local.processes import ChildProcess, start_child
 from tests.watcher_process import AUTHORITY, cpu_seconds, write_leaf
 
 HOST = "skr-webhook.kyma-system.svc"

@@ -7,27 +7,14 @@ set -eu
 image=$1 folder=$2
 uv=${UV:-uv}
 export UV_PROJECT_ENVIRONMENT="$folder"
-sync() { "$uv" sync --quiet --frozen --no-dev --no-editable --compile-bytecode --link-mode=copy "$@"; }
 
 case $image in
-lifecycle-manager)
-  sync --extra control-plane
-  ;;
-module-manager)
-  sync --package kyma-module-manager
-  ;;
-skr-watcher)
-  # The Watcher and what it imports, and not one module more: it runs in clusters of users.
-  sync --no-install-project
-  packages=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  cp -R watcher certs guarded_http "$packages/"
-  find "$packages/watcher" "$packages/certs" "$packages/guarded_http" -name __pycache__ -prune -exec rm -rf {} +
-  "$folder/bin/python" -m compileall -q "$packages/watcher" "$packages/certs" "$packages/guarded_http"
-  printf '#!%s/bin/python\nfrom watcher.main import main\n\nmain()\n' "$folder" > "$folder/bin/skr-watcher"
-  chmod 755 "$folder/bin/skr-watcher"
-  ;;
+lifecycle-manager) package=kyma-lifecycle-manager ;;
+module-manager) package=kyma-module-manager ;;
+skr-watcher) package=kyma-skr-watcher ;;
 *)
   echo "there is no image $image" >&2
   exit 2
   ;;
 esac
+exec "$uv" sync --quiet --frozen --no-dev --no-editable --compile-bytecode --link-mode=copy --package "$package"

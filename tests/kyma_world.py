@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, ObjectKey, Resource, Result
 from kube_runtime.informer.cache import Cache
-from kube_runtime.simulation import ApiRequest, Refused, SimulatedCluster, Simulation, serve_simulation
+from kube_simulation import ApiRequest, Refused, SimulatedCluster, Simulation, serve_simulation
 from lifecycle_manager.catalog import CatalogReconciler
 from lifecycle_manager.crd_installation import apply_crds
 from lifecycle_manager.kyma import KymaReconciler, Patience, Schedule

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 from kube_runtime import Client, ClientOptions, EventRecorder, Informer, KubeconfigPolicy, ObjectKey, Result
-from kube_runtime.simulation import Simulation
+from kube_simulation import Simulation
 from lifecycle_manager.crd_installation import apply_crds
 from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, ObjectStore, Registries
 from lifecycle_manager.modules import Offer, Offers

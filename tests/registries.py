@@ -16,9 +16,9 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from local.binaries import locked
-from local.ports import free_port
-from local.starting import PortTaken, start_server
+from kyma_local.binaries import locked
+from kyma_local.ports import free_port
+from kyma_local.starting import PortTaken, start_server
 
 PACKAGE = "docker-registry"
 CACHE = Path.home() / ".cache" / "kyma-lifecycle-manager" / PACKAGE

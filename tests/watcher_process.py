@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import msgspec
 
-from certs import KeyPair, LeafRequest, create_authority, issue
-from guarded_http import Bounds, server_for
-from local.ports import free_port
-from local.processes import ChildProcess, start_child
+from http_guard import Bounds, server_for
+from kyma_certs import KeyPair, LeafRequest, create_authority, issue
+from kyma_local.ports import free_port
+from kyma_local.processes import ChildProcess, start_child
 from tests.waiting import eventually
 
 NOW = datetime.now(UTC)

@@ -5,10 +5,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from local.binaries import cache_folder
-from local.go_modules import find_go, run
-from local.progress import Listener
-from local.sources import Versions
+from kyma_local.binaries import cache_folder
+from kyma_local.go_modules import find_go, run
+from kyma_local.progress import Listener
+from kyma_local.sources import Versions
 
 __all__ = ["built_peer", "peer_program"]
 

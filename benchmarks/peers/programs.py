@@ -18,8 +18,8 @@ from rich.console import Console
 
 from benchmarks.peers.controller_runtime_build import built_peer, peer_program
 from benchmarks.peers.cpu_time import cpu_seconds
-from local.processes import ChildProcess, start_child, tail
-from local.progress import told_on
+from kyma_local.processes import ChildProcess, start_child, tail
+from kyma_local.progress import told_on
 
 __all__ = ["CONTROLLER_RUNTIME", "KOPF", "OURS", "Program", "Role", "Running", "prepared", "running"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.peers.things import AT_ONCE, GROUP, THINGS_AS_DICTS, UNLIMITED
 from kube_runtime import Client, NotFound, Resource
-from local.clusters import LocalClusters
+from kyma_local.clusters import LocalClusters
 
 RULES = 20
 PATIENCE_SECONDS = 30.0

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from kube_runtime.simulation import (
+from kube_simulation import (
     Answer,
     ApiRequest,
     NeverAnswer,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import uvloop
 
-from certs import ReloadingServerContext
-from guarded_http import Bounds
+from http_guard import Bounds
+from kyma_certs import ReloadingServerContext
 from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
 from lifecycle_manager.serving import serve
 

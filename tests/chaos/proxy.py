@@ -21,7 +21,7 @@ from yarl import URL
 
 from kube_runtime.client.kubeconfig import KubeconfigPolicy, connection_from_kubeconfig
 from kube_runtime.client.tls import tls_context
-from local.ports import free_port
+from kyma_local.ports import free_port
 
 _OF_THE_CONNECTION = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from kube_runtime import Client, Resource
+from kyma_demo.cast import Cast
+from kyma_demo.report import Silence
+from kyma_demo.stage import open_stage
+from kyma_demo.story import INFRASTRUCTURES, Story
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
-from local.demo.cast import Cast
-from local.demo.report import Silence
-from local.demo.stage import open_stage
-from local.demo.story import INFRASTRUCTURES, Story
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE

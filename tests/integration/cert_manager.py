@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from certs import Algorithm, KeyPair, LeafRequest, describe, issue
 from kube_runtime import AlreadyExists, Client, Conflict, NotFound
+from kyma_certs import Algorithm, KeyPair, LeafRequest, describe, issue
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names

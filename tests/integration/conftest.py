@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, ClientOptions, Resource
-from local.clusters import LocalClusters
+from kyma_local.clusters import LocalClusters
 
 asyncio.set_event_loop(None)  # or looptime has one made that nobody closes
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from kube_runtime import Change, Client, Informer, Resource
-from local.cluster import LocalCluster
+from kyma_local.cluster import LocalCluster
 from tests.node_agent.balancer import balancer
 from tests.node_agent.environment import JsonObject
 from tests.node_agent.pod import PODS, PodRun

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from local.joining import Streams, join
+from kyma_local.joining import Streams, join
 
 Ports = Callable[[], Sequence[int]]
 CONNECT_SECONDS = 5.0

@@ -25,11 +25,11 @@ from kube_runtime import (
     TooManyRequests,
     dump_yaml,
 )
-from local.cluster import LocalCluster
-from local.demo.identities import SERVICE_ACCOUNTS
-from local.ports import free_port
-from local.private_files import write_private
-from local.processes import ChildProcess, start_child
+from kyma_demo.identities import SERVICE_ACCOUNTS
+from kyma_local.cluster import LocalCluster
+from kyma_local.ports import free_port
+from kyma_local.private_files import write_private
+from kyma_local.processes import ChildProcess, start_child
 from tests.node_agent.containers import ACCOUNT, Process, process_of
 from tests.node_agent.environment import NODE, POD_IP, JsonObject
 

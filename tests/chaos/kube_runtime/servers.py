@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from local.binaries import find_binaries
-from local.cluster import LocalCluster
-from local.etcd import LocalEtcd
-from local.pki import Authority
-from local.processes import ChildProcess
+from kyma_local.binaries import find_binaries
+from kyma_local.cluster import LocalCluster
+from kyma_local.etcd import LocalEtcd
+from kyma_local.pki import Authority
+from kyma_local.processes import ChildProcess
 
 T = TypeVar("T")
 

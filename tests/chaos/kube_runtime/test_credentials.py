@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource, RuntimeMetrics, Unauthorized
-from local import pki
-from local.cluster import ADMINISTRATORS
+from kyma_local import pki
+from kyma_local.cluster import ADMINISTRATORS
 from tests.chaos.kube_runtime.conftest import PATIENT
 from tests.chaos.kube_runtime.following import change_everything, following, populate, starting_to_follow
 from tests.chaos.kube_runtime.servers import Servers

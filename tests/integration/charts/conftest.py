@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from local.helm import find_helm
+from kyma_local.helm import find_helm
 from tests.integration.charts.helm import Helm
 from tests.integration.charts.world import World, open_world
 

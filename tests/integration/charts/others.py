@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 
 from kube_runtime import dump_yaml, parse_objects
-from local.go_modules import download, find_go
-from local.progress import Silent
+from kyma_local.go_modules import download, find_go
+from kyma_local.progress import Silent
 
 PROMETHEUS = ("github.com/prometheus-operator/prometheus-operator", "v0.85.0")
 GATEWAY_API = ("sigs.k8s.io/gateway-api", "v1.6.3")

@@ -20,6 +20,9 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from kube_runtime import Invalid, Resource
+from kyma_demo.identities import SERVICE_ACCOUNTS
+from kyma_demo.names import USER
+from kyma_demo.witness import CONFIG_MAPS
 from lifecycle_manager.resources import (
     KYMAS,
     MANIFESTS,
@@ -32,9 +35,6 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager_api import as_document, names
 from lifecycle_manager_api.crds import all_crds
-from local.demo.identities import SERVICE_ACCOUNTS
-from local.demo.names import USER
-from local.demo.witness import CONFIG_MAPS
 from tests import builders
 from tests.integration.charts.helm import (
     LIFECYCLE_MANAGER,

@@ -14,8 +14,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from certs import KeyPair
+from charts.generate import CHARTS, PROJECT_CHART, generated_texts, options_schema, project_chart_texts
 from kube_runtime import dump_yaml, load_yaml, parse_objects
+from kyma_certs import KeyPair
+from kyma_module_manager.project.generation import generate_project
+from kyma_module_manager.project.names import ModuleNames
 from lifecycle_manager.manifest.sources.blobs import MOST_BYTES as MOST_BYTES_OF_LAYERS
 from lifecycle_manager.manifest.sources.registry import MOST_BYTES as MOST_BYTES_OF_A_LAYER
 from lifecycle_manager.settings import Settings
@@ -23,9 +26,6 @@ from lifecycle_manager.skr_webhook import AuthorityStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
-from local.chart_files import CHARTS, PROJECT_CHART, generated_texts, options_schema, project_chart_texts
-from module_manager.project.generation import generate_project
-from module_manager.project.names import ModuleNames
 from tests.integration.charts.helm import (
     LIFECYCLE_MANAGER,
     MODULE_MANAGER,
@@ -147,7 +147,7 @@ async def test_the_rights_are_those_of_the_programs_and_no_more(helm: Helm) -> N
         assert role["rules"] == each.document["rules"]
         assert binding["roleRef"]["name"] == role["metadata"]["name"]
         assert [subject["name"] for subject in binding["subjects"]] == ["lifecycle-manager"]
-    (source,) = parse_objects(files("module_manager").joinpath("rbac.yaml").read_text())
+    (source,) = parse_objects(files("kyma_module_manager").joinpath("rbac.yaml").read_text())
     (role,) = of_kind(await helm.render(MODULE_MANAGER, *MANAGER), "Role").values()
     assert role["rules"] == source.document["rules"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from kube_runtime import NotFound, Resource
+from kyma_demo.names import USER
+from kyma_demo.story import INFRASTRUCTURES
+from kyma_demo.witness import CONFIG_MAPS
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
-from local.demo.names import USER
-from local.demo.story import INFRASTRUCTURES
-from local.demo.witness import CONFIG_MAPS
 from tests.integration.charts.world import World
 from tests.waiting import eventually
 

@@ -6,6 +6,8 @@ from importlib.resources import files
 from typing import Any
 
 from kube_runtime import Client, NotFound, Resource
+from kyma_demo.names import USER
+from kyma_demo.witness import CONFIG_MAPS
 from lifecycle_manager.resources import (
     KYMAS,
     MANIFESTS,
@@ -18,8 +20,6 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager.skr_webhook import ROTATE, AuthorityStore
 from lifecycle_manager_api import names
-from local.demo.names import USER
-from local.demo.witness import CONFIG_MAPS
 from tests.integration.charts.rights import granted_by, requests_in, unused
 from tests.integration.charts.world import World
 from tests.integration.lifecycle_manager.offers import installing, on_offer, release, template
@@ -34,7 +34,7 @@ EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Even
 NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 IN_KCP = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
 IN_SKR = files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()
-OF_MODULE_MANAGERS = files("module_manager").joinpath("rbac.yaml").read_text()
+OF_MODULE_MANAGERS = files("kyma_module_manager").joinpath("rbac.yaml").read_text()
 
 
 async def test_programs_ask_for_nothing_that_they_may_not(world: World) -> None:

@@ -11,16 +11,16 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from kube_runtime import Client, ClientOptions, NotFound, Resource, dump_yaml
+from kyma_demo import names as demo_names
+from kyma_demo.cast import Cast
+from kyma_demo.report import Silence
+from kyma_demo.stage import Stage, create_kyma, prepare_skr
+from kyma_demo.story import Story
+from kyma_local.clusters import LocalClusters
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager_api import names
 from lifecycle_manager_api.conditions import find
-from local.clusters import LocalClusters
-from local.demo import names as demo_names
-from local.demo.cast import Cast
-from local.demo.report import Silence
-from local.demo.stage import Stage, create_kyma, prepare_skr
-from local.demo.story import Story
 from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, WAITING, Helm
 from tests.node_agent.agent import NodeAgent
 from tests.waiting import eventually
@@ -37,7 +37,7 @@ NAMESPACE = {
     "kind": "Namespace",
     "metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
 }
-SAMPLE = files("module_manager.samples.cloud_resources")
+SAMPLE = files("kyma_module_manager.samples.cloud_resources")
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,11 +17,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from certs import LeafRequest, create_authority, issue
 from kube_runtime import Client
+from kyma_certs import LeafRequest, create_authority, issue
+from kyma_local.ports import free_port
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager_api import names
-from local.ports import free_port
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("images")

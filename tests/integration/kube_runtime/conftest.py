@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kube_runtime import dump_yaml
-from kube_runtime.simulation import Simulation, serve_simulation
+from kube_simulation import Simulation, serve_simulation
 
 
 @pytest.fixture(scope="session")

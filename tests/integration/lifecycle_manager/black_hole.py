@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from local.joining import join
+from kyma_local.joining import join
 
 
 @dataclass(eq=False)

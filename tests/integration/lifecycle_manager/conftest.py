@@ -10,11 +10,11 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Applier, InventoryEntry
+from kyma_demo.cast import Cast
+from kyma_demo.report import Silence
+from kyma_demo.stage import Stage, open_stage
+from kyma_demo.story import Story
 from lifecycle_manager.crd_installation import apply_objects
-from local.demo.cast import Cast
-from local.demo.report import Silence
-from local.demo.stage import Stage, open_stage
-from local.demo.story import Story
 from tests.integration.lifecycle_manager.links import write_trust
 from tests.integration.lifecycle_manager.programs import Manager, manager_with
 from tests.integration.lifecycle_manager.watching import is_well

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from local.pki import Authority
+from kyma_local.pki import Authority
 
 _AUTHORITY = Authority()
 

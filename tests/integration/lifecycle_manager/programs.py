@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import httpx
 
-from local.demo import processes
-from local.demo.cast import Cast
-from local.ports import free_port
-from local.processes import ChildProcess
+from kyma_demo import processes
+from kyma_demo.cast import Cast
+from kyma_local.ports import free_port
+from kyma_local.processes import ChildProcess
 from tests.waiting import eventually
 
 MANAGER = "lifecycle-manager"

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_runtime import NotFound
+from kyma_demo import processes
+from kyma_demo.cast import TLS_SECRET
+from kyma_demo.stage import infrastructure
+from kyma_demo.story import INFRASTRUCTURES, Story
+from kyma_local.egress import Route, add_route
+from kyma_local.ports import free_port
 from lifecycle_manager.resources import MODULE_CONFIGS
 from lifecycle_manager_api import names
-from local.demo import processes
-from local.demo.cast import TLS_SECRET
-from local.demo.stage import infrastructure
-from local.demo.story import INFRASTRUCTURES, Story
-from local.egress import Route, add_route
-from local.ports import free_port
 from tests.integration.lifecycle_manager.programs import altered
 from tests.integration.lifecycle_manager.watching import is_well, lines_of
 from tests.waiting import eventually

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from guarded_http import Bounds, server_for
+from http_guard import Bounds, server_for
 from kube_runtime import Resource
+from kyma_demo.stage import Stage
+from kyma_demo.story import INFRASTRUCTURES
+from kyma_demo.witness import CONFIG_MAPS
+from kyma_local.egress import Route, add_route
+from kyma_local.ports import free_port
 from lifecycle_manager_api import names
-from local.demo.stage import Stage
-from local.demo.story import INFRASTRUCTURES
-from local.demo.witness import CONFIG_MAPS
-from local.egress import Route, add_route
-from local.ports import free_port
 from tests.integration.lifecycle_manager.watching import SERVICES, WEBHOOKS
 from tests.waiting import eventually
 from tests.watcher_process import AUTHORITY, write_leaf

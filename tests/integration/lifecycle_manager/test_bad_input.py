@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from kube_runtime import NotFound, dump_yaml
+from kyma_demo.stage import Stage, infrastructure
+from kyma_demo.story import INFRASTRUCTURES, Story
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import Kyma, SyncResource, names
 from lifecycle_manager_api.conditions import find
-from local.demo.stage import Stage, infrastructure
-from local.demo.story import INFRASTRUCTURES, Story
 from tests.integration.lifecycle_manager.offers import refusal
 from tests.waiting import eventually, is_gone
 

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kube_runtime import Client, NotFound, Resource
+from kyma_demo.stage import Stage
+from kyma_demo.story import Story
 from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import find, names
-from local.demo.stage import Stage
-from local.demo.story import Story
 from tests.integration.lifecycle_manager.offers import offer, on_offer, release, template, withdraw
 from tests.waiting import eventually
 

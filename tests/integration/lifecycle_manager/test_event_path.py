@@ -6,18 +6,18 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from certs import KeyPair, LeafRequest, create_authority, describe, issue
 from kube_runtime import NotFound
+from kyma_certs import KeyPair, LeafRequest, create_authority, describe, issue
+from kyma_demo import processes
+from kyma_demo.cast import TLS_SECRET
+from kyma_demo.stage import Stage
+from kyma_demo.story import Story
+from kyma_local.egress import Route, add_route
+from kyma_local.ports import free_port
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook.canary import ANNOTATION, SERVICE_ACCOUNTS
 from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
 from lifecycle_manager_api import names
-from local.demo import processes
-from local.demo.cast import TLS_SECRET
-from local.demo.stage import Stage
-from local.demo.story import Story
-from local.egress import Route, add_route
-from local.ports import free_port
 from tests.integration.lifecycle_manager.programs import Manager, altered
 from tests.integration.lifecycle_manager.watching import (
     SERVICES,

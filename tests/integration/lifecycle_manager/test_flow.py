@@ -3,11 +3,11 @@
 from typing import Any
 
 from kube_runtime import NotFound
+from kyma_demo.story import INFRASTRUCTURES, Story
+from kyma_demo.witness import CONFIG_MAPS
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, SyncResource, names
 from lifecycle_manager_api.conditions import find
-from local.demo.story import INFRASTRUCTURES, Story
-from local.demo.witness import CONFIG_MAPS
 from tests.integration.lifecycle_manager.watching import lines_of
 from tests.waiting import eventually
 

@@ -13,10 +13,10 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, KindUnknown, NotFound, Resource, load_yaml
+from kyma_demo.stage import Stage
+from kyma_demo.story import Story
 from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, WATCHERS
 from lifecycle_manager_api import Condition, Manifest, find, names
-from local.demo.stage import Stage
-from local.demo.story import Story
 from tests.integration.lifecycle_manager.links import LinkServer, link_server
 from tests.integration.lifecycle_manager.offers import (
     installing,

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kube_runtime import Client, JsonObject
+from kyma_demo.stage import Stage
+from kyma_demo.story import Story
 from lifecycle_manager.kyma import CRD_HASH
 from lifecycle_manager.kyma.definition import digest_of
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager_api import Kyma, crds, names
-from local.demo.stage import Stage
-from local.demo.story import Story
 from tests.waiting import eventually
 
 COLUMN = {"name": "Region", "type": "string", "jsonPath": ".metadata.labels.region"}

@@ -8,10 +8,10 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import NotFound, Resource
+from kyma_demo.stage import Stage
+from kyma_demo.story import Story
 from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager_api import KymaModuleStatus, Manifest, names
-from local.demo.stage import Stage
-from local.demo.story import Story
 from tests.integration.lifecycle_manager.offers import installing, offer, on_offer, release, template, withdraw
 from tests.modules import Document, as_text, default_module_cr, module_crs, operator
 from tests.registries import BlobServer

@@ -4,11 +4,11 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from kyma_demo.stage import Stage
+from kyma_demo.story import INFRASTRUCTURES, Story
+from kyma_demo.witness import CONFIG_MAPS
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
-from local.demo.stage import Stage
-from local.demo.story import INFRASTRUCTURES, Story
-from local.demo.witness import CONFIG_MAPS
 from tests.integration.lifecycle_manager.programs import manager_with
 from tests.integration.lifecycle_manager.watching import WEBHOOKS
 from tests.waiting import eventually, is_gone

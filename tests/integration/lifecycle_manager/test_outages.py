@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from kube_runtime import ClusterUnreachable, Resource, dump_yaml
+from kyma_demo.stage import Stage
+from kyma_demo.story import Story
+from kyma_demo.witness import CONFIG_MAPS
 from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, names
-from local.demo.stage import Stage
-from local.demo.story import Story
-from local.demo.witness import CONFIG_MAPS
 from tests.integration.lifecycle_manager.slow_webhook import held_config_maps
 from tests.integration.lifecycle_manager.watching import has_taken, moment, told, webhook_says
 from tests.waiting import eventually

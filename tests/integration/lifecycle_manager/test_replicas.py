@@ -7,11 +7,11 @@ import pytest
 
 from kube_runtime.leases import rendezvous
 from kube_runtime.leases.lease import LEASES
+from kyma_demo import processes
+from kyma_demo.story import Story
+from kyma_local.ports import free_port
+from kyma_local.processes import ChildProcess
 from lifecycle_manager_api import names
-from local.demo import processes
-from local.demo.story import Story
-from local.ports import free_port
-from local.processes import ChildProcess
 from tests.integration.lifecycle_manager.watching import lines_of
 from tests.waiting import eventually
 

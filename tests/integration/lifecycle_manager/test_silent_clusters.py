@@ -7,10 +7,10 @@ from typing import Any
 import pytest_asyncio
 
 from kube_runtime import NotFound, dump_yaml, load_yaml
+from kyma_demo.story import Story
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager_api import State, find, names
-from local.demo.story import Story
 from tests.integration.lifecycle_manager.black_hole import BlackHole
 from tests.waiting import eventually
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from local.demo.story import Story
+from kyma_demo.story import Story
 from tests.integration.lifecycle_manager.programs import manager_with
 from tests.integration.lifecycle_manager.slow_webhook import slow_changes
 from tests.integration.lifecycle_manager.watching import is_well

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kube_runtime import Resource, dump_yaml
+from kyma_demo.stage import Stage
+from kyma_demo.witness import CONFIG_MAPS
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, find, names
-from local.demo.stage import Stage
-from local.demo.witness import CONFIG_MAPS
 from tests.integration.lifecycle_manager.offers import refusal
 from tests.waiting import eventually, is_gone
 

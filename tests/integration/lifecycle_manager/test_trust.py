@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from certs import describe
 from kube_runtime import Change, Informer, JsonObject
+from kyma_certs import describe
+from kyma_demo.cast import TLS_SECRET
+from kyma_demo.stage import Stage
+from kyma_demo.story import Story
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager_api import names
-from local.demo.cast import TLS_SECRET
-from local.demo.stage import Stage
-from local.demo.story import Story
 from tests.integration.lifecycle_manager.watching import (
     WEBHOOKS,
     changes_are_told,

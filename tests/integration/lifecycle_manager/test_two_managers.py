@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest_asyncio
 
+from kyma_demo.story import Story
+from kyma_local.ports import free_port
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager_api import names
-from local.demo.story import Story
-from local.ports import free_port
 from tests.integration.lifecycle_manager.programs import MANAGER, Manager, start_manager
 from tests.integration.lifecycle_manager.replicas import FIRST, SECOND, Replicas, two_watchers
 from tests.integration.lifecycle_manager.watching import (

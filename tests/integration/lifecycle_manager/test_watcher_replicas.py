@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest_asyncio
 
-from local.demo.story import Story
+from kyma_demo.story import Story
 from tests.integration.lifecycle_manager.black_hole import BlackHole
 from tests.integration.lifecycle_manager.programs import Manager, manager_with
 from tests.integration.lifecycle_manager.replicas import FIRST, SECOND, Replicas, two_watchers

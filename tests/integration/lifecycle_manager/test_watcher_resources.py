@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Resource
+from kyma_demo.names import USER
+from kyma_demo.stage import Stage
+from kyma_demo.story import Story
 from lifecycle_manager.resources import WATCHERS
 from lifecycle_manager_api import Watcher, find, names
-from local.demo.names import USER
-from local.demo.stage import Stage
-from local.demo.story import Story
 from tests.integration.lifecycle_manager.watching import WEBHOOKS, has_taken, moment
 from tests.waiting import eventually
 

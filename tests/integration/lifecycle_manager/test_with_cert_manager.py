@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from certs import issued_by
+from kyma_certs import issued_by
+from kyma_demo.stage import Stage
+from kyma_demo.story import Story
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names
-from local.demo.stage import Stage
-from local.demo.story import Story
 from tests.integration.cert_manager import controller_at_work, fetch_crds, find_controller, issuer_at_work
 from tests.integration.lifecycle_manager.programs import Manager, manager_with
 from tests.integration.lifecycle_manager.watching import changes_are_told, is_well, kubelet

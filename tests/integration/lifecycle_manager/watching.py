@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Resource
+from kyma_demo.cast import TLS_SECRET, project
+from kyma_demo.stage import Stage
+from kyma_demo.story import Story
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager_api import Kyma, find, names
-from local.demo.cast import TLS_SECRET, project
-from local.demo.stage import Stage
-from local.demo.story import Story
 from tests.integration.lifecycle_manager.programs import MANAGER, Manager
 from tests.waiting import eventually
 

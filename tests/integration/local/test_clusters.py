@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from kube_runtime import Client, Forbidden, Resource
-from local.binaries import find_binaries
-from local.claims import holder
-from local.clusters import LocalClusters
+from kyma_local.binaries import find_binaries
+from kyma_local.claims import holder
+from kyma_local.clusters import LocalClusters
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("local")

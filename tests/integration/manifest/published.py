@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from kyma_local.go_modules import find_go, run
+from kyma_local.helm import find_helm
+from kyma_local.progress import Silent
 from lifecycle_manager_api import names
-from local.go_modules import find_go, run
-from local.helm import find_helm
-from local.progress import Silent
 
 
 class OtherContent(Exception):

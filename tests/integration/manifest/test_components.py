@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from kube_runtime import Client, dump_yaml
-from kube_runtime.simulation import Simulation, serve_simulation
+from kube_simulation import Simulation, serve_simulation
+from kyma_module_manager.project.registry import Blob, Credentials, Registry
 from lifecycle_manager.app import LifecycleManager
 from lifecycle_manager.manifest.sources import Blobs, Components, Login, ObjectStore, Registries, source_in
 from lifecycle_manager.modules import ComponentVersion, LookupFailed
@@ -19,7 +20,6 @@ from lifecycle_manager.modules.descriptor import component_of
 from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
-from module_manager.project.registry import Blob, Credentials, Registry
 from tests import builders
 from tests.manifest_world import simulated_client, simulated_control_plane
 from tests.registries import NAME, PASSWORD, NoRegistry, packed, real_registry

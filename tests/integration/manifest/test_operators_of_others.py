@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from kube_runtime import InventoryEntry, KindUnknown, NotFound, parse_objects
+from kyma_local.sources import SourceFailed
 from lifecycle_manager.manifest.plan import inventory_of
-from local.sources import SourceFailed
 from tests.integration.manifest.published import OPERATORS, Operator
 from tests.manifest_world import World
 

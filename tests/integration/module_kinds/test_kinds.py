@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from certs import LeafRequest, Usage, create_authority, issue
 from kube_runtime import dump_yaml
+from kyma_certs import LeafRequest, Usage, create_authority, issue
 from lifecycle_manager.module_kinds import DownloadFailed, Downloads, ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_kinds.download import MOST_BYTES
 from lifecycle_manager_api import ModuleTemplate

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kube_runtime import Client
-from module_manager.testing.plugin import ControlPlane, control_plane, managed
+from kyma_module_manager.testing.plugin import ControlPlane, control_plane, managed
 
 __all__ = ["control_plane", "go_build", "managed"]
 

@@ -15,16 +15,16 @@ from uuid import uuid4
 import pytest
 
 from kube_runtime import Client, NotFound
+from kyma_module_manager.samples import sample_file
+from kyma_module_manager.samples.cloud_resources import objects
+from kyma_module_manager.testing import ManagerHarness
+from kyma_module_manager.testing.plugin import ControlPlane
+from kyma_module_manager.writer import SYNC_RESOURCES
 from lifecycle_manager_api import State, names
-from module_manager.samples import sample_file
-from module_manager.samples.cloud_resources import objects
-from module_manager.testing import ManagerHarness
-from module_manager.testing.plugin import ControlPlane
-from module_manager.writer import SYNC_RESOURCES
 from tests.waiting import eventually
 
 PROGRAM = str(Path(sys.executable).with_name("kyma-module-manager"))
-TARGET = "module_manager.samples.cloud_resources:objects"
+TARGET = "kyma_module_manager.samples.cloud_resources:objects"
 EXAMPLE = sample_file("cloud_resources", "example.yaml").read_text()
 
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from kyma_module_manager import ModuleManager, PermanentError, module_manager
+from kyma_module_manager.samples.guestbook import objects as guestbook_objects
+from kyma_module_manager.testing import ManagerHarness, synced_object
+from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import State, SyncResource, conditions, names
 from lifecycle_manager_api.names import KYMA_NAME, MODULE_NAME
-from module_manager import ModuleManager, PermanentError, module_manager
-from module_manager.samples.guestbook import objects as guestbook_objects
-from module_manager.testing import ManagerHarness, synced_object
-from module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 
 Managed = Callable[[ModuleManager[Any]], AbstractAsyncContextManager[ManagerHarness]]
 

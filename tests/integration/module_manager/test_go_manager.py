@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kube_runtime import Client, parse_objects
-from module_manager import module_manager
-from module_manager.testing import ManagerHarness
-from module_manager.testing.plugin import ControlPlane
+from kyma_module_manager import module_manager
+from kyma_module_manager.testing import ManagerHarness
+from kyma_module_manager.testing.plugin import ControlPlane
 
 SOURCE = Path(__file__).parents[3] / "module_manager" / "examples" / "go"
 

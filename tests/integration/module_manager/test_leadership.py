@@ -12,12 +12,12 @@ import pytest
 
 from kube_runtime import Client
 from kube_runtime.leases import LeaseTiming
+from kyma_module_manager import ModuleManager, module_manager
+from kyma_module_manager.exceptions import LeadershipLost
+from kyma_module_manager.service import ManagerService, ServiceOptions
+from kyma_module_manager.testing import ManagerHarness
+from kyma_module_manager.testing.plugin import ControlPlane
 from lifecycle_manager_api import ObjectMeta
-from module_manager import ModuleManager, module_manager
-from module_manager.exceptions import LeadershipLost
-from module_manager.service import ManagerService, ServiceOptions
-from module_manager.testing import ManagerHarness
-from module_manager.testing.plugin import ControlPlane
 from tests.waiting import eventually
 
 # Looked after often, and long enough for a machine that stands still; it is released or taken here, never waited out.

@@ -17,8 +17,8 @@ import aiohttp
 import pytest
 
 from kube_runtime import load_yaml
-from local.ports import free_port
-from module_manager.project.registry import Blob, Credentials, Registry, RegistryError
+from kyma_local.ports import free_port
+from kyma_module_manager.project.registry import Blob, Credentials, Registry, RegistryError
 
 SOURCE = Path(__file__).parent / "registry"
 PROGRAM = str(Path(sys.executable).with_name("kyma-module-manager"))

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kube_runtime import Client, Forbidden, Resource
+from kyma_module_manager import ModuleManager, module_manager
+from kyma_module_manager.testing import ManagerHarness
+from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import names
-from module_manager import ModuleManager, module_manager
-from module_manager.testing import ManagerHarness
-from module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 
 SECRETS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
 CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)

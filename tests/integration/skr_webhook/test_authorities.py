@@ -9,9 +9,9 @@ from typing import Any
 import pytest_asyncio
 from msgspec.structs import replace
 
-from certs import Algorithm, Authorities, LeafRequest, RotationRules, Step, describe, issue, issued_by, key_of
 from kube_runtime import Client, Conflict, ObjectKey
 from kube_runtime.informer.cache import Cache
+from kyma_certs import Algorithm, Authorities, LeafRequest, RotationRules, Step, describe, issue, issued_by, key_of
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook import (
     ROTATE,

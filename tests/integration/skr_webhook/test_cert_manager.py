@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from certs import Algorithm, Authorities, KeyPair, Step, describe, issued_by
 from kube_runtime import Client, NotFound, ObjectKey
 from kube_runtime.informer.cache import Cache
+from kyma_certs import Algorithm, Authorities, KeyPair, Step, describe, issued_by
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook import AuthorityStore, CertificatePending, CertManagerStore, LeafRules

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from certs import Authorities, KeyPair, announced, dropped, switched
+from kyma_certs import Authorities, KeyPair, announced, dropped, switched
 from lifecycle_manager.events import EndpointOptions
+from skr_watcher.changes import ObjectChange
+from skr_watcher.delivery import Delivery, Identity
+from skr_watcher.metrics import Metrics
+from skr_watcher.outbox import Entry, Outbox
+from skr_watcher.settings import Settings
 from tests.security.events.serving import ServedEndpoint, leaf, new_authority, now, write_files
 from tests.waiting import eventually
-from watcher.changes import ObjectChange
-from watcher.delivery import Delivery, Identity
-from watcher.metrics import Metrics
-from watcher.outbox import Entry, Outbox
-from watcher.settings import Settings
 
 RESYNC = ObjectChange("lifecycle-manager", "", "", "", "", "", "RESYNC", "", "", 0)
 STRETCH = 60  # events that have to get through before the next thing is replaced

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from certs import Algorithm, Authorities, KeyPair, LeafRequest, issue
+from kyma_certs import Algorithm, Authorities, KeyPair, LeafRequest, issue
 from lifecycle_manager.events import EndpointOptions
+from skr_watcher.changes import ObjectChange
+from skr_watcher.delivery import Delivery, Identity
+from skr_watcher.metrics import Metrics
+from skr_watcher.outbox import Entry, Outbox
+from skr_watcher.settings import SettingInvalid, Settings
 from tests.security.events.serving import ServedEndpoint, leaf, new_authority, now, write_files
 from tests.waiting import eventually
-from watcher.changes import ObjectChange
-from watcher.delivery import Delivery, Identity
-from watcher.metrics import Metrics
-from watcher.outbox import Entry, Outbox
-from watcher.settings import SettingInvalid, Settings
 
 RESYNC = ObjectChange("lifecycle-manager", "", "", "", "", "", "RESYNC", "", "", 0)
 CHANGE = ObjectChange(

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from certs import Authorities
+from kyma_certs import Authorities
 from lifecycle_manager.events import EndpointOptions
+from skr_watcher import delivery
+from skr_watcher.changes import ObjectChange
+from skr_watcher.delivery import Delivery, Identity
+from skr_watcher.metrics import Metrics
+from skr_watcher.outbox import Entry, Outbox
+from skr_watcher.settings import Settings
 from tests.security.events.serving import ServedEndpoint, leaf, new_authority, write_files
-from watcher import delivery
-from watcher.changes import ObjectChange
-from watcher.delivery import Delivery, Identity
-from watcher.metrics import Metrics
-from watcher.outbox import Entry, Outbox
-from watcher.settings import Settings
 
 AUTHORITY = new_authority()
 CHANGE = ObjectChange("lifecycle-manager", "g", "v1", "Thing", "ns", "one", "UPDATE", "u", "7", 1)

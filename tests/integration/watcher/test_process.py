@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from guarded_http import Bounds
-from local.processes import tail
+from http_guard import Bounds
+from kyma_local.processes import tail
 from tests.integration.watcher.conftest import StartWatcher
 from tests.waiting import eventually
 from tests.watcher_process import Connection, ControlPlane, Watcher, review, serving

@@ -11,12 +11,12 @@ from typing import Any
 
 import httpx
 
-from certs import Authorities, KeyPair, LeafRequest, ReloadingServerContext, create_authority, issue
-from guarded_http import Bounds
+from http_guard import Bounds
+from kyma_certs import Authorities, KeyPair, LeafRequest, ReloadingServerContext, create_authority, issue
+from kyma_local.ports import free_port
 from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
-from local.ports import free_port
 from tests.security.events.subscribers import into
 from tests.waiting import eventually
 

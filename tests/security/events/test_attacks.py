@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
-from certs import Algorithm, KeyPair, LeafRequest, Usage, create_authority, describe, issue
-from certs.message_signatures import SignatureParameters, algorithm_of, content_digest, load_signing_key, sign
 from kube_runtime.leases import NotHandedOver
+from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_authority, describe, issue
+from kyma_certs.message_signatures import SignatureParameters, algorithm_of, content_digest, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, Reason, UnknownRuntime, VerifiedEvent, create_app, refusal_counter
 
 NOW = datetime.now(UTC).replace(microsecond=0)

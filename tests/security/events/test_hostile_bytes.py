@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs import LeafRequest, create_authority, describe, issue
-from certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
+from kyma_certs import LeafRequest, create_authority, describe, issue
+from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
 from lifecycle_manager.events.guards import Peers, Rates
 from tests.security.events.subscribers import into

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs import KeyPair, Usage
+from kyma_certs import KeyPair, Usage
 from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
 from lifecycle_manager.events.arrival import forwarded_certificate
 from lifecycle_manager.events.problems import Refused

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from certs import Authorities, KeyPair
-from guarded_http import Bounds
+from http_guard import Bounds
+from kyma_certs import Authorities, KeyPair
 from lifecycle_manager.events import EndpointOptions, Reason
 from lifecycle_manager.serving import BOUNDS
 from tests.security.events.serving import PATIENT, ServedEndpoint, leaf, new_authority

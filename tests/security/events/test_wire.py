@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from certs import Authorities
+from kyma_certs import Authorities
 from lifecycle_manager.events import EndpointOptions
 from tests.security.events.serving import ServedEndpoint, leaf, new_authority, write_files
 from tests.security.events.test_attacks import BODY, PATH, Message

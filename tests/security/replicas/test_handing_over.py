@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from certs import Authorities, LeafRequest, Usage, create_authority, issue
 from kube_runtime.leases import Member, NotHandedOver
+from kyma_certs import Authorities, LeafRequest, Usage, create_authority, issue
+from kyma_local.ports import free_port
 from lifecycle_manager.clock import utc_now
 from lifecycle_manager.events import VerifiedEvent
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app, sending
@@ -21,7 +22,6 @@ from lifecycle_manager.replicas.message import LARGEST_BODY, PATH, Handed, encod
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager_api import WatchEvent
-from local.ports import free_port
 from tests.security.events.serving import PATIENT
 from tests.waiting import eventually
 

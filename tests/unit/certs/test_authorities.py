@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs import (
+from kyma_certs import (
     Authorities,
     KeyPair,
     LeafRequest,

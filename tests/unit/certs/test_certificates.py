@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from certs import (
+from kyma_certs import (
     Algorithm,
     CertificateRejected,
     KeyPair,

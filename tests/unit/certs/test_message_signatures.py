@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs import Algorithm, KeyPair, LeafRequest, create_authority, describe, issue
-from certs.message_signatures import (
+from kyma_certs import Algorithm, KeyPair, LeafRequest, create_authority, describe, issue
+from kyma_certs.message_signatures import (
     COMPONENTS,
     SignatureParameters,
     SignatureRejected,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy, Resource
-from kube_runtime.simulation import NeverAnswer, Refuse, SimulatedCluster, serve_simulation
+from kube_simulation import NeverAnswer, Refuse, SimulatedCluster, serve_simulation
 from tests.waiting import eventually
 
 NAMESPACES = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)

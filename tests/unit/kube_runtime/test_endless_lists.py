@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource, ResponseInvalid
-from kube_runtime.simulation import SimulatedCluster, serve_simulation
+from kube_simulation import SimulatedCluster, serve_simulation
 
 MAPS: Resource[dict[str, object]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 

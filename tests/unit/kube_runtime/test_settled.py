@@ -6,7 +6,7 @@ import pytest
 
 from kube_runtime import Applier, Client, KubeconfigPolicy, KubernetesObject, Resource
 from kube_runtime.apply.settled import is_settled
-from kube_runtime.simulation import serve_simulation
+from kube_simulation import serve_simulation
 
 CONFIG_MAPS: Resource[Any] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 SERVICES: Resource[Any] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)

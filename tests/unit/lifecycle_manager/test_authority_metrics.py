@@ -6,9 +6,9 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from certs import Authorities, announced, create_authority, describe, dropped, switched
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
+from kyma_certs import Authorities, announced, create_authority, describe, dropped, switched
 from lifecycle_manager.skr_webhook import TRUST_RECORD, WATCHER_RECORD, AuthorityCollector, AuthorityRotation
 from lifecycle_manager_api import Kyma
 from tests import builders

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from kube_runtime import KubeError, ObjectKey
-from kube_runtime.simulation import ApiRequest, Refuse
+from kube_simulation import ApiRequest, Refuse
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from kube_runtime import KubeError
-from kube_runtime.simulation import Answer, ApiRequest, Drop, Rule
+from kube_simulation import Answer, ApiRequest, Drop, Rule
 from lifecycle_manager.kyma import Patience
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,

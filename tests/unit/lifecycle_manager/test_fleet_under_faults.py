@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from certs import Authorities, create_authority
 from kube_runtime import EventRecorder
-from kube_runtime.simulation.faults import Process, Users, Workload, check_under_faults
-from kube_runtime.simulation.faults.faults import AGENT
+from kube_simulation.faults import Process, Users, Workload, check_under_faults
+from kube_simulation.faults.faults import AGENT
+from kyma_certs import Authorities, create_authority
 from lifecycle_manager.app import LifecycleManager
 from lifecycle_manager.catalog import CATALOG_RECORD
 from lifecycle_manager.clock import utc_now

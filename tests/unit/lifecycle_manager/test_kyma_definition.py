@@ -9,7 +9,7 @@ import pytest
 
 from kube_runtime import Change, JsonObject, ObjectKey
 from kube_runtime.informer.cache import Cache
-from kube_runtime.simulation import Refuse, Refused
+from kube_simulation import Refuse, Refused
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma.definition import KymaDefinitions, brings_other, brought, digest_of
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS

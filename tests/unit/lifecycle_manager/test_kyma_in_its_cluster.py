@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from kube_runtime import KubeError, NotFound, Resource
-from kube_runtime.simulation import Refuse
+from kube_simulation import Refuse
 from lifecycle_manager.kyma import CRD_HASH
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import KubeError, Resource
-from kube_runtime.simulation import Refuse
+from kube_simulation import Refuse
 from lifecycle_manager.resources import (
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Client, KubeconfigPolicy, Resource
-from kube_runtime.simulation import SimulatedCluster, serve_simulation
+from kube_simulation import SimulatedCluster, serve_simulation
 from lifecycle_manager.kyma.purge import purge_finalizers, purge_synced
 from lifecycle_manager_api import Manifest
 from tests import builders

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from certs import KeyPair, LeafRequest, create_authority, issue
+from kyma_certs import KeyPair, LeafRequest, create_authority, issue
 from lifecycle_manager.skr_webhook import SkrWebhookReconciler
 from tests import builders
 

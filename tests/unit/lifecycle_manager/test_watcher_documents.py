@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from certs import KeyPair
+from kyma_certs import KeyPair
 from lifecycle_manager.skr_webhook.documents import (
     INVENTORY,
     ModuleRule,
@@ -12,8 +12,8 @@ from lifecycle_manager.skr_webhook.documents import (
     webhook_document,
     workload_documents,
 )
+from skr_watcher.settings import Settings
 from tests.unit.lifecycle_manager.test_watcher_status import other, watcher
-from watcher.settings import Settings
 
 SETTINGS = WatcherSettings(image="watcher:1", kcp_address="kcp.example.com:443")
 SECONDS_TO_ANSWER = 5

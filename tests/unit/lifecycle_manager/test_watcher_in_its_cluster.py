@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
-from certs import Authorities, KeyPair, LeafRequest, create_authority, issue
 from kube_runtime import NotFound, ObjectKey, Resource
+from kyma_certs import Authorities, KeyPair, LeafRequest, create_authority, issue
 from lifecycle_manager.skr.event_path import is_faulty
 from lifecycle_manager.skr_webhook import SkrWebhookReconciler
 from lifecycle_manager.skr_webhook.canary import Canaries

@@ -7,9 +7,9 @@ from threading import Barrier, Lock
 
 import pytest
 
-from local.binaries import BinariesMissing, cache_folder, find_binaries
-from local.progress import Listener
-from local.sources import NAMES, SourceFailed, Versions
+from kyma_local.binaries import BinariesMissing, cache_folder, find_binaries
+from kyma_local.progress import Listener
+from kyma_local.sources import NAMES, SourceFailed, Versions
 
 WANTED = Versions("v9.9.9", "v8.8.8")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from local.claims import CLAIM, FolderInUse, claimed, first_unclaimed, holder
+from kyma_local.claims import CLAIM, FolderInUse, claimed, first_unclaimed, holder
 
 CLAIM_AND_WAIT = """
 import sys, time
 from pathlib import Path
-from local.claims import claimed
+from kyma_local.claims import claimed
 with claimed(Path(sys.argv[1])):
     print("claimed", flush=True)
     time.sleep(600)

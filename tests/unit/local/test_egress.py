@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kube_runtime import ClusterUnreachable
-from local.egress import EgressProxy, Route, ServiceAddress, add_route
+from kyma_local.egress import EgressProxy, Route, ServiceAddress, add_route
 from tests.waiting import eventually
 
 ADDRESSES = {("kyma-system", "skr-webhook"): "10.0.0.179"}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from local import helm
-from local.helm import HELM, find_helm
-from local.progress import Listener
-from local.sources import SourceFailed
+from kyma_local import helm
+from kyma_local.helm import HELM, find_helm
+from kyma_local.progress import Listener
+from kyma_local.sources import SourceFailed
 
 
 @pytest.fixture

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from local.ports import FIRST, LAST, free_port
-from local.processes import start_child
-from local.starting import PortTaken, StartFailed, start_server
+from kyma_local.ports import FIRST, LAST, free_port
+from kyma_local.processes import start_child
+from kyma_local.starting import PortTaken, StartFailed, start_server
 from tests.waiting import eventually
 
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from local.processes import start_child
+from kyma_local.processes import start_child
 async def main():
     child = await start_child("sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], Path(sys.argv[1]))
     print(child.pid, flush=True)
@@ -114,7 +114,7 @@ def test_ports_come_from_below_the_ephemeral_range_and_are_given_once() -> None:
 
 def test_port_is_held_against_whoever_looks_for_one_and_can_be_listened_on() -> None:
     port = free_port()
-    looking = f"import random; from local import ports; random.sample = lambda *_: [{port}]; ports.free_port()"
+    looking = f"import random; from kyma_local import ports; random.sample = lambda *_: [{port}]; ports.free_port()"
     other = subprocess.run([sys.executable, "-c", looking], capture_output=True, text=True, check=False)
     assert "NoPortFree" in other.stderr
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 from rich.console import Console
 
-from local.progress import told_on
+from kyma_local.progress import told_on
 
 
 def test_lines_name_each_thing_once() -> None:
@@ -24,7 +24,7 @@ def test_lines_tell_how_far_it_is_after_a_while() -> None:
     moments = iter([0.0, 0.0, 0.0, 30.0, 30.0, 30.0])
     console = Console(file=output, force_terminal=False)
     clock = SimpleNamespace(monotonic=lambda: next(moments))  # theirs alone: other threads go by the real one
-    with patch("local.progress.time", clock), told_on(console) as listener:
+    with patch("kyma_local.progress.time", clock), told_on(console) as listener:
         listener.doing("building")
         listener.done(50, 200)
     assert "building: 25 %" in output.getvalue()

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from local.progress import Silent
-from local.release_downloads import MACHINES, download_releases
-from local.sources import NAMES, SourceFailed, Versions
+from kyma_local.progress import Silent
+from kyma_local.release_downloads import MACHINES, download_releases
+from kyma_local.sources import NAMES, SourceFailed, Versions
 
 WANTED = Versions("v9.9.9", "v8.8.8")
 MACHINE = MACHINES[platform.machine()]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from kube_runtime import Change, ObjectKey
+from kyma_module_manager.changes import module_config_handler, sync_resource_handler
+from kyma_module_manager.latest import Latest
 from lifecycle_manager_api import ModuleConfig, SyncResource
-from module_manager.changes import module_config_handler, sync_resource_handler
-from module_manager.latest import Latest
 
 MakeConfig = Callable[..., ModuleConfig]
 MakeSyncResource = Callable[..., SyncResource]

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from kube_runtime import load_yaml
+from kyma_module_manager import ModuleContext, PermanentError
+from kyma_module_manager.rendering import render
+from kyma_module_manager.samples import sample_file
+from kyma_module_manager.samples.cloud_resources import objects
 from lifecycle_manager_api import ModuleConfig
-from module_manager import ModuleContext, PermanentError
-from module_manager.rendering import render
-from module_manager.samples import sample_file
-from module_manager.samples.cloud_resources import objects
 
 MakeConfig = Callable[..., ModuleConfig]
 EXAMPLE = sample_file("cloud_resources", "example.yaml").read_text()

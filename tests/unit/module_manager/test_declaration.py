@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kyma_module_manager import DeclarationError, ModuleContext, PermanentError, RenderingFailed, module_manager
 from lifecycle_manager_api import ModuleConfig
-from module_manager import DeclarationError, ModuleContext, PermanentError, RenderingFailed, module_manager
 
 THING = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing"}}
 

@@ -1,9 +1,9 @@
 """The sample in two stages."""
 
 from kube_runtime import load_yaml
-from module_manager.samples import sample_file
-from module_manager.samples.guestbook import objects
-from module_manager.testing import RenderedObjects, render_module_cr, synced_object
+from kyma_module_manager.samples import sample_file
+from kyma_module_manager.samples.guestbook import objects
+from kyma_module_manager.testing import RenderedObjects, render_module_cr, synced_object
 
 EXAMPLE = sample_file("guestbook", "example.yaml").read_text()
 

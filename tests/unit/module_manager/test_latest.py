@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from kube_runtime import ObjectKey
+from kyma_module_manager.latest import Latest
 from lifecycle_manager_api import SyncResource
-from module_manager.latest import Latest
 
 MakeSyncResource = Callable[..., SyncResource]
 Cache = dict[ObjectKey, SyncResource]

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from module_manager import DeclarationError
-from module_manager.loading import load_manager
-from module_manager.samples.cloud_resources import objects
+from kyma_module_manager import DeclarationError
+from kyma_module_manager.loading import load_manager
+from kyma_module_manager.samples.cloud_resources import objects
 
 
 def test_manager_is_found_by_module_and_name() -> None:
-    assert load_manager("module_manager.samples.cloud_resources:objects") is objects
+    assert load_manager("kyma_module_manager.samples.cloud_resources:objects") is objects
 
 
 @pytest.mark.parametrize("target", ["", "module_manager", "module_manager:", ":objects"])
@@ -26,12 +26,12 @@ def test_module_that_is_not_there_is_named() -> None:
 
 def test_something_else_than_a_manager_is_refused() -> None:
     with pytest.raises(DeclarationError, match="is no module manager"):
-        load_manager("module_manager.samples:sample_file")
+        load_manager("kyma_module_manager.samples:sample_file")
 
 
 def test_manager_in_the_current_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.joinpath("my_little_manager.py").write_text(
-        "from module_manager import module_manager\n\n"
+        "from kyma_module_manager import module_manager\n\n"
         '@module_manager("little", crd=dict)\n'
         "def objects(config):\n    return []\n"
     )

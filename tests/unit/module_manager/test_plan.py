@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from kyma_module_manager import PermanentError, Rendering, RenderingFailed
+from kyma_module_manager.plan import status_document, sync_resource_document, verdict
 from lifecycle_manager_api import ModuleConfig, State, SyncResource
-from module_manager import PermanentError, Rendering, RenderingFailed
-from module_manager.plan import status_document, sync_resource_document, verdict
 
 MakeConfig = Callable[..., ModuleConfig]
 MakeSyncResource = Callable[..., SyncResource]

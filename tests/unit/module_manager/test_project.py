@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from kube_runtime import parse_objects
+from kyma_module_manager import DeclarationError
+from kyma_module_manager.project.checks import run_checks
+from kyma_module_manager.project.generation import generate_project
+from kyma_module_manager.project.names import ModuleNames
+from kyma_module_manager.project.packing import pack
+from kyma_module_manager.project.reading import read_project
+from kyma_module_manager.project.registry import Blob
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate
-from module_manager import DeclarationError
-from module_manager.project.checks import run_checks
-from module_manager.project.generation import generate_project
-from module_manager.project.names import ModuleNames
-from module_manager.project.packing import pack
-from module_manager.project.reading import read_project
-from module_manager.project.registry import Blob
 
 Edit = Callable[[str, str, str], None]
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from kube_runtime import ObjectKey, Result
+from kyma_module_manager import ModuleManager, PermanentError, RenderingFailed, module_manager
+from kyma_module_manager.latest import Latest
+from kyma_module_manager.metrics import ManagerMetrics
+from kyma_module_manager.reconciler import Reconciler
 from lifecycle_manager_api import ModuleConfig, SyncResource
-from module_manager import ModuleManager, PermanentError, RenderingFailed, module_manager
-from module_manager.latest import Latest
-from module_manager.metrics import ManagerMetrics
-from module_manager.reconciler import Reconciler
 
 MakeConfig = Callable[..., ModuleConfig]
 MakeSyncResource = Callable[..., SyncResource]

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from kube_runtime import parse_objects
+from kyma_module_manager import ModuleContext, ModuleCrUnreadable, ObjectsRefused, module_manager
+from kyma_module_manager.rendering import LARGEST_TEXT_BYTES, decode_module_cr, render, write_down
 from lifecycle_manager_api import ModuleConfig, ObjectMeta
-from module_manager import ModuleContext, ModuleCrUnreadable, ObjectsRefused, module_manager
-from module_manager.rendering import LARGEST_TEXT_BYTES, decode_module_cr, render, write_down
 
 
 class Size(msgspec.Struct, frozen=True):

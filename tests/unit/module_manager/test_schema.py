@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from module_manager.project.schema import violations
+from kyma_module_manager.project.schema import violations
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skr_watcher import server
+from skr_watcher.changes import ObjectChange
+from skr_watcher.metrics import Metrics
+from skr_watcher.outbox import RESYNC, Outbox
+from skr_watcher.pressure import Lateness
+from skr_watcher.recorder import Recorder
+from skr_watcher.server import AdmissionApp
 from tests.watcher_process import review
-from watcher import server
-from watcher.changes import ObjectChange
-from watcher.metrics import Metrics
-from watcher.outbox import RESYNC, Outbox
-from watcher.pressure import Lateness
-from watcher.recorder import Recorder
-from watcher.server import AdmissionApp
 
 RESYNC_CHANGE = ObjectChange("lifecycle-manager", "", "", "", "", "", RESYNC, "", "", 0)
 

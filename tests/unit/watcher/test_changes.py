@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.admission import ReviewMalformed, allowed, decode_review
-from watcher.changes import CANARY_ANNOTATION, HEARTBEAT, ObjectChange, canary_in, change_in
+from skr_watcher.admission import ReviewMalformed, allowed, decode_review
+from skr_watcher.changes import CANARY_ANNOTATION, HEARTBEAT, ObjectChange, canary_in, change_in
 
 METADATA = {"name": "default", "namespace": "kyma-system", "uid": "u", "resourceVersion": "7", "generation": 2}
 

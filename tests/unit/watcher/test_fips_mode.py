@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watcher.metrics import FIPS_OFF, FIPS_ON, FIPS_ONLY, fips_mode
+from skr_watcher.metrics import FIPS_OFF, FIPS_ON, FIPS_ONLY, fips_mode
 
 CONFIGURED = """openssl_conf = init
 [init]
@@ -37,7 +37,7 @@ def test_openssl_that_gives_only_what_is_approved_is_told(tmp_path: Path) -> Non
     configuration = tmp_path / "openssl.cnf"
     configuration.write_text(CONFIGURED)
     done = subprocess.run(
-        [sys.executable, "-c", "from watcher.metrics import fips_mode; print(fips_mode())"],
+        [sys.executable, "-c", "from skr_watcher.metrics import fips_mode; print(fips_mode())"],
         env={**os.environ, "OPENSSL_CONF": str(configuration)},
         capture_output=True,
         text=True,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from watcher.heartbeat import keep_heard
+from skr_watcher.heartbeat import keep_heard
 
 LONGEST = 40.0
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from watcher.changes import ObjectChange
-from watcher.outbox import RESYNC, Entry, Outbox
+from skr_watcher.changes import ObjectChange
+from skr_watcher.outbox import RESYNC, Entry, Outbox
 
 CHANGE = ObjectChange("m", "g", "v1", "Thing", "ns", "one", "UPDATE", "u", "1", 1)
 RESYNC_CHANGE = replace(CHANGE, name="", operation=RESYNC)

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from kube_runtime import NotFound
-from kube_runtime.simulation import serve_simulation
+from kube_simulation import serve_simulation
 from lifecycle_manager.manifest import concerned_by
 from lifecycle_manager.module_kinds import ModuleKinds
 from lifecycle_manager.resources import NAMESPACES

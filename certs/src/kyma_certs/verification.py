@@ -1,0 +1,44 @@
+"""Whether a certificate leads to one that is trusted, now, for a purpose."""
+
+from datetime import datetime
+from functools import lru_cache
+
+from cryptography import x509
+from cryptography.x509 import verification
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from kyma_certs.issuing import Usage
+
+
+class CertificateRejected(Exception):
+    """The certificate is not to be believed; the message says why."""
+
+
+def verify_chain(leaf_der: bytes, bundle_pem: bytes, *, usage: Usage, now: datetime) -> x509.Certificate:
+    """Return the certificate if an authority of the bundle vouches for it. Raises CertificateRejected."""
+    try:
+        leaf = x509.load_der_x509_certificate(leaf_der)
+        builder = verification.PolicyBuilder().store(_store(bundle_pem)).time(now)
+        if usage is Usage.CLIENT:
+            builder.build_client_verifier().verify(leaf, [])
+        else:
+            raise CertificateRejected("only client certificates are verified here")
+    except (ValueError, verification.VerificationError) as error:
+        raise CertificateRejected(str(error)) from None
+    if not _is_for_clients(leaf):
+        raise CertificateRejected("the certificate is not for clients")
+    return leaf
+
+
+def _is_for_clients(leaf: x509.Certificate) -> bool:
+    """Tell whether a certificate names the purpose; one that names none at all would serve for every purpose."""
+    try:
+        usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return False
+    return ExtendedKeyUsageOID.CLIENT_AUTH in usages
+
+
+@lru_cache(maxsize=16)
+def _store(bundle_pem: bytes) -> verification.Store:
+    return verification.Store(x509.load_pem_x509_certificates(bundle_pem))

@@ -1,0 +1,119 @@
+"""Who plays in the demo: Lifecycle Manager, Module Manager and Watcher, started in the order of a real cluster."""
+
+import base64
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kube_runtime import NotFound
+from kyma_demo import names, processes
+from kyma_demo.stage import Stage
+from kyma_local.egress import Route, add_route
+from kyma_local.ports import free_port
+from kyma_local.private_files import write_private
+from kyma_local.processes import ChildProcess, tail
+from kyma_local.waiting import eventually
+from lifecycle_manager.resources import SECRETS, Secret
+
+TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
+
+
+@dataclass(eq=False)
+class Cast:
+    """The programs of the demo. `stack` ends them."""
+
+    stage: Stage
+    stack: AsyncExitStack
+    manager_kubeconfig: Path = Path()
+    module_kubeconfig: Path = Path()
+    skr_access: str = ""
+    event_port: int = field(default_factory=free_port)
+    webhook_port: int = field(default_factory=free_port)
+    admission_port: int = field(default_factory=free_port)
+    running: dict[str, ChildProcess] = field(default_factory=dict)
+    _programs: dict[str, processes.Program] = field(default_factory=dict)
+
+    async def start_control_plane(self) -> None:
+        """Start the Lifecycle Manager and the Module Manager, and wait until both watch."""
+        kcp_routes = self.stage.kcp_routes
+        await self._start(
+            processes.lifecycle_manager(
+                self.manager_kubeconfig,
+                self.event_port,
+                by_interval=self.stage.skr_routes is None,
+                admission_port=None if kcp_routes is None else self.admission_port,
+            )
+        )
+        if kcp_routes is not None:
+            route = Route(names.KCP_NAMESPACE, "lifecycle-manager-webhook", 443, "127.0.0.1", self.admission_port)
+            add_route(kcp_routes, route)
+        await self._start(processes.module_manager(self.module_kubeconfig))
+        await self._says("lifecycle-manager", '"msg":"ready"')
+        await self._says("module-manager", "watching")
+
+    async def start_watcher(self) -> None:
+        """Start the Watcher once LM has brought its Secret to the SKR, and route its Service to it.
+
+        What the kubelet does for a Pod is done here: the Secret becomes files, and the Service reaches the process.
+        """
+        mount = self.stage.directory / "skr-webhook-tls"
+        await eventually(lambda: self._mount_secret(mount))
+        await self._start(processes.skr_watcher(mount, self.webhook_port, self.event_port))
+        if self.stage.skr_routes is not None:
+            route = Route(names.SKR_NAMESPACE, "skr-webhook", 443, "127.0.0.1", self.webhook_port)
+            add_route(self.stage.skr_routes, route)
+
+    async def stop(self, name: str) -> None:
+        """Stop a program as its Deployment would: ask, and wait until it has finished what it acknowledged."""
+        await self.running[name].stop()
+
+    async def kill(self, name: str) -> None:
+        """End a program at once, in the middle of whatever it does."""
+        await self.running[name].kill()
+
+    async def restart(self, name: str) -> None:
+        """Start a program that was stopped or killed once more."""
+        await self._start(self._programs[name])
+
+    def obituary(self) -> str:
+        """Say which programs have ended, with the end of their logs; empty while all run."""
+        ended = [
+            f"\n{name} has ended; the end of its log:\n{tail(self._log(name))}"
+            for name, process in self.running.items()
+            if process.returncode is not None
+        ]
+        return "".join(ended)
+
+    async def _start(self, program: processes.Program) -> None:
+        self._programs[program.name] = program
+        process = await processes.start(program, self.stage.logs)
+        self.running[program.name] = process
+        self.stack.push_async_callback(process.stop)
+
+    async def _says(self, name: str, text: str) -> None:
+        """Wait until a program's log holds a text. Raises ProcessEnded where it ends before."""
+
+        async def said() -> bool:
+            if (code := self.running[name].returncode) is not None:
+                raise processes.ProcessEnded(name, code, self._log(name))
+            return text in self._log(name).read_text(errors="replace")
+
+        await eventually(said)
+
+    async def _mount_secret(self, mount: Path) -> bool:
+        try:
+            secret = await self.stage.skr.get(SECRETS, TLS_SECRET, names.SKR_NAMESPACE)
+        except NotFound:
+            return False
+        project(secret, mount)
+        return True
+
+    def _log(self, name: str) -> Path:
+        return self.stage.logs / f"{name}.log"
+
+
+def project(secret: Secret, mount: Path) -> None:
+    """Write what a Secret holds into a folder, as the kubelet does for a Pod."""
+    mount.mkdir(mode=0o700, exist_ok=True)
+    for name, content in secret.data.items():
+        write_private(mount / name, base64.b64decode(content).decode())

@@ -1,0 +1,112 @@
+"""The command `klm demo`."""
+
+import asyncio
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+import uvloop
+from rich.console import Console
+
+from kube_runtime import KubeError
+from kyma_demo.cast import Cast
+from kyma_demo.narration import TerminalNarrator, print_summary
+from kyma_demo.report import Report, Silence
+from kyma_demo.stage import Stage, open_stage
+from kyma_demo.story import Story
+from kyma_local.binaries import BinariesMissing, find_binaries
+from kyma_local.claims import FolderInUse, claimed, first_unclaimed
+from kyma_local.clusters import StartFailed
+from kyma_local.progress import told_on
+
+
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="end after the last step instead of staying up")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")] = False,
+    changes: Annotated[int, typer.Option(min=1, max=1000, help="how many changes to measure")] = 50,
+    kcp_kubeconfig: Annotated[Path | None, typer.Option(help="use this control plane instead of a local one")] = None,
+    skr_kubeconfig: Annotated[Path | None, typer.Option(help="use this user cluster instead of a local one")] = None,
+    directory: Annotated[Path | None, typer.Option("--dir", help="where logs and kubeconfigs go")] = None,
+) -> None:
+    """Show a user's change travel from cluster to cluster and back, on real API servers."""
+    if (kcp_kubeconfig is None) != (skr_kubeconfig is None):
+        raise typer.BadParameter("give both --kcp-kubeconfig and --skr-kubeconfig, or neither")
+    console = Console(stderr=json)
+    try:
+        if kcp_kubeconfig is None:
+            with told_on(console) as listener:
+                find_binaries(listener)
+        with _folder(directory) as folder:
+            play = _play(folder, kcp_kubeconfig, skr_kubeconfig, changes, console, stay=not once, quiet=json)
+            report = uvloop.run(play)
+    except (BinariesMissing, FolderInUse, StartFailed, KubeError) as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    if json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(report.as_document()), indent=2).decode() + "\n")
+    raise typer.Exit(0 if report.verified else 1)
+
+
+@contextmanager
+def _folder(directory: Path | None) -> Iterator[Path]:
+    """Claim the folder of this run: the given one or, emptied of an earlier run, one of .local in this folder."""
+    if directory is not None:
+        with claimed(directory.absolute()) as folder:
+            yield folder
+        return
+    with first_unclaimed(Path(".local/demo").absolute()) as folder:
+        for left in folder.iterdir():
+            if left.is_dir():
+                shutil.rmtree(left)
+        yield folder
+
+
+async def _play(
+    folder: Path,
+    kcp: Path | None,
+    skr: Path | None,
+    changes: int,
+    console: Console,
+    *,
+    stay: bool,
+    quiet: bool,
+) -> Report:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    narrator = Silence() if quiet else TerminalNarrator(console)
+    async with open_stage(folder, kcp, skr) as stage, AsyncExitStack() as stack:
+        story = Story(stage, Cast(stage, stack), narrator, changes)
+        playing = asyncio.ensure_future(story.play())
+        told_to_stop = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait({playing, told_to_stop}, return_when=asyncio.FIRST_COMPLETED)
+        if stopping.is_set():
+            playing.cancel()
+            await asyncio.gather(playing, return_exceptions=True)
+            return story.report
+        told_to_stop.cancel()
+        if not quiet:
+            print_summary(console, story.report)
+        if stay and story.report.verified:
+            _say_how_to_go_on(console, stage)
+            await stopping.wait()
+    return story.report
+
+
+def _say_how_to_go_on(console: Console, stage: Stage) -> None:
+    console.print(
+        "\nEverything stays up until Ctrl-C. Go on as the user of the cluster, for instance:\n"
+        f"  [bold]kubectl --kubeconfig {stage.skr_kubeconfig} -n kyma-system edit infrastructure default[/]\n"
+        f"  [bold]kubectl --kubeconfig {stage.skr_kubeconfig} -n kyma-system get configmaps,networkpolicies[/]\n"
+        "and look at the control plane:\n"
+        f"  [bold]kubectl --kubeconfig {stage.kcp_kubeconfig} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
+        f"Logs: {stage.logs}",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,109 @@
+"""How long a change takes, and the floor: the same API calls sent back to back by a bare client."""
+
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from kube_runtime import Client, Resource, parse_objects
+from kyma_demo import names
+from kyma_demo.report import Spread
+from kyma_demo.stage import Stage
+from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager_api import ModuleConfig, SyncResource
+
+CHANGING_KINDS = frozenset({"ConfigMap", "PersistentVolume"})
+
+
+async def changes(
+    count: int, change: Callable[[str], Awaitable[tuple[datetime, float]]], *, first_capacity: int = 1000
+) -> Spread:
+    """Make that many changes, each after the last is in force, and return how long they took."""
+    taken = []
+    for number in range(count):
+        _, milliseconds = await change(f"{first_capacity + number}Gi")
+        taken.append(milliseconds)
+    return Spread.of(taken)
+
+
+async def floor(
+    stage: Stage, module_cr: Resource[dict[str, Any]], config: ModuleConfig, sync: SyncResource, count: int
+) -> Spread:
+    """Send what one change costs in API calls, back to back: the user's write (by way of admission), the read, the
+    ModuleConfig, the SyncResource, and the objects that a change of one volume touches.
+
+    They go to scratch objects in a namespace that nobody looks after; the user's write changes an annotation only,
+    which the Watcher is asked about like any other and keeps to itself.
+    """
+    bare = _Bare(stage.kcp, stage.skr)
+    taken = []
+    for number in range(count + 1):
+        started = time.perf_counter()
+        await bare.user_writes(module_cr, number)
+        await bare.read(module_cr)
+        await bare.apply_module_config(config, number)
+        await bare.apply_sync_resource(sync, number)
+        await bare.apply_objects(sync, number)
+        taken.append((time.perf_counter() - started) * 1000)
+    await bare.clean_up(sync)
+    return Spread.of(taken[1:])  # the first one creates what the others change
+
+
+class _Bare:
+    """A client that does what it is told and nothing else."""
+
+    def __init__(self, kcp: Client, skr: Client) -> None:
+        self._kcp = kcp
+        self._skr = skr
+
+    async def user_writes(self, module_cr: Resource[dict[str, Any]], number: int) -> None:
+        patch = {"metadata": {"annotations": {"demo/floor": str(number)}}}
+        await self._skr.merge_patch(
+            module_cr, names.INFRASTRUCTURE, patch, names.SKR_NAMESPACE, field_manager=names.USER
+        )
+
+    async def read(self, module_cr: Resource[dict[str, Any]]) -> None:
+        await self._skr.get(module_cr, names.INFRASTRUCTURE, names.SKR_NAMESPACE)
+
+    async def apply_module_config(self, config: ModuleConfig, number: int) -> None:
+        await self._apply_in_kcp(MODULE_CONFIGS, config, number)
+
+    async def apply_sync_resource(self, sync: SyncResource, number: int) -> None:
+        await self._apply_in_kcp(SYNC_RESOURCES, sync, number)
+
+    async def _apply_in_kcp(self, resource: Resource[Any], like: ModuleConfig | SyncResource, number: int) -> None:
+        spec = msgspec.to_builtins(like.spec)
+        document = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": "floor", "namespace": names.SCRATCH_NAMESPACE},
+            "spec": spec | {"resource": f"{spec['resource']}\n# {number}\n"},
+        }
+        await self._kcp.apply(resource, "floor", document, names.SCRATCH_NAMESPACE, field_manager=names.FIELD_MANAGER)
+
+    async def apply_objects(self, sync: SyncResource, number: int) -> None:
+        for each in parse_objects(sync.spec.resource):
+            if each.kind not in CHANGING_KINDS:
+                continue
+            resource = await self._skr.mapper.resource(each.api_version, each.kind)
+            namespace = names.SCRATCH_NAMESPACE if resource.namespaced else None
+            metadata = {"name": f"floor-{each.name}"} | ({"namespace": namespace} if namespace else {})
+            document = {**each.document, "metadata": metadata | {"annotations": {"demo/floor": str(number)}}}
+            await self._skr.apply(resource, metadata["name"], document, namespace, field_manager=names.FIELD_MANAGER)
+
+    async def clean_up(self, sync: SyncResource) -> None:
+        """Remove the scratch objects."""
+        await self._kcp.delete(MODULE_CONFIGS, "floor", names.SCRATCH_NAMESPACE)
+        await self._kcp.delete(SYNC_RESOURCES, "floor", names.SCRATCH_NAMESPACE)
+        for each in parse_objects(sync.spec.resource):
+            if each.kind in CHANGING_KINDS:
+                resource = await self._skr.mapper.resource(each.api_version, each.kind)
+                namespace = names.SCRATCH_NAMESPACE if resource.namespaced else None
+                await self._skr.delete(resource, f"floor-{each.name}", namespace)
+        patch = {"metadata": {"annotations": {"demo/floor": None}}}
+        module_cr = await self._skr.mapper.resource("cloud-resources.kyma-project.io/v1beta1", "Infrastructure")
+        await self._skr.merge_patch(
+            module_cr, names.INFRASTRUCTURE, patch, names.SKR_NAMESPACE, field_manager=names.USER
+        )

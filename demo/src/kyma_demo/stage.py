@@ -1,0 +1,174 @@
+"""The clusters that the demo plays on, prepared as administrators and module teams would prepare them."""
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from kube_runtime import Client, dump_yaml, parse_objects
+from kyma_demo import names
+from kyma_demo.identities import create_identity
+from kyma_local.clusters import LocalCluster, LocalClusters
+from kyma_local.private_files import write_private
+from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from lifecycle_manager_api import names as api_names
+
+WEBHOOK_SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "lifecycle-manager-webhook", "namespace": names.KCP_NAMESPACE},
+    "spec": {"ports": [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": 9443}]},
+}
+SAMPLE = files("kyma_module_manager.samples.cloud_resources")
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Two clusters with their administrators' clients. `local_kcp` is None where they were there before."""
+
+    kcp: Client
+    skr: Client
+    kcp_kubeconfig: Path
+    skr_kubeconfig: Path
+    directory: Path
+    local_kcp: LocalCluster | None
+
+    @property
+    def kcp_routes(self) -> Path | None:
+        """Where a Service of KCP is routed to a process on this machine; None where that can't be."""
+        return _routes_beside(self.kcp_kubeconfig)
+
+    @property
+    def skr_routes(self) -> Path | None:
+        """Where a Service of the SKR is routed to a process on this machine; None where that can't be."""
+        return _routes_beside(self.skr_kubeconfig)
+
+    @property
+    def logs(self) -> Path:
+        """Where the programs of the demo write their logs."""
+        return self.directory / "logs"
+
+
+@asynccontextmanager
+async def open_stage(directory: Path, kcp_kubeconfig: Path | None, skr_kubeconfig: Path | None) -> AsyncIterator[Stage]:
+    """Open the stage: clusters of its own, or those whose kubeconfigs are given."""
+    (directory / "logs").mkdir(parents=True, exist_ok=True)
+    if kcp_kubeconfig is not None and skr_kubeconfig is not None:
+        async with _clients(kcp_kubeconfig, skr_kubeconfig) as (kcp, skr):
+            yield Stage(kcp, skr, kcp_kubeconfig, skr_kubeconfig, directory, None)
+        return
+    async with LocalClusters.start(skrs=1, directory=directory / "clusters") as clusters:
+        local_kcp, local_skr = clusters.kcp, clusters.skrs[0]
+        async with _clients(local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig) as (kcp, skr):
+            yield Stage(kcp, skr, local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig, directory, local_kcp)
+
+
+async def prepare_kcp(stage: Stage) -> tuple[Path, Path]:
+    """Install the control plane's resources; return the kubeconfigs of the Lifecycle Manager and the Module Manager."""
+    await _ensure_namespaces(stage.kcp, names.KCP_NAMESPACE, names.SCRATCH_NAMESPACE)
+    await apply_crds(stage.kcp)
+    await apply_objects(stage.kcp, dump_yaml(WEBHOOK_SERVICE))
+    await apply_objects(stage.kcp, _sample("module-template.yaml") + "\n---\n" + _sample("module-release-meta.yaml"))
+    if stage.local_kcp is not None:
+        await stage.local_kcp.restart_controllers()
+    manager = await create_identity(
+        stage.kcp,
+        stage.kcp_kubeconfig,
+        name="lifecycle-manager",
+        namespace=names.KCP_NAMESPACE,
+        roles=_roles(files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()),
+    )
+    module = await create_identity(
+        stage.kcp,
+        stage.kcp_kubeconfig,
+        name="module-manager",
+        namespace=names.KCP_NAMESPACE,
+        roles=_roles(files("kyma_module_manager").joinpath("rbac.yaml").read_text()),
+    )
+    return (
+        write_private(stage.directory / "lifecycle-manager.kubeconfig", manager),
+        write_private(stage.directory / "module-manager.kubeconfig", module),
+    )
+
+
+async def prepare_skr(stage: Stage) -> str:
+    """Install the module's CRD as its installation would; return the kubeconfig that LM is given for this cluster."""
+    await _ensure_namespaces(stage.skr, names.SCRATCH_NAMESPACE)
+    await apply_objects(stage.skr, _sample("crd.yaml"))
+    roles = [
+        *_roles(files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()),
+        *_roles(_sample("skr-role.yaml")),
+    ]
+    return await create_identity(
+        stage.skr, stage.skr_kubeconfig, name="lifecycle-manager", namespace="kube-system", roles=roles
+    )
+
+
+async def create_kyma(stage: Stage, skr_access: str) -> None:
+    """Do what the environment broker does for a new cluster: its access Secret and its Kyma."""
+    labels = {api_names.KYMA_NAME: names.KYMA, api_names.MANAGED_BY: api_names.LIFECYCLE_MANAGER}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"kubeconfig-{names.KYMA}", "namespace": names.KCP_NAMESPACE, "labels": labels},
+        "data": {"config": base64.b64encode(skr_access.encode()).decode()},
+    }
+    kyma = {
+        "apiVersion": "operator.kyma-project.io/v1beta2",
+        "kind": "Kyma",
+        "metadata": {
+            "name": names.KYMA,
+            "namespace": names.KCP_NAMESPACE,
+            "labels": {api_names.RUNTIME_ID: names.RUNTIME_ID, api_names.REGION: "eu-central-1"},
+        },
+        "spec": {"channel": "regular", "modules": []},
+    }
+    await apply_objects(stage.kcp, dump_yaml(secret) + "\n---\n" + dump_yaml(kyma))
+
+
+def infrastructure(name: str, volumes: dict[str, str], peerings: dict[str, str]) -> dict[str, Any]:
+    """Return an Infrastructure as a user writes it: capacities by volume, networks by peering."""
+    return {
+        "apiVersion": "cloud-resources.kyma-project.io/v1beta1",
+        "kind": "Infrastructure",
+        "metadata": {"name": name, "namespace": names.SKR_NAMESPACE},
+        "spec": {
+            "nfsVolumes": [
+                {"name": volume, "server": "10.250.0.10", "path": f"/exports/{volume}", "capacity": capacity}
+                for volume, capacity in volumes.items()
+            ],
+            "vpcPeerings": [
+                {"name": peering, "remoteNetwork": network, "ports": [443]} for peering, network in peerings.items()
+            ],
+        },
+    }
+
+
+def _routes_beside(kubeconfig: Path) -> Path | None:
+    folder = kubeconfig.absolute().parent
+    return folder / "routes" if (folder / "egress.yaml").exists() else None
+
+
+@asynccontextmanager
+async def _clients(kcp: Path, skr: Path) -> AsyncIterator[tuple[Client, Client]]:
+    async with (
+        await Client.from_environment(kcp) as kcp_client,
+        await Client.from_environment(skr) as skr_client,
+    ):
+        yield kcp_client, skr_client
+
+
+async def _ensure_namespaces(client: Client, *wanted: str) -> None:
+    texts = [dump_yaml({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}) for name in wanted]
+    await apply_objects(client, "\n---\n".join(texts))
+
+
+def _sample(name: str) -> str:
+    return SAMPLE.joinpath(name).read_text()
+
+
+def _roles(text: str) -> list[dict[str, Any]]:
+    return [dict(each.document) for each in parse_objects(text)]

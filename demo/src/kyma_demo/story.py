@@ -1,0 +1,355 @@
+"""The story: from two empty clusters to a user's change in force, and back; every step is read back from them."""
+
+import asyncio
+import platform
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from kube_runtime import Client, NotFound, Resource
+from kyma_demo import measure, names
+from kyma_demo.cast import Cast
+from kyma_demo.report import Narrator, Report, Step
+from kyma_demo.stage import Stage, create_kyma, infrastructure, prepare_kcp, prepare_skr
+from kyma_demo.timeline import STATIONS, Station, follow
+from kyma_demo.witness import CONFIG_MAPS, Witness
+from kyma_local.waiting import eventually
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager_api import ModuleConfig
+from lifecycle_manager_api import names as api_names
+
+PATIENCE_SECONDS = 120.0
+IN_FORCE_SECONDS = 60.0  # it takes a fraction of one; only what does not come is waited for that long
+FOLLOWED_SECONDS = 20.0
+INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
+    "cloud-resources.kyma-project.io", "v1beta1", "Infrastructure", "infrastructures", namespaced=True
+)
+PERSISTENT_VOLUMES: Resource[dict[str, Any]] = Resource.dynamic(
+    "", "v1", "PersistentVolume", "persistentvolumes", namespaced=False
+)
+NETWORK_POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
+    "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespaced=True
+)
+OWNED = "cloud-resources.kyma-project.io/infrastructure"
+
+
+NamedAct = tuple[str, Callable[[], Awaitable[str]]]
+
+
+class NotVerified(Exception):
+    """The clusters do not show what a step should have brought about."""
+
+
+@dataclass(eq=False)
+class Story:
+    """Plays the demo on a stage, tells it, and keeps the report."""
+
+    stage: Stage
+    cast: Cast
+    narrator: Narrator
+    changes: int = 50
+    report: Report = field(default_factory=Report)
+    witness: Witness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.witness = Witness(self.stage.skr, CONFIG_MAPS, names.SKR_NAMESPACE)
+
+    async def play(self) -> Report:
+        """Play every step; stop at the first that fails. Raises nothing that a step can raise: the report says it."""
+        self.report.versions = {
+            "kubernetes": await self.stage.kcp.server_version(),
+            "lifecycle-manager": version("kyma-lifecycle-manager"),
+            "python": platform.python_version(),
+        }
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(self.witness.run())
+            for name, act in (*self._opening(), *self._changes()):
+                if not await self._step(name, act):
+                    break
+            watching.cancel()
+        return self.report
+
+    async def set_up(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Play the story up to the point where the user may change things. Raises what its steps raise."""
+        for _, act in self._opening():
+            async with asyncio.timeout(patience_seconds):
+                await act()
+
+    async def change_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> float:
+        """Change the capacity of the volume `media` as the user; return the milliseconds until it is in force.
+
+        Creates the Infrastructure where there is none yet. Raises NotSeen where the change does not arrive.
+        """
+        wanted = infrastructure(names.INFRASTRUCTURE, {"media": capacity}, {"billing": "10.100.0.0/16"})
+
+        async def write() -> None:
+            if await _get(self.stage.skr, INFRASTRUCTURES, names.INFRASTRUCTURE, names.SKR_NAMESPACE) is None:
+                await self._create_infrastructure(wanted)
+            else:
+                await self._patch_infrastructure(names.INFRASTRUCTURE, {"spec": wanted["spec"]})
+
+        _, milliseconds = await self._user_writes("media", capacity, write, within=within)
+        return milliseconds
+
+    async def patch_volume(self, capacity: str) -> None:
+        """Change the capacity of the volume `media` as the user, and wait for nothing but the API server."""
+        wanted = infrastructure("", {"media": capacity}, {"billing": "10.100.0.0/16"})
+        await self._patch_infrastructure(names.INFRASTRUCTURE, {"spec": wanted["spec"]})
+
+    async def sees_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> None:
+        """Wait until the objects of the volume `media` have a capacity. Raises NotSeen at the deadline."""
+        name = f"{names.INFRASTRUCTURE}-nfs-media"
+        await self.witness.sees(name, lambda it: _capacity(it) == capacity, within=within)
+
+    async def set_modules(self, modules: list[dict[str, Any]]) -> None:
+        """Choose the modules of the SKR as the user."""
+        patch = {"spec": {"modules": modules}}
+        await self.stage.skr.merge_patch(
+            KYMAS, api_names.DEFAULT_KYMA_NAME, patch, names.SKR_NAMESPACE, field_manager=names.USER
+        )
+
+    async def create_second(self, volume: str, capacity: str) -> None:
+        """Create a second Infrastructure as the user, and wait until its volume is in force."""
+        await self._create_infrastructure(infrastructure("second", {volume: capacity}, {}))
+        await self.witness.sees(f"second-nfs-{volume}", lambda it: _capacity(it) == capacity, within=IN_FORCE_SECONDS)
+
+    def _opening(self) -> tuple[NamedAct, ...]:
+        return (
+            ("prepare the control plane: CRDs, roles, the module's catalog entry", self._prepare_kcp),
+            ("prepare the user cluster: the module's CRD, LM's role", self._prepare_skr),
+            ("start Lifecycle Manager and Module Manager, each with its own rights", self._start),
+            ("create the Kyma in KCP: LM brings its CR to the SKR", self._create_kyma),
+            ("LM installs the Watcher; it starts, and the webhook is put in place", self._install_watcher),
+            ("the user enables the module in the SKR", self._enable_module),
+        )
+
+    def _changes(self) -> tuple[NamedAct, ...]:
+        return (
+            ("the user creates an Infrastructure: its objects appear in the SKR", self._create),
+            ("the user changes it: the objects follow, what left is pruned", self._change),
+            (f"the user changes it {self.changes} times more", self._measure),
+            ("once more: a second Infrastructure is created, changed and deleted", self._once_more),
+        )
+
+    async def _step(self, name: str, act: Callable[[], Awaitable[str]]) -> bool:
+        self.narrator.begins(name)
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS + self.changes):  # which one of the steps makes
+                detail, verified = await act(), True
+        except (Exception, TimeoutError) as error:  # noqa: BLE001 - whatever it is, the report says it
+            detail, verified = f"{type(error).__name__}: {error}{self.cast.obituary()}", False
+        step = Step(name, (time.perf_counter() - started) * 1000, verified, detail)
+        self.report.steps.append(step)
+        self.narrator.ended(step)
+        return verified
+
+    async def _prepare_kcp(self) -> str:
+        self.cast.manager_kubeconfig, self.cast.module_kubeconfig = await prepare_kcp(self.stage)
+        await self.stage.kcp.list(KYMAS, names.KCP_NAMESPACE)
+        await self.stage.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
+        await self.stage.kcp.list(SYNC_RESOURCES, names.KCP_NAMESPACE)
+        return ""
+
+    async def _prepare_skr(self) -> str:
+        self.cast.skr_access = await prepare_skr(self.stage)
+        await self.stage.skr.list(INFRASTRUCTURES, names.SCRATCH_NAMESPACE)
+        return ""
+
+    async def _start(self) -> str:
+        await self.cast.start_control_plane()
+        return f"logs: {self.stage.logs}"
+
+    async def _create_kyma(self) -> str:
+        await create_kyma(self.stage, self.cast.skr_access)
+        kyma = await eventually(lambda: _get(self.stage.skr, KYMAS, api_names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE))
+        return f"Kyma {names.SKR_NAMESPACE}/{kyma.metadata.name}, channel {kyma.spec.channel}"
+
+    async def _install_watcher(self) -> str:
+        if self.stage.skr_routes is None:
+            return "this cluster can't reach a Watcher on this machine: changes are found by looking, every second"
+        await self.cast.start_watcher()
+        webhooks = await self.stage.skr.mapper.resource(
+            "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
+        )
+        found = await eventually(lambda: _get(self.stage.skr, webhooks, "skr-webhook", None))
+        return f"ValidatingWebhookConfiguration {found['metadata']['name']}, called for the Kyma CR"
+
+    async def _enable_module(self) -> str:
+        await self.set_modules([{"name": names.MODULE, "managed": True}])
+        webhooks = await self.stage.skr.mapper.resource(
+            "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
+        )
+
+        async def enabled() -> str | None:
+            kyma = await self.stage.kcp.get(KYMAS, names.KYMA, names.KCP_NAMESPACE)
+            found = await _get(self.stage.skr, webhooks, "skr-webhook", None)
+            watched = self.stage.skr_routes is None or (
+                found
+                and any("infrastructures" in rule["resources"] for hook in found["webhooks"] for rule in hook["rules"])
+            )
+            module = next((module for module in kyma.status.modules if module.name == names.MODULE), None)
+            return module.version if module is not None and watched else None
+
+        detail = f"{names.MODULE} {await eventually(enabled)} is resolved in KCP, its Module CRs are watched"
+        return f"{detail}{await self._clear_away()}"
+
+    async def _clear_away(self) -> str:
+        """Delete what an earlier run left in clusters that outlive it, and wait until all that came of it is gone."""
+        left = (await self.stage.skr.list(INFRASTRUCTURES, names.SKR_NAMESPACE)).items
+        for each in left:
+            await self.stage.skr.delete(INFRASTRUCTURES, each["metadata"]["name"], names.SKR_NAMESPACE)
+
+        owners = {each["metadata"]["name"] for each in left}
+
+        async def gone() -> bool:
+            ours = f"{api_names.KYMA_NAME}={names.KYMA}"
+            configs = (await self.stage.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE, label_selector=ours)).items
+            if any(config.spec.resource_ref and config.spec.resource_ref.name in owners for config in configs):
+                return False
+            return all([await self._objects(owner, config_maps=0, volumes=0, policies=0) for owner in owners])
+
+        if not left:
+            return ""
+        await eventually(gone)
+        return f"; {len(left)} Infrastructure of an earlier run cleared away"
+
+    async def _create(self) -> str:
+        await self.witness.ready(IN_FORCE_SECONDS)
+        wanted = infrastructure(names.INFRASTRUCTURE, {"media": "100Gi", "scans": "50Gi"}, {"billing": "10.100.0.0/16"})
+        await self._user_writes("media", "100Gi", lambda: self._create_infrastructure(wanted))
+        objects = await eventually(lambda: self._objects(names.INFRASTRUCTURE, config_maps=2, volumes=2, policies=1))
+        config = await self._module_config(names.INFRASTRUCTURE)
+        sync = await self.stage.kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
+        return f"ModuleConfig and SyncResource {sync.metadata.name}; in the SKR: {objects}"
+
+    async def _change(self) -> str:
+        started, milliseconds = await self._change_media("200Gi")
+        objects = await eventually(lambda: self._objects(names.INFRASTRUCTURE, config_maps=1, volumes=1, policies=1))
+        if self.stage.skr_routes is not None:
+            await self._show_timeline(started, milliseconds)
+        return f"in force after {milliseconds:.0f} ms; in the SKR: {objects}"
+
+    async def _show_timeline(self, started: datetime, milliseconds: float) -> None:
+        """Follow the change; another one where a read that was under way has shown it before its event came."""
+        for next_capacity in ("210Gi", "220Gi", None):
+            config = await self._module_config(names.INFRASTRUCTURE)
+            if trace := config.metadata.annotations.get(api_names.TRACEPARENT, ""):
+                self.report.timeline = await self._followed(trace, started)
+            if self.report.timeline:
+                self.narrator.shows(self.report.timeline, milliseconds)
+                return
+            if next_capacity is not None:
+                started, milliseconds = await self._change_media(next_capacity)
+
+    async def _followed(self, trace: str, started: datetime) -> tuple[Station, ...]:
+        """Return the stations of a change once the logs show all of them; none where they don't in a while."""
+        try:
+            async with asyncio.timeout(FOLLOWED_SECONDS):
+                return await eventually(lambda: _whole(follow(trace, self.stage.logs, started)))
+        except TimeoutError:
+            return ()
+
+    async def _measure(self) -> str:
+        self.report.change = await measure.changes(self.changes, self._change_media)
+        config = await self._module_config(names.INFRASTRUCTURE)
+        sync = await self.stage.kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
+        self.report.floor = await measure.floor(self.stage, INFRASTRUCTURES, config, sync, self.changes)
+        change, floor = self.report.change, self.report.floor
+        return (
+            f"median {change.median:.0f} ms, p99 {change.p99:.0f} ms; "
+            f"the same API calls back to back: {floor.median:.0f} and {floor.p99:.0f} ms"
+        )
+
+    async def _change_media(self, capacity: str) -> tuple[datetime, float]:
+        return await self._user_writes("media", capacity, lambda: self.patch_volume(capacity))
+
+    async def _once_more(self) -> str:
+        name = "second"
+        await self.create_second("logs", "10Gi")
+        await self._patch_infrastructure(name, {"spec": infrastructure(name, {"logs": "20Gi"}, {})["spec"]})
+        await self.witness.sees(f"{name}-nfs-logs", lambda it: _capacity(it) == "20Gi", within=IN_FORCE_SECONDS)
+        config = await self._module_config(name)
+        started = time.perf_counter()
+        await self.stage.skr.delete(INFRASTRUCTURES, name, names.SKR_NAMESPACE)
+        gone = await self.witness.sees(f"{name}-nfs-logs", lambda it: it is None, within=IN_FORCE_SECONDS)
+
+        async def nothing_left() -> bool:
+            return (
+                await _get(self.stage.kcp, MODULE_CONFIGS, config.metadata.name, names.KCP_NAMESPACE) is None
+                and await _get(self.stage.kcp, SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE) is None
+                and await self._objects(name, config_maps=0, volumes=0, policies=0) is not None
+            )
+
+        await eventually(nothing_left)
+        return (
+            f"deleted: its objects were gone after {(gone - started) * 1000:.0f} ms, then SyncResource and ModuleConfig"
+        )
+
+    async def _user_writes(
+        self, volume: str, capacity: str, write: Callable[[], Awaitable[object]], *, within: float = IN_FORCE_SECONDS
+    ) -> tuple[datetime, float]:
+        """Write as the user and return when, and the milliseconds until the ConfigMap of a volume shows it."""
+        name = f"{names.INFRASTRUCTURE}-nfs-{volume}"
+        seen = asyncio.ensure_future(self.witness.sees(name, lambda it: _capacity(it) == capacity, within=within))
+        wall, started = datetime.now(UTC), time.perf_counter()
+        try:
+            await write()
+            moment = await seen
+        finally:
+            seen.cancel()
+        return wall, (moment - started) * 1000
+
+    async def _create_infrastructure(self, document: dict[str, Any]) -> None:
+        await self.stage.skr.create(INFRASTRUCTURES, document, names.SKR_NAMESPACE, field_manager=names.USER)
+
+    async def _patch_infrastructure(self, name: str, patch: dict[str, Any]) -> None:
+        await self.stage.skr.merge_patch(INFRASTRUCTURES, name, patch, names.SKR_NAMESPACE, field_manager=names.USER)
+
+    async def _module_config(self, infrastructure_name: str) -> ModuleConfig:
+        listed = await self.stage.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
+        for config in listed.items:
+            if config.spec.resource_ref is not None and config.spec.resource_ref.name == infrastructure_name:
+                return config
+        raise NotVerified(f"no ModuleConfig in KCP was read from Infrastructure {infrastructure_name}")
+
+    async def _objects(self, owner: str, *, config_maps: int, volumes: int, policies: int) -> str | None:
+        """Return what the SKR holds of an Infrastructure, or None while that is not what is expected."""
+        selector = f"{OWNED}={owner}"
+        skr, namespace = self.stage.skr, names.SKR_NAMESPACE
+        found = (
+            len((await skr.list(CONFIG_MAPS, namespace, label_selector=selector)).items),
+            len((await skr.list(PERSISTENT_VOLUMES, None, label_selector=selector)).items),
+            len((await skr.list(NETWORK_POLICIES, namespace, label_selector=selector)).items),
+        )
+        if found != (config_maps, volumes, policies):
+            return None
+        return ", ".join(
+            (
+                _counted(config_maps, "ConfigMap"),
+                _counted(volumes, "PersistentVolume"),
+                _counted(policies, "NetworkPolicy", "NetworkPolicies"),
+            )
+        )
+
+
+async def _get(client: Client, resource: Resource[Any], name: str, namespace: str | None) -> Any:
+    try:
+        return await client.get(resource, name, namespace)
+    except NotFound:
+        return None
+
+
+def _counted(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _capacity(config_map: dict[str, Any] | None) -> str | None:
+    return None if config_map is None else config_map.get("data", {}).get("capacity")
+
+
+async def _whole(stations: tuple[Station, ...]) -> tuple[Station, ...] | None:
+    return stations if len(stations) == len(STATIONS) else None

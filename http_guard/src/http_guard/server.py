@@ -1,0 +1,118 @@
+"""A uvicorn server that is part of a program, with the options that all our servers have."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import uvicorn
+
+from http_guard.handshakes import Handshakes
+from http_guard.protocol import Bounds, GuardedProtocol
+
+BACKLOG = 512
+
+
+class EmbeddedServer(uvicorn.Server):
+    """A server that leaves signals to the program it is part of, and listens where it is told to."""
+
+    def __init__(
+        self, config: uvicorn.Config, listening: socket.socket, bounds: Bounds, on_refusal: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._listening = listening
+        self._accepting: asyncio.Task[None] | None = None
+        tls = config.ssl
+        self._handshakes = Handshakes(tls, bounds, self._begin_http, on_refusal) if tls is not None else None
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        number: int = self._listening.getsockname()[1]
+        return number
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until `should_exit` is set, or cancelled."""
+        with self._listening:
+            async with asyncio.TaskGroup() as tasks:
+                if self._handshakes is not None:
+                    self._accepting = tasks.create_task(self._handshakes.accept(self._listening))
+                await super().serve()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept, as uvicorn does, but for TLS, whose handshakes it does not bound."""
+        self.servers = []
+        if self._handshakes is None:
+            loop = asyncio.get_running_loop()
+            self.servers = [await loop.create_server(self._begin_http, sock=self._listening, backlog=BACKLOG)]
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting, and finish what is under way."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        await super().shutdown([self._listening])
+
+    def _begin_http(self) -> asyncio.Protocol:
+        protocol: Any = self.config.http_protocol_class
+        begun: asyncio.Protocol = protocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return begun
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def server_for(
+    app: Any,
+    host: str,
+    port: int,
+    *,
+    bounds: Bounds,
+    tls: ssl.SSLContext | None = None,
+    protocol: Callable[..., GuardedProtocol] = GuardedProtocol,
+    on_refusal: Callable[[], None] = lambda: None,
+    idle_seconds: int = 75,
+) -> EmbeddedServer:
+    """Return a server whose port is open and that is not started yet.
+
+    It stops when `should_exit` is set, and finishes what is under way.
+    """
+    options: dict[str, Any] = {
+        "http": partial(protocol, bounds=bounds, on_refusal=on_refusal),
+        "ws": "none",
+        "access_log": False,
+        "log_config": None,
+        "server_header": False,
+        "proxy_headers": False,  # or a header would say from which address a request comes
+        "lifespan": "off",
+        "timeout_keep_alive": idle_seconds,
+        "timeout_graceful_shutdown": 5,
+    }
+    config = uvicorn.Config(app, host=host, port=port, **options)
+    config.load()
+    config.ssl = tls
+    return EmbeddedServer(config, _listening_on(host, port, bounds.receive_bytes), bounds, on_refusal)
+
+
+def _listening_on(host: str, port: int, receive_bytes: int) -> socket.socket:
+    """Return a socket that listens. Its connections' buffers are small, and so is what is read from them at once.
+
+    Without that, uvloop reads a quarter of a megabyte at a time, and keeps several such buffers for each connection.
+    """
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except BaseException:
+        listening.close()
+        raise
+    return listening

@@ -1,0 +1,123 @@
+"""What a cluster does by itself after a write: serve kinds, empty what is being deleted, collect garbage.
+
+A real cluster has controllers for this, which take a moment. Here it is done in the turn of the write, after its answer
+was made, so that a client sees the same steps and nobody ever waits for them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kube_simulation.builtin import CRD, NAMESPACE
+from kube_simulation.garbage import GarbageCollector
+from kube_simulation.kinds import Kind, kinds_of_definition
+from kube_simulation.store import Change, Storage, Store, Stored
+from kube_simulation.writing import CLEANUP, Writer
+
+__all__ = ["Lifecycle"]
+
+
+class Lifecycle:
+    """Follows the writes to one cluster. `kind_of` finds the kind of a table, `kind_named` one by version and name."""
+
+    __slots__ = ("_garbage", "_kind_of", "_store", "_writer", "custom", "served_since")
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        kind_of: Callable[[Storage], Kind | None],
+        kind_named: Callable[[str, str], Kind | None],
+    ) -> None:
+        self._garbage = GarbageCollector(store, writer, kind_of, kind_named)
+        self._store = store
+        self._writer = writer
+        self._kind_of = kind_of
+        self.custom: dict[tuple[str, str, str], Kind] = {}
+        self.served_since: dict[Storage, int] = {}
+
+    def settle(self, changes: list[Change]) -> None:
+        """Do what follows from changes, and from what follows."""
+        while changes:
+            change = changes.pop(0)
+            self._garbage.follow(change)
+            if change.storage == CRD.storage:
+                self._follow_definition(change)
+            elif change.storage == NAMESPACE.storage:
+                self._follow_namespace(change.after, deleted=change.deleted)
+            elif change.deleted:
+                self._follow_deletion(change)
+
+    def _follow_definition(self, change: Change) -> None:
+        definition = change.after.document()
+        storage = (definition["spec"]["group"], definition["spec"]["names"]["plural"])
+        self.custom = {key: kind for key, kind in self.custom.items() if kind.storage != storage}
+        if change.deleted:
+            self.served_since.pop(storage, None)
+            return
+        self.served_since.setdefault(storage, change.version)
+        for kind in kinds_of_definition(definition):
+            self.custom[kind.group, kind.version, kind.plural] = kind
+        if definition["metadata"].get("deletionTimestamp"):
+            self._empty_definition(change.after, definition)
+        elif not (definition.get("status") or {}).get("conditions"):
+            definition["status"] = _established(definition, definition["metadata"].get("creationTimestamp", ""))
+            self._store.write(CRD.storage, change.after.key, CRD.api_version, definition)
+
+    def _empty_definition(self, stored: Stored, definition: Mapping[str, Any]) -> None:
+        storage = (definition["spec"]["group"], definition["spec"]["names"]["plural"])
+        kind = self._kind_of(storage)
+        if kind is not None:
+            for each in tuple(self._store.table(storage).in_order()):
+                self._writer.mark_deleted(kind, each)
+        if not len(self._store.table(storage)):
+            self._remove(CRD, stored)
+
+    def _follow_namespace(self, stored: Stored, *, deleted: bool) -> None:
+        if deleted or not stored.document()["metadata"].get("deletionTimestamp"):
+            return
+        empty = True
+        for storage in self._store.storages():
+            kind = self._kind_of(storage)
+            if kind is None or not kind.namespaced:
+                continue
+            for each in tuple(self._store.table(storage).in_order()):
+                if each.namespace == stored.name and self._writer.mark_deleted(kind, each) is not None:
+                    empty = False
+        if empty:
+            self._remove(NAMESPACE, stored)
+
+    def _follow_deletion(self, change: Change) -> None:
+        """Look again at what was only waiting for this object to go."""
+        if change.after.namespace:
+            namespace = self._store.table(NAMESPACE.storage).get(("", change.after.namespace))
+            if namespace is not None:
+                self._follow_namespace(namespace, deleted=False)
+        group, plural = change.storage
+        definition = self._store.table(CRD.storage).get(("", f"{plural}.{group}"))
+        if definition is not None:
+            document = definition.document()
+            if document["metadata"].get("deletionTimestamp"):
+                self._empty_definition(definition, document)
+
+    def _remove(self, kind: Kind, stored: Stored) -> None:
+        current = self._store.table(kind.storage).get(stored.key)
+        if current is None:
+            return
+        document = current.document()
+        held_by = [each for each in document["metadata"].get("finalizers") or () if each != CLEANUP]
+        if not held_by:
+            self._store.write(kind.storage, stored.key, stored.api_version, document, delete=True)
+
+
+def _established(definition: Mapping[str, Any], now: str) -> dict[str, Any]:
+    spec = definition["spec"]
+    said = {
+        "NamesAccepted": ("NoConflicts", "no conflicts found"),
+        "Established": ("InitialNamesAccepted", "the initial names have been accepted"),
+    }
+    conditions = [
+        {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
+        for kind, (reason, message) in said.items()
+    ]
+    stored = [version["name"] for version in spec["versions"] if version.get("storage")]
+    return {"conditions": conditions, "acceptedNames": spec["names"], "storedVersions": stored}

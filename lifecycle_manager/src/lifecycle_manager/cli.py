@@ -1,0 +1,78 @@
+"""The command `klm`: everything on the control-plane side, and for people. Each command imports what it needs late."""
+
+import asyncio
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="klm",
+    help="Lifecycle Manager for Kyma: keeps the modules of user clusters as their users want them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # a service logs plain tracebacks, and locals may hold credentials
+)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def run(context: typer.Context) -> None:
+    """Run the Lifecycle Manager (`klm run --help` lists its options)."""
+    import uvloop  # noqa: PLC0415 - a command pays only for its own imports
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from kube_runtime import KubeconfigInvalid  # noqa: PLC0415
+    from lifecycle_manager.app import run as run_lifecycle_manager  # noqa: PLC0415
+    from lifecycle_manager.logs import configure_logs  # noqa: PLC0415
+    from lifecycle_manager.settings import Settings  # noqa: PLC0415
+
+    try:
+        settings = Settings(_cli_parse_args=context.args)  # type: ignore[call-arg]  # pydantic-settings' own keyword
+    except ValidationError as error:
+        for problem in error.errors():
+            option = "--" + "-".join(str(part) for part in problem["loc"]).replace("_", "-")
+            typer.secho(f"{option}: {problem['msg']}", err=True, fg="red")
+        raise typer.Exit(2) from None
+    configure_logs(settings.log_level, settings.log_format)
+    try:
+        uvloop.run(run_lifecycle_manager(settings))
+    except KubeconfigInvalid as error:
+        typer.secho(str(error), err=True, fg="red")
+        raise typer.Exit(1) from None
+
+
+@app.command()
+def crds(
+    kubeconfig: Annotated[Path | None, typer.Option(help="apply them to this cluster instead of printing them")] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="write them into this folder, a file each, instead of printing them")
+    ] = None,
+) -> None:
+    """Print the CustomResourceDefinitions as YAML, write them into files, or apply them to a cluster."""
+    from kube_runtime import KubeError  # noqa: PLC0415
+    from lifecycle_manager.crd_installation import crds_as_yaml, install_crds, write_crds  # noqa: PLC0415
+
+    if directory is not None:
+        for file in write_crds(directory):
+            typer.echo(file)
+    if kubeconfig is not None:
+        try:
+            for name in asyncio.run(install_crds(kubeconfig)):
+                typer.echo(name)
+        except (KubeError, OSError) as error:
+            typer.secho(str(error), err=True, fg="red")
+            raise typer.Exit(1) from None
+    if directory is None and kubeconfig is None:
+        typer.echo(crds_as_yaml(), nl=False)
+
+
+def main() -> None:
+    """Run the command line, with the commands that other distributions bring (entry points, group `klm.commands`)."""
+    for found in sorted(entry_points(group="klm.commands"), key=lambda each: each.name):
+        command = found.load()
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=found.name)
+        else:
+            app.command(name=found.name)(command)
+    app()

@@ -1,0 +1,136 @@
+"""Handing events over to other replicas: over mutual TLS, as many at once as came during the request before."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+import httpx
+import msgspec
+import structlog
+
+from kube_runtime.leases import Member, NotHandedOver
+from kyma_certs import ReloadingClientContext
+from lifecycle_manager.events import VerifiedEvent
+from lifecycle_manager.replicas.message import MOST_AT_ONCE, PATH, REPLICA_HOST, Answer, Handed, decode_answer, encode
+
+log = structlog.get_logger("replicas")
+
+MOST_WAITING = 2_000
+TIMEOUT_SECONDS = 2.0
+IDLE_SECONDS = 60.0
+
+
+@dataclass(eq=False)
+class Deliveries:
+    """Sends events to other replicas. `identity` is the certificate that they know this one by."""
+
+    identity: ReloadingClientContext
+    _links: dict[str, "_Link"] = field(default_factory=dict, init=False)
+    _tasks: asyncio.TaskGroup | None = field(default=None, init=False)
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                await asyncio.Event().wait()
+        finally:
+            self._tasks = None
+
+    async def deliver(self, to: Member, kyma_name: str, verified: VerifiedEvent) -> None:
+        """Have another replica take an event. Raises NotHandedOver."""
+        link = self._links.get(to.identity)
+        if link is None or link.closed:
+            if self._tasks is None:
+                raise NotHandedOver("this replica is stopping")
+            link = self._links[to.identity] = _Link(to, self.identity)
+            self._tasks.create_task(self._keep(link))
+        await link.give(Handed(kyma_name, verified))
+
+    async def _keep(self, link: "_Link") -> None:
+        """Use a link for as long as there is something to send; the next event makes another."""
+        try:
+            await link.run()
+        finally:
+            if self._links.get(link.to.identity) is link:
+                del self._links[link.to.identity]
+
+
+class _Link:
+    """The way to one other replica: one request at a time."""
+
+    def __init__(self, to: Member, identity: ReloadingClientContext) -> None:
+        self.to = to
+        self.closed = False
+        self._identity = identity
+        self._waiting: deque[tuple[Handed, asyncio.Future[None]]] = deque()
+        self._filled = asyncio.Event()
+
+    async def give(self, handed: Handed) -> None:
+        """Return once it was taken. Raises NotHandedOver where it was not."""
+        if len(self._waiting) >= MOST_WAITING:
+            raise NotHandedOver(f"{MOST_WAITING} events wait for {self.to.identity}")
+        taken = asyncio.get_running_loop().create_future()
+        self._waiting.append((handed, taken))
+        self._filled.set()
+        await taken
+
+    async def run(self) -> None:
+        """Send what waits, until nothing did for a minute."""
+        try:
+            while await self._run_with_one_certificate() or self._waiting:
+                log.debug("another connection", to=self.to.identity)
+        finally:
+            self.closed = True
+            for _, taken in self._waiting:
+                _settle(taken, NotHandedOver(f"the connection to {self.to.identity} has ended"))
+
+    async def _run_with_one_certificate(self) -> bool:
+        """Send until nothing waits any more, or the certificate is another one; return whether it was that."""
+        self._identity.check()
+        context = self._identity.ssl_context
+        async with httpx.AsyncClient(verify=context, timeout=TIMEOUT_SECONDS, trust_env=False) as client:
+            while await self._is_filled():
+                self._identity.check()
+                if self._identity.ssl_context is not context:
+                    return True
+                await self._send_what_waits(client)
+        return False
+
+    async def _is_filled(self) -> bool:
+        try:
+            async with asyncio.timeout(IDLE_SECONDS):
+                await self._filled.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _send_what_waits(self, client: httpx.AsyncClient) -> None:
+        self._filled.clear()
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(MOST_AT_ONCE, len(self._waiting)))]
+            try:
+                refused = set((await self._send(client, [handed for handed, _ in batch])).refused)
+            except (httpx.HTTPError, msgspec.DecodeError) as error:
+                log.warning("events could not be handed over", to=self.to.identity, error=type(error).__name__)
+                refused = set(range(len(batch)))
+            for place, (_, taken) in enumerate(batch):
+                _settle(taken, NotHandedOver(f"{self.to.identity} did not take it") if place in refused else None)
+
+    async def _send(self, client: httpx.AsyncClient, batch: list[Handed]) -> Answer:
+        response = await client.post(
+            f"https://{self.to.address}{PATH}",
+            content=encode(batch),
+            headers={"Content-Type": "application/json"},
+            extensions={"sni_hostname": REPLICA_HOST},
+        )
+        response.raise_for_status()
+        return decode_answer(response.content)
+
+
+def _settle(taken: "asyncio.Future[None]", error: NotHandedOver | None) -> None:
+    if taken.done():
+        return  # whoever waited has gone
+    if error is None:
+        taken.set_result(None)
+    else:
+        taken.set_exception(error)

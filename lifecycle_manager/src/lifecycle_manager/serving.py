@@ -1,0 +1,110 @@
+"""Runs an application on uvicorn with TLS, and shows it the peer's certificate where there is one."""
+
+import asyncio
+import hashlib
+import ssl
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from http_guard import Bounds, GuardedProtocol, server_for
+from kyma_certs import ReloadingServerContext
+
+BOUNDS = Bounds(connections=500)
+
+
+class BodyTooLarge(Exception):
+    """A request's body is longer than its endpoint takes."""
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """Return the body of a request, of so many bytes at most. Raises BodyTooLarge as soon as there are more."""
+    chunks = bytearray()
+    async for chunk in request.stream():
+        chunks += chunk
+        if len(chunks) > most:
+            raise BodyTooLarge(f"the body is larger than {most} bytes")
+    return bytes(chunks)
+
+
+class Shares:
+    """How many connections each certificate has: nobody who shows one takes the room of the others."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: Counter[bytes] = Counter()
+
+    def take(self, peer: bytes) -> bool:
+        """Count a connection of a certificate; return whether it may have one more. Follow up with `give`."""
+        key = _key(peer)
+        self._taken[key] += 1
+        return self._taken[key] <= self._most
+
+    def give(self, peer: bytes) -> None:
+        """Count a connection no more."""
+        key = _key(peer)
+        self._taken[key] -= 1
+        if not self._taken[key]:
+            del self._taken[key]
+
+
+class PeerCertificateProtocol(GuardedProtocol):
+    """Puts the DER form of the peer's certificate into the scope, as `extensions.tls.client_cert_der`.
+
+    With `shares` it closes a connection that is more than its certificate's share.
+    """
+
+    def __init__(self, *args: Any, shares: Shares | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._shares = shares
+        self._peer: bytes | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        tls = transport.get_extra_info("ssl_object")
+        self._peer = tls.getpeercert(True) if isinstance(tls, ssl.SSLObject | ssl.SSLSocket) else None
+        if self._shares is not None and self._peer is not None and not self._shares.take(self._peer):
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._shares is not None and self._peer is not None:
+            self._shares.give(self._peer)
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._peer is not None:
+            self.scope.setdefault("extensions", {})["tls"] = {"client_cert_der": self._peer}
+
+
+async def serve(
+    app: ASGIApp,
+    host: str,
+    port: int,
+    tls: ReloadingServerContext,
+    *,
+    bounds: Bounds = BOUNDS,
+    most_of_one_peer: int | None = None,
+) -> None:
+    """Serve until cancelled; what is under way then is finished. A certificate may have so many connections at once."""
+    shares = Shares(most_of_one_peer) if most_of_one_peer is not None else None
+    protocol = partial(PeerCertificateProtocol, shares=shares)
+    server = server_for(app, host, port, bounds=bounds, tls=tls.ssl_context, protocol=protocol)
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(tls.run())
+        serving = tasks.create_task(server.serve())
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            server.should_exit = True
+            await serving
+            raise
+        finally:
+            following.cancel()
+
+
+def _key(peer: bytes) -> bytes:
+    return hashlib.blake2b(peer, digest_size=16).digest()

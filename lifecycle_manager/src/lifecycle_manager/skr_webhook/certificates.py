@@ -1,0 +1,180 @@
+"""The certificate of each SKR's Watcher: what it serves the webhook with, and who it is towards KCP.
+
+Its common name is the runtime id, and that is all that the event endpoint believes about where an event comes from.
+Several replicas may issue at once: a Secret is created or replaced in the version that was read, and whoever comes
+second takes what is there.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from kube_runtime import AlreadyExists, Client, Conflict, Informer, ObjectKey
+from kyma_certs import Algorithm, Authorities, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
+from lifecycle_manager.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
+from lifecycle_manager.skr.identity import runtime_id_of
+from lifecycle_manager.skr.revocation import revoked_before
+from lifecycle_manager.skr_webhook.tls_secret import (
+    CERTIFICATE_PURPOSE,
+    key_pair_in,
+    purpose_labels,
+    tls_secret_document,
+)
+from lifecycle_manager_api import Kyma, names
+
+SERVICE_NAMES = (
+    f"skr-webhook.{names.SKR_NAMESPACE}.svc",
+    f"skr-webhook.{names.SKR_NAMESPACE}.svc.cluster.local",
+    f"skr-webhook.{names.SKR_NAMESPACE}",
+)
+
+
+class CertificatesRevoked(Exception):
+    """No certificate may be issued now: an operator revoked all that begin before a time that is still to come."""
+
+
+class CertificateContended(Exception):
+    """The certificate's Secret changed while it was being written, and not into one that serves."""
+
+
+class NameReserved(Exception):
+    """A cluster's domain is a name of the control plane, which no Watcher's certificate may bear."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafRules:
+    """What a Watcher's certificate says, and whether one that is there may stay.
+
+    `reserved_names` are those of the control plane: a Watcher that bore one could pass for it.
+    """
+
+    lifetime: timedelta = timedelta(days=90)
+    renew_before: timedelta = timedelta(days=60)
+    algorithm: Algorithm = Algorithm.ECDSA_P256
+    rsa_key_size: int = 4096
+    additional_dns_names: tuple[str, ...] = ()
+    reserved_names: tuple[str, ...] = ()
+    naming_template: str = "%s-webhook-tls"
+
+    def name(self, kyma: Kyma) -> str:
+        """Return the name of a Kyma's certificate and its Secret."""
+        return self.naming_template % kyma.metadata.name
+
+    def request(self, kyma: Kyma, now: datetime) -> LeafRequest:
+        """Return what a Kyma's certificate is to say. Raises CertificatesRevoked, NameReserved or NameRefused."""
+        domain = kyma.metadata.annotations.get(names.SKR_DOMAIN)
+        if domain and any(_covers(domain, name) for name in self.reserved_names):
+            raise NameReserved(f"the domain {domain!r} of the cluster is a name of the control plane")
+        not_before = revoked_before(kyma)
+        if not_before is not None and not_before > now:
+            raise CertificatesRevoked(
+                f"an operator revoked the certificates that begin before {not_before.isoformat()}"
+            )
+        wanted = dict.fromkeys((*SERVICE_NAMES, *((domain,) if domain else ()), *self.additional_dns_names))
+        return LeafRequest(
+            common_name=runtime_id_of(kyma),
+            dns_names=tuple(name for name in wanted if not any(_covers(name, each) for each in self.reserved_names)),
+            lifetime=self.lifetime,
+            not_before=not_before,
+            algorithm=self.algorithm,
+            rsa_key_size=self.rsa_key_size,
+        )
+
+    def labels(self, kyma: Kyma) -> dict[str, str]:
+        """Return the labels of the Secret."""
+        return purpose_labels(CERTIFICATE_PURPOSE) | {names.KYMA_NAME: kyma.metadata.name}
+
+
+def may_stay(pair: KeyPair, request: LeafRequest, authorities: Authorities) -> bool:
+    """Tell whether a certificate says what it should, by an authority that lasts; its end is not looked at."""
+    shown = describe(pair.certificate_pem)
+    return (
+        shown.common_name == request.common_name
+        and set(shown.dns_names) == set(request.dns_names)
+        and (request.not_before is None or shown.not_before >= request.not_before)
+        and key_of(pair.certificate_pem) == request.key
+        and authorities.vouch_for(pair.certificate_pem)
+    )
+
+
+def nobody_counts() -> None:
+    """Count nothing."""
+
+
+def owner_references(kyma: Kyma) -> list[dict[str, str]]:
+    """Return what has an object deleted together with a Kyma."""
+    metadata = kyma.metadata
+    return [{"apiVersion": KYMAS.api_version, "kind": KYMAS.kind, "name": metadata.name, "uid": metadata.uid}]
+
+
+class LeafStore(Protocol):
+    """Where the certificates of the Watchers come from."""
+
+    async def ensure(self, kyma: Kyma, authorities: Authorities) -> KeyPair:
+        """Return the certificate of a Kyma's Watcher, a new one where the one there may not stay."""
+        ...
+
+
+@dataclass(eq=False)
+class CertificateStore:
+    """Keeps one certificate for each Kyma's Watcher in a Secret in KCP, and renews it ahead of its end.
+
+    `count` is told of each that was issued.
+    """
+
+    kcp: Client
+    secrets: Informer[Secret]
+    clock: Callable[[], datetime]
+    rules: LeafRules = field(default_factory=LeafRules)
+    count: Callable[[], None] = nobody_counts
+
+    async def ensure(self, kyma: Kyma, authorities: Authorities) -> KeyPair:
+        """Return the certificate of a Kyma's Watcher, issued anew where the one there may not stay.
+
+        Raises CertificatesRevoked, CertificateContended, NameReserved, NameRefused, or KubeError.
+        """
+        name = self.rules.name(kyma)
+        request = self.rules.request(kyma, self.clock())
+        known = self.secrets.cache.get(ObjectKey(names.KCP_NAMESPACE, name))
+        pair = key_pair_in(known) if known is not None else None
+        if pair is not None and self._serves(pair, request, authorities):
+            return pair
+        pair = await asyncio.to_thread(issue, authorities.signing, request, now=self.clock())
+        document = tls_secret_document(name, names.KCP_NAMESPACE, pair, authorities.trusted, self.rules.labels(kyma))
+        document["metadata"]["ownerReferences"] = owner_references(kyma)
+        return await self._store(name, document, known) or await self._of_somebody_else(name, request, authorities)
+
+    async def _store(self, name: str, document: dict[str, object], known: Secret | None) -> KeyPair | None:
+        """Store a certificate in place of the one that was read; None where another replica was quicker."""
+        namespace = names.KCP_NAMESPACE
+        try:
+            if known is None:
+                stored = await self.kcp.create(SECRETS, document, namespace, field_manager=FIELD_MANAGER)
+            else:
+                patch = {"metadata": {"resourceVersion": known.metadata.resource_version}, "data": document["data"]}
+                stored = await self.kcp.merge_patch(SECRETS, name, patch, namespace, field_manager=FIELD_MANAGER)
+        except (AlreadyExists, Conflict):
+            return None
+        self.count()
+        return key_pair_in(stored)
+
+    async def _of_somebody_else(self, name: str, request: LeafRequest, authorities: Authorities) -> KeyPair:
+        """Return what another replica issued meanwhile. Raises CertificateContended where that may not stay."""
+        pair = key_pair_in(await self.kcp.get(SECRETS, name, names.KCP_NAMESPACE))
+        if pair is None or not self._serves(pair, request, authorities):
+            raise CertificateContended(f"Secret {names.KCP_NAMESPACE}/{name} changed while it was being written")
+        return pair
+
+    def _serves(self, pair: KeyPair, request: LeafRequest, authorities: Authorities) -> bool:
+        due = renewal_due(pair.certificate_pem, renew_before=self.rules.renew_before, now=self.clock())
+        return not due and may_stay(pair, request, authorities)
+
+
+def _covers(pattern: str, name: str) -> bool:
+    """Tell whether a name in a certificate, which may begin with a wildcard, stands for another."""
+    pattern, name = pattern.lower().rstrip("."), name.lower().rstrip(".")
+    if pattern.startswith("*."):
+        return name.partition(".")[2] == pattern[2:]
+    return pattern == name

@@ -1,0 +1,46 @@
+"""A certificate, its key and the trust that goes with them, as a Kubernetes Secret of type kubernetes.io/tls."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from kyma_certs import KeyPair
+from lifecycle_manager.resources import Secret
+from lifecycle_manager_api import names
+
+AUTHORITY_PURPOSE = "watcher-authority"
+CERTIFICATE_PURPOSE = "watcher-certificate"
+
+
+def tls_secret_document(
+    name: str, namespace: str, pair: KeyPair, trust: bytes, labels: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the Secret that holds a key pair under `tls.crt` and `tls.key`, and whom to trust under `ca.crt`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+        "type": "kubernetes.io/tls",
+        "data": {
+            "tls.crt": _encode(pair.certificate_pem),
+            "tls.key": _encode(pair.key_pem),
+            "ca.crt": _encode(trust),
+        },
+    }
+
+
+def key_pair_in(secret: Secret, name: str = "tls") -> KeyPair | None:
+    """Return the key pair of a Secret, or None where it holds none of that name."""
+    certificate, key = secret.data.get(f"{name}.crt"), secret.data.get(f"{name}.key")
+    if not certificate or not key:
+        return None
+    return KeyPair(certificate_pem=base64.b64decode(certificate), key_pem=base64.b64decode(key))
+
+
+def purpose_labels(purpose: str) -> dict[str, str]:
+    """Return the labels that mark a Secret as ours, and as no access Secret."""
+    return {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.PURPOSE: purpose}
+
+
+def _encode(content: bytes) -> str:
+    return base64.b64encode(content).decode()

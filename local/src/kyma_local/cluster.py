@@ -1,0 +1,207 @@
+"""One real cluster on this machine: a kube-apiserver with RBAC on loopback, its Services reached without kube-proxy."""
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from kube_runtime import Client, NotFound, Resource, dump_yaml
+from kyma_local.binaries import Binaries
+from kyma_local.egress import EgressProxy, Route, add_route
+from kyma_local.pki import Authority, Pem, encode, service_account_key
+from kyma_local.ports import free_port
+from kyma_local.private_files import write_private
+from kyma_local.processes import ChildProcess, start_child
+from kyma_local.starting import ATTEMPTS, PortTaken, answers, start_server
+
+GARBAGE_CONTROLLERS = ("garbage-collector-controller", "namespace-controller")
+WORKLOAD_CONTROLLERS = ("deployment-controller", "replicaset-controller", "garbage-collector-controller")
+SERVICES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Service", "services", namespaced=True)
+ADMINISTRATORS = ("system:masters",)
+
+
+@dataclass(eq=False)
+class LocalCluster:
+    """One cluster: an API server and, where asked for, a controller manager and an audit log.
+
+    `with_controllers` has garbage collected and namespaces emptied, `with_workloads` has Pods made of Deployments.
+    """
+
+    name: str
+    directory: Path
+    binaries: Binaries
+    authority: Authority
+    etcd_url: str
+    egress_socket: Path
+    with_controllers: bool = False
+    with_workloads: bool = False
+    audit: bool = False
+    port: int = field(default_factory=free_port)
+    _children: dict[str, ChildProcess] = field(default_factory=dict, init=False)
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def children(self) -> tuple[ChildProcess, ...]:
+        """The programs of this cluster."""
+        return tuple(self._children.values())
+
+    @property
+    def admin_kubeconfig(self) -> Path:
+        """A kubeconfig of an administrator."""
+        return self.directory / "kubeconfig"
+
+    def kubeconfig_for(self, user: str, groups: tuple[str, ...] = ()) -> Path:
+        """Write a kubeconfig of an identity, with its certificate inline; return its path."""
+        path = self.directory / f"{user.replace(':', '-')}.kubeconfig"
+        return write_private(path, self._kubeconfig(user, self.authority.issue(user, groups)))
+
+    async def route_service(self, namespace: str, name: str, port: int, host: str, target_port: int) -> None:
+        """Have the API server reach a Service's port at a local process."""
+        add_route(self.directory / "routes", Route(namespace, name, port, host, target_port))
+
+    async def start(self) -> None:
+        """Start the cluster and wait until it is ready. Raises StartFailed."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.authority.issue("kube-apiserver").write(self.directory, "server")
+        (self.directory / "ca.crt").write_bytes(self.authority.certificate)
+        write_private(self.directory / "service-account.key", service_account_key().decode())
+        (self.directory / "egress.yaml").write_text(_EGRESS.format(socket=self.egress_socket))
+        await self._start_on_a_free_port()
+        if self._controllers():
+            await self._start_controllers()
+
+    async def start_api_server(self) -> None:
+        """Start the API server, with the state it had and on the port it had. Raises StartFailed."""
+        command = [str(self.binaries.kube_apiserver), *self._api_server_flags()]
+        log = self.directory / "kube-apiserver.log"
+        context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
+        async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+            self._children["kube-apiserver"] = await start_server(
+                f"kube-apiserver of {self.name}", command, log, lambda: answers(client, f"{self.server}/readyz")
+            )
+
+    async def stop_api_server(self) -> None:
+        """Stop the API server; what it stored stays."""
+        await self._children.pop("kube-apiserver").stop()
+
+    async def restart_controllers(self) -> None:
+        """Restart the controller manager: its garbage collector learns of new kinds at its start, and then only
+        every 30 s."""
+        await self._children.pop("kube-controller-manager").stop()
+        await self._start_controllers()
+
+    async def stop(self) -> None:
+        """Stop every process of the cluster."""
+        while self._children:
+            _, child = self._children.popitem()
+            await child.stop()
+
+    async def serve_egress(self, listening: Callable[[], None] = lambda: None) -> None:
+        """Connect the API server to Services until cancelled. `listening` is called once that is possible."""
+        async with await Client.from_kubeconfig(
+            self._kubeconfig("admin", self.authority.issue("admin", ADMINISTRATORS))
+        ) as admin:
+
+            async def address_of(namespace: str, name: str) -> str | None:
+                try:
+                    service = await admin.get(SERVICES, name, namespace)
+                except NotFound:
+                    return None
+                return str(service["spec"].get("clusterIP") or "") or None
+
+            await EgressProxy(self.egress_socket, self.directory / "routes", address_of).serve(listening)
+
+    async def _start_on_a_free_port(self) -> None:
+        for attempt in range(ATTEMPTS):
+            admin = self.authority.issue("admin", ADMINISTRATORS)
+            write_private(self.admin_kubeconfig, self._kubeconfig("admin", admin))
+            try:
+                await self.start_api_server()
+            except PortTaken:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                self.port = free_port()
+            else:
+                return
+
+    def _api_server_flags(self) -> list[str]:
+        at = self.directory
+        flags = [
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            f"--etcd-servers={self.etcd_url}",
+            f"--etcd-prefix=/{self.name}",
+            f"--tls-cert-file={at / 'server.crt'}",
+            f"--tls-private-key-file={at / 'server.key'}",
+            f"--client-ca-file={at / 'ca.crt'}",
+            f"--service-account-key-file={at / 'service-account.key'}",
+            f"--service-account-signing-key-file={at / 'service-account.key'}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.0.0.0/16",
+            "--endpoint-reconciler-type=none",
+            f"--egress-selector-config-file={at / 'egress.yaml'}",
+            "--profiling=false",
+            "--v=1",
+        ]
+        if not self.with_controllers:
+            # Its finalizer is for a controller to remove, and there is none here.
+            flags.append("--disable-admission-plugins=StorageObjectInUseProtection")
+        if self.audit:
+            policy = at / "audit-policy.yaml"
+            policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
+            flags += [f"--audit-policy-file={policy}", f"--audit-log-path={at / 'audit.log'}"]
+        return flags
+
+    def _controllers(self) -> tuple[str, ...]:
+        chosen = (*GARBAGE_CONTROLLERS * self.with_controllers, *WORKLOAD_CONTROLLERS * self.with_workloads)
+        return tuple(dict.fromkeys(chosen))
+
+    async def _start_controllers(self) -> None:
+        command = [
+            str(self.binaries.kube_controller_manager),
+            f"--kubeconfig={self.admin_kubeconfig}",
+            f"--controllers={','.join(self._controllers())}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--kube-api-qps=500",
+            "--kube-api-burst=1000",
+        ]
+        log = self.directory / "kube-controller-manager.log"
+        self._children["kube-controller-manager"] = await start_child("kube-controller-manager", command, log)
+
+    def _kubeconfig(self, user: str, pem: Pem) -> str:
+        cluster = {"server": self.server, "certificate-authority-data": encode(self.authority.certificate)}
+        credentials = {
+            "client-certificate-data": encode(pem.certificate),
+            "client-key-data": encode(pem.key),
+        }
+        return dump_yaml(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": self.name,
+                "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user}}],
+                "clusters": [{"name": self.name, "cluster": cluster}],
+                "users": [{"name": user, "user": credentials}],
+            }
+        )
+
+
+_EGRESS = """apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+  - name: cluster
+    connection:
+      proxyProtocol: HTTPConnect
+      transport:
+        uds:
+          udsName: {socket}
+"""

@@ -1,0 +1,123 @@
+"""How a local API server reaches Services: a CONNECT proxy on a unix socket in the place of kube-proxy.
+
+The API server asks for `<ClusterIP>:<port>`, and the proxy connects it to a process that was registered behind that
+Service: where there are several, to each in its turn, and to the next where one refuses. Registrations are lines of a
+file, so that other processes can add some while the clusters run.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from kube_runtime import KubeError
+from kyma_local.joining import Streams, join
+
+ServiceAddress = Callable[[str, str], Awaitable[str | None]]
+MOST_CONNECTIONS = 500
+HEAD_SECONDS = 30.0
+
+Target = tuple[str, int]
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A Service's port, and the local process behind it; `others` are the hosts and ports of more such processes."""
+
+    namespace: str
+    name: str
+    port: int
+    host: str
+    target_port: int
+    others: tuple[Target, ...] = ()
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All processes behind the port."""
+        return ((self.host, self.target_port), *self.others)
+
+
+def add_route(routes_file: Path, route: Route) -> None:
+    """Register a route; one for the same Service's port registered before is replaced by it."""
+    with routes_file.open("ab") as file:
+        file.write(msgspec.json.encode(route) + b"\n")
+
+
+class EgressProxy:
+    """Connects an API server to the processes behind Services. `address_of` gives a Service's ClusterIP."""
+
+    def __init__(self, socket: Path, routes_file: Path, address_of: ServiceAddress) -> None:
+        self._socket = socket
+        self._routes_file = routes_file
+        self._address_of = address_of
+        self._targets: dict[str, deque[Target]] = {}
+        self._read_bytes = 0
+        self._resolving = asyncio.Lock()
+        self._places = asyncio.Semaphore(MOST_CONNECTIONS)
+
+    async def serve(self, listening: Callable[[], None] = lambda: None) -> None:
+        """Serve until cancelled. `listening` is called once connections are taken."""
+        server = await asyncio.start_unix_server(self._handle, self._socket)
+        self._socket.chmod(0o600)
+        listening()
+        async with server:
+            await server.serve_forever()
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with self._places:
+                await self._connect(reader, writer)
+        except (OSError, KubeError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # one side has gone, or nobody says where the Service is; the other side is closed below
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(HEAD_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+        method, _, rest = head.partition(b" ")
+        wanted = rest.partition(b" ")[0].decode("ascii", "replace")
+        far_side = await self._open(wanted) if method == b"CONNECT" else None
+        if far_side is None:
+            writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            return
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await join((reader, writer), far_side)
+
+    async def _open(self, wanted: str) -> Streams | None:
+        """Connect to the process whose turn it is, or to the next that takes a connection; None where nobody does."""
+        for host, port in await self._in_turn(wanted):
+            try:
+                return await asyncio.open_connection(host, port)
+            except OSError:
+                continue
+        return None
+
+    async def _in_turn(self, wanted: str) -> tuple[Target, ...]:
+        async with self._resolving:  # nobody is sent where a Service was before
+            if wanted not in self._targets or self._size() != self._read_bytes:
+                await self._resolve()
+        targets = self._targets.get(wanted, deque())
+        now = tuple(targets)
+        targets.rotate(-1)
+        return now
+
+    def _size(self) -> int:
+        """Return how long the file is, which only grows. Its time would tell one of two changes in the same moment."""
+        return self._routes_file.stat().st_size if self._routes_file.exists() else 0
+
+    async def _resolve(self) -> None:
+        """Read the registrations again and ask where their Services are now. Raises KubeError, to be tried again."""
+        content = self._routes_file.read_bytes() if self._routes_file.exists() else b""
+        targets: dict[str, deque[Target]] = {}
+        for line in content.splitlines():
+            route = msgspec.json.decode(line, type=Route)
+            address = await self._address_of(route.namespace, route.name)
+            if address is not None:
+                targets[f"{address}:{route.port}"] = deque(route.targets)
+        self._targets, self._read_bytes = targets, len(content)

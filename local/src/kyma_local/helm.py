@@ -1,0 +1,42 @@
+"""Helm for the tests of the charts: built once from its Go module, in the version that is pinned here, and cached."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from kyma_local.binaries import cache_root, locked
+from kyma_local.go_modules import GoModule, find_go
+from kyma_local.progress import Listener, Silent
+from kyma_local.sources import install
+
+HELM = "v4.3.1"
+MODULE = "helm.sh/helm/v4"
+VERSION_PACKAGE = f"{MODULE}/internal/version"
+
+
+def find_helm(listener: Listener | None = None, *, version: str = HELM) -> Path:
+    """Return the program helm, built where need be. Two processes that need it at once build it once.
+
+    Raises SourceFailed.
+    """
+    cache = cache_root() / f"helm-{version}"
+    program = cache / "helm"
+    if os.access(program, os.X_OK):
+        return program
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache.with_name(f"{cache.name}.lock")):
+        if not os.access(program, os.X_OK):
+            _build(cache, version, listener or Silent())
+    return program
+
+
+def _build(target: Path, version: str, listener: Listener) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as scratch:
+        helm = GoModule(
+            find_go(Path(scratch), listener), Path(scratch) / "helm", MODULE, version, (f"{MODULE}/cmd/helm",)
+        )
+        listener.doing(f"Helm {version}: fetching its Go modules")
+        helm.prepare()
+        listener.doing(f"Helm {version}: building, once")
+        for program in helm.build(f"-s -w -X {VERSION_PACKAGE}.version={version}", listener.done):
+            install(program, target)

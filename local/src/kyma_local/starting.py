@@ -1,0 +1,64 @@
+"""Starting a server as a child process and waiting until it answers, on another port where somebody took the first."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+
+from kyma_local.processes import ChildProcess, start_child, tail
+from kyma_local.waiting import eventually
+
+START_SECONDS = 240.0  # one that ends says so at once; this is for a machine that is busy
+ATTEMPTS = 3
+_TAKEN = "address already in use"
+
+
+class StartFailed(Exception):
+    """A program did not come up; the message has the end of its log, which says why."""
+
+
+class PortTaken(StartFailed):
+    """A program did not come up because another one listens on its port."""
+
+
+async def start_server(
+    name: str, command: list[str], log: Path, ready: Callable[[], Awaitable[bool]], *, within: float = START_SECONDS
+) -> ChildProcess:
+    """Start a program and wait until it is ready. Raises StartFailed and PortTaken, and leaves nothing running then."""
+    child = await start_child(name, command, log)
+
+    async def ready_or_ended() -> bool:
+        return child.returncode is not None or await ready()
+
+    try:
+        async with asyncio.timeout(within):
+            await eventually(ready_or_ended, every=0.05)
+    except TimeoutError:
+        await child.kill()
+        raise _failure(child, f"was not ready within {within:g} s") from None
+    except BaseException:
+        await child.kill()
+        raise
+    if child.returncode is not None:
+        raise has_ended(child)
+    return child
+
+
+async def answers(client: httpx.AsyncClient, url: str) -> bool:
+    """Tell whether a URL answers that all is well."""
+    try:
+        return (await client.get(url, timeout=2)).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def has_ended(child: ChildProcess) -> StartFailed:
+    """Return what says that a program has ended by itself, and why."""
+    return _failure(child, f"ended with code {child.returncode}")
+
+
+def _failure(child: ChildProcess, what: str) -> StartFailed:
+    end = tail(child.log)
+    kind = PortTaken if _TAKEN in end.lower() else StartFailed
+    return kind(f"{child.name} {what}; the end of its log {child.log}:\n{end}")

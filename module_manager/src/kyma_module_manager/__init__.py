@@ -1,0 +1,45 @@
+"""SDK for teams that write a Kyma module: a manager is one function from a Module CR to Kubernetes objects.
+
+    @module_manager("cloud-resources", crd=Infrastructure)
+    def objects(config: Infrastructure, context: ModuleContext) -> Iterable[Mapping[str, Any]]:
+        for volume in config.spec.nfs_volumes:
+            yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {...}, "data": {...}}
+
+`kyma-module-manager run package.module:objects` watches the module's ModuleConfigs in the control plane,
+calls the function for each, and writes what it returns as a SyncResource, which Lifecycle Manager brings to
+the user cluster.
+
+Start reading at `declaration`, then `rendering`, `plan` and `reconciler`; `service` wires them to a cluster.
+"""
+
+from kyma_module_manager.context import ModuleContext
+from kyma_module_manager.declaration import ModuleManager, module_manager
+from kyma_module_manager.exceptions import (
+    ControlPlaneUnreadable,
+    DeclarationError,
+    ModuleCrUnreadable,
+    ModuleManagerError,
+    ObjectsRefused,
+    PermanentError,
+    RenderingFailed,
+    SyncFailed,
+)
+from kyma_module_manager.rendering import Rendering
+from kyma_module_manager.service import ManagerService, ServiceOptions
+
+__all__ = [
+    "ControlPlaneUnreadable",
+    "DeclarationError",
+    "ManagerService",
+    "ModuleContext",
+    "ModuleCrUnreadable",
+    "ModuleManager",
+    "ModuleManagerError",
+    "ObjectsRefused",
+    "PermanentError",
+    "Rendering",
+    "RenderingFailed",
+    "ServiceOptions",
+    "SyncFailed",
+    "module_manager",
+]

@@ -1,0 +1,135 @@
+"""The command line of the SDK: `kyma-module-manager run package.module:object`."""
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvloop
+
+from kube_runtime import Client, ClientOptions, KubeError
+from kyma_module_manager.exceptions import ModuleManagerError
+from kyma_module_manager.loading import load_manager
+from kyma_module_manager.logs import configure_logs
+from kyma_module_manager.metrics import ManagerMetrics
+from kyma_module_manager.project.commands import app as module_app
+from kyma_module_manager.service import ManagerService, ServiceOptions
+from lifecycle_manager_api import names
+
+__all__ = ["app", "main"]
+
+# What the control plane can bear of one manager; the API server has its own fairness among clients.
+QPS = 1000
+
+app = typer.Typer(
+    name="kyma-module-manager",
+    help="Run a Module Manager: a function from a Module CR to Kubernetes objects.",
+    no_args_is_help=True,
+)
+app.add_typer(module_app)
+
+
+@app.command()
+def run(
+    target: Annotated[str, typer.Argument(help="The manager, as package.module:object.")],
+    *,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(envvar="KUBECONFIG", help="Access to the control plane; in a cluster, the Pod's own."),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option(envvar="MODULE_MANAGER_NAMESPACE", help="Where the ModuleConfigs are.")
+    ] = names.KCP_NAMESPACE,
+    once: Annotated[bool, typer.Option("--once", help="Go once over all that is there, then end.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
+    health_address: Annotated[
+        str,
+        typer.Option(
+            envvar="MODULE_MANAGER_HEALTH_ADDRESS",
+            help="host:port of /healthz, /readyz, /metrics; port 0 is any.",
+        ),
+    ] = ":8080",
+    concurrency: Annotated[
+        int,
+        typer.Option(envvar="MODULE_MANAGER_CONCURRENCY", min=1, help="How many ModuleConfigs at a time."),
+    ] = 10,
+    leader_elect: Annotated[
+        bool,
+        typer.Option(
+            "--leader-elect/--no-leader-elect",
+            envvar="MODULE_MANAGER_LEADER_ELECT",
+            help="Let one of several replicas work, by a Lease.",
+        ),
+    ] = False,
+    identity: Annotated[
+        str,
+        typer.Option(
+            envvar="POD_NAME",
+            default_factory=socket.gethostname,
+            show_default="the host's name",
+            help="Which replica this is, in the Lease; in a cluster, the Pod's name.",
+        ),
+    ],
+    log_level: Annotated[str, typer.Option(envvar="MODULE_MANAGER_LOG_LEVEL")] = "info",
+) -> None:
+    """Run a manager against a control plane until SIGTERM or Ctrl-C."""
+    configure_logs(log_level)
+    host, _, port = health_address.rpartition(":")
+    if not port.isdecimal():
+        raise typer.BadParameter(f"{health_address!r} is not host:port", param_hint="--health-address")
+    options = ServiceOptions(
+        namespace=namespace,
+        health_host=host,
+        health_port=int(port),
+        concurrency=concurrency,
+        dry_run=dry_run,
+        leader_elect=leader_elect,
+        identity=identity,
+    )
+    raise typer.Exit(_run_to_exit_code(_run(target, kubeconfig, options, once=once)))
+
+
+def main() -> None:
+    """Entry point of the `kyma-module-manager` command."""
+    app()
+
+
+def _run_to_exit_code(work: Coroutine[Any, Any, int]) -> int:
+    try:
+        return uvloop.run(work)
+    except (ModuleManagerError, KubeError) as error:
+        typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
+        return 2
+
+
+async def _run(target: str, kubeconfig: Path | None, options: ServiceOptions, *, once: bool) -> int:
+    manager = load_manager(target)
+    metrics = ManagerMetrics(manager.module)
+    client_options = ClientOptions(
+        qps=QPS, burst=2 * QPS, user_agent=f"kyma-module-manager/{manager.module}", metrics=metrics.runtime
+    )
+    async with await Client.from_environment(kubeconfig, options=client_options) as client:
+        service = ManagerService(manager, client, options, metrics=metrics, echo=_echo)
+        if once:
+            failed = await service.run_once()
+            for name in failed:
+                typer.secho(f"failed: {name}", fg=typer.colors.RED, err=True)
+            return 1 if failed else 0
+        await service.run(_stop_on_signal())
+    return 0
+
+
+def _stop_on_signal() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+def _echo(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,118 @@
+"""The decorator by which a module team declares its manager, and the way a declared function is called.
+
+A function may be written as suits the module: plain, a generator, `async def`, or an async generator; with
+the context or without. Plain functions run right on the event loop, because a function that turns a small
+object into a few others takes microseconds and a thread would cost more than it; one that computes or reads
+for longer than a few milliseconds says `in_thread=True`.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from kyma_module_manager.context import ModuleContext
+from kyma_module_manager.exceptions import DeclarationError, RenderingFailed, SyncFailed
+
+__all__ = ["ModuleManager", "Objects", "SyncFunction", "SyncObject", "module_manager"]
+
+T = TypeVar("T")
+
+SyncObject = Mapping[str, Any] | msgspec.Struct
+Objects = Iterable[SyncObject] | None
+SyncFunction = (
+    Callable[[T], Objects | Awaitable[Objects] | AsyncIterable[SyncObject]]
+    | Callable[[T, ModuleContext], Objects | Awaitable[Objects] | AsyncIterable[SyncObject]]
+)
+
+
+def module_manager(
+    module: str,
+    *,
+    crd: type[T],
+    in_thread: bool = False,
+    timeout_seconds: float = 30.0,
+) -> Callable[[SyncFunction[T]], "ModuleManager[T]"]:
+    """Declare a function as the manager of a module.
+
+    `crd` is the type of the Module CR: a msgspec struct, or `dict` to get it as it is. `in_thread` runs a
+    plain function in a thread instead of on the event loop. A run that takes longer than the timeout counts
+    as failed.
+    """
+
+    def declare(function: SyncFunction[T]) -> ModuleManager[T]:
+        return ModuleManager(module, crd, function, in_thread=in_thread, timeout_seconds=timeout_seconds)
+
+    return declare
+
+
+@dataclass(frozen=True)
+class ModuleManager(Generic[T]):
+    """A declared manager: the module's name, the type of its Module CR, and the function."""
+
+    module: str
+    crd: type[T]
+    function: SyncFunction[T]
+    in_thread: bool = False
+    timeout_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not self.module:
+            raise DeclarationError("a module manager needs the name of its module")
+        if not callable(self.function):
+            raise DeclarationError(f"{self.function!r} is no function")
+        if self.in_thread and _is_async(self.function):
+            raise DeclarationError(f"{self._function_name} is asynchronous already; in_thread is for plain functions")
+        if _positional_parameters(self.function) not in (1, 2):
+            raise DeclarationError(f"{self._function_name} must take the Module CR, and may take the context")
+
+    def __call__(self, config: T, context: ModuleContext) -> Any:
+        """Call the function as it was written, so that a decorated one is tested like any other."""
+        function = cast("Callable[..., Any]", self.function)
+        return function(config) if _positional_parameters(self.function) == 1 else function(config, context)
+
+    async def objects(self, config: T, context: ModuleContext) -> tuple[SyncObject, ...]:
+        """Run the function and collect what it returns.
+
+        Raises PermanentError as the function raised it, RenderingFailed for anything else that went wrong.
+        """
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                return await self._collect(config, context)
+        except SyncFailed:
+            raise
+        except TimeoutError as error:
+            raise RenderingFailed(f"{self._function_name} took more than {self.timeout_seconds:g} s") from error
+        except Exception as error:
+            raise RenderingFailed(f"{type(error).__name__}: {error}") from error
+
+    async def _collect(self, config: T, context: ModuleContext) -> tuple[SyncObject, ...]:
+        if self.in_thread:
+            return await asyncio.to_thread(lambda: tuple(self(config, context) or ()))
+        returned = self(config, context)
+        if isinstance(returned, AsyncIterable):
+            return tuple([item async for item in returned])
+        if inspect.isawaitable(returned):
+            returned = await returned
+        return tuple(returned or ())
+
+    @property
+    def holds_the_loop(self) -> bool:
+        """Tell whether nothing else happens in this process while the function runs."""
+        return not self.in_thread and not _is_async(self.function)
+
+    @property
+    def _function_name(self) -> str:
+        return getattr(self.function, "__qualname__", repr(self.function))
+
+
+def _positional_parameters(function: Callable[..., Any]) -> int:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(parameter.kind in kinds for parameter in inspect.signature(function).parameters.values())
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)

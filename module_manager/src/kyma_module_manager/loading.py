@@ -1,0 +1,30 @@
+"""Finds the manager that the command line names as `package.module:object`."""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from kyma_module_manager.declaration import ModuleManager
+from kyma_module_manager.exceptions import DeclarationError
+
+__all__ = ["load_manager"]
+
+
+def load_manager(target: str, directory: Path | None = None) -> ModuleManager[Any]:
+    """Import a manager, from a project's folder too, the current one by default. Raises DeclarationError."""
+    module_name, separator, attribute = target.partition(":")
+    if not separator or not module_name or not attribute:
+        raise DeclarationError(f"{target!r} is not of the form package.module:object")
+    project = directory or Path.cwd()
+    for folder in (project, project / "src"):
+        if folder.is_dir() and str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise DeclarationError(f"cannot import {module_name}: {error}") from error
+    found = getattr(module, attribute, None)
+    if not isinstance(found, ModuleManager):
+        raise DeclarationError(f"{target} is no module manager; decorate the function with @module_manager(...)")
+    return found

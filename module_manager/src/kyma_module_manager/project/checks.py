@@ -1,0 +1,167 @@
+"""Does everything in a module fit together? Each check is a function from the project to what is wrong."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kyma_module_manager.exceptions import SyncFailed
+from kyma_module_manager.project.names import MODULE_NAME
+from kyma_module_manager.project.reading import Document, ModuleProject
+from kyma_module_manager.project.schema import violations
+from kyma_module_manager.testing import render_module_cr
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate
+
+__all__ = ["CHECKS", "CheckResult", "run_checks"]
+
+VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?")
+READ_VERBS = {"get", "list", "watch"}
+WRITE_VERBS = {"get", "create", "patch", "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check and what it found wrong; nothing, if all is well."""
+
+    title: str
+    problems: tuple[str, ...]
+
+
+def run_checks(project: ModuleProject) -> tuple[CheckResult, ...]:
+    """Run every check in order; one that cannot be made because of an earlier one's findings is left out."""
+    results: list[CheckResult] = []
+    for title, check in CHECKS:
+        problems = tuple(check(project))
+        results.append(CheckResult(title, problems))
+        if problems and check is _parts:
+            break
+    return tuple(results)
+
+
+def _parts(project: ModuleProject) -> Iterator[str]:
+    for kind in ("CustomResourceDefinition", "ModuleTemplate", "ModuleReleaseMeta"):
+        if len(project.of_kind(kind)) != 1:
+            yield f"there are {len(project.of_kind(kind))} of {kind} in the folder module, not one"
+    if project.manager is None:
+        yield 'pyproject.toml names no manager: [tool.kyma-module] manager = "package:objects"'
+
+
+def _types(project: ModuleProject) -> Iterator[str]:
+    for crd in (ModuleTemplate, ModuleReleaseMeta):
+        try:
+            msgspec.json.decode(msgspec.json.encode(_one(project, crd.KIND)), type=crd)
+        except msgspec.ValidationError as error:
+            yield f"{crd.KIND}: {error}"
+
+
+def _names(project: ModuleProject) -> Iterator[str]:
+    template, release = _one(project, "ModuleTemplate")["spec"], _one(project, "ModuleReleaseMeta")["spec"]
+    module = template.get("moduleName", "")
+    if not MODULE_NAME.fullmatch(module):
+        yield f"{module!r} is no module name: words of three or more lower-case letters, joined by hyphens"
+    if project.manager is not None and project.manager.module != module:
+        yield f"the manager is declared for {project.manager.module}, the template is of {module}"
+    if release.get("moduleName") != module:
+        yield f"the release is of {release.get('moduleName')}, the template is of {module}"
+    if not template.get("enableModuleConfig"):
+        yield "the template does not set enableModuleConfig, so the manager would see nothing"
+
+
+def _versions(project: ModuleProject) -> Iterator[str]:
+    template, release = _one(project, "ModuleTemplate")["spec"], _one(project, "ModuleReleaseMeta")["spec"]
+    version = template.get("version", "")
+    component = template.get("descriptor", {}).get("component", {})
+    if not VERSION.fullmatch(version):
+        yield f"{version!r} is no semantic version"
+    if component.get("version") != version:
+        yield f"the descriptor is of version {component.get('version')}, the template of {version}"
+    if (name := release.get("ocmComponentName")) is not None and component.get("name") != name:
+        yield f"the descriptor is of component {component.get('name')}, the release of {name}"
+    if not any(channel.get("version") == version for channel in release.get("channels", ())):
+        yield f"no channel of the release has the version {version}"
+
+
+def _definition(project: ModuleProject) -> Iterator[str]:
+    crd = _one(project, "CustomResourceDefinition")["spec"]
+    for version in crd.get("versions", ()):
+        schema = version.get("schema", {}).get("openAPIV3Schema", {})
+        if schema.get("type") != "object" or "spec" not in schema.get("properties", {}):
+            yield f"version {version.get('name')} of {crd['names']['kind']} has no schema for its spec"
+        if "status" not in version.get("subresources", {}):
+            yield f"version {version.get('name')} of {crd['names']['kind']} has no status subresource"
+    if not _one(project, "ModuleTemplate")["spec"].get("data"):
+        yield "the template holds no default Module CR in spec.data"
+
+
+def _module_crs(project: ModuleProject) -> Iterator[str]:
+    crd = _one(project, "CustomResourceDefinition")["spec"]
+    schemas = {
+        f"{crd['group']}/{version['name']}": version.get("schema", {}).get("openAPIV3Schema", {})
+        for version in crd.get("versions", ())
+        if version.get("served")
+    }
+    for where, module_cr in project.module_crs():
+        schema = schemas.get(module_cr.get("apiVersion", ""))
+        if schema is None or module_cr.get("kind") != crd["names"]["kind"]:
+            found = f"{module_cr.get('kind')} of {module_cr.get('apiVersion')}"
+            yield f"{where} is {found}; the CRD serves {crd['names']['kind']} of {' or '.join(schemas)}"
+        else:
+            yield from (f"{where}: {problem}" for problem in violations(module_cr, schema))
+
+
+def _rendering(project: ModuleProject) -> Iterator[str]:
+    for where, module_cr in project.module_crs():
+        try:
+            asyncio.run(render_module_cr(_manager(project), module_cr))
+        except SyncFailed as error:
+            yield f"{where}: {error.reason}: {error}"
+
+
+def _rights(project: ModuleProject) -> Iterator[str]:
+    rules = [rule for role in project.of_kind("ClusterRole") for rule in role.get("rules", ())]
+    crd = _one(project, "CustomResourceDefinition")["spec"]
+    needed = {(crd["group"], crd["names"]["kind"], frozenset(READ_VERBS))}
+    for _, module_cr in project.module_crs():
+        try:
+            rendered = asyncio.run(render_module_cr(_manager(project), module_cr))
+        except SyncFailed:
+            continue  # the check before this one has said so
+        for each in rendered.objects:
+            needed.add((each["apiVersion"].rpartition("/")[0], each["kind"], frozenset(WRITE_VERBS)))
+    for group, kind, verbs in sorted(needed, key=lambda each: each[:2]):
+        if not any(_allows(rule, group, kind, verbs) for rule in rules):
+            what = f"{', '.join(sorted(verbs))} {kind} of {group or 'core'}"
+            yield f"no ClusterRole in the folder module lets Lifecycle Manager {what}"
+
+
+def _allows(rule: Document, group: str, kind: str, verbs: frozenset[str]) -> bool:
+    singular = kind.lower()
+    plurals = {f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies", "*"}
+    return (
+        bool({group, "*"} & set(rule.get("apiGroups", ())))
+        and bool(plurals & set(rule.get("resources", ())))
+        and ("*" in rule.get("verbs", ()) or verbs <= set(rule.get("verbs", ())))
+    )
+
+
+def _one(project: ModuleProject, kind: str) -> dict[str, Any]:
+    return project.of_kind(kind)[0]
+
+
+def _manager(project: ModuleProject) -> Any:
+    return project.manager
+
+
+CHECKS: tuple[tuple[str, Callable[[ModuleProject], Iterator[str]]], ...] = (
+    ("the module has all its parts", _parts),
+    ("ModuleTemplate and ModuleReleaseMeta are well formed", _types),
+    ("all parts speak of the same module", _names),
+    ("versions and component agree", _versions),
+    ("the CRD has a schema and a status", _definition),
+    ("default and example fit the CRD", _module_crs),
+    ("the manager renders default and example", _rendering),
+    ("Lifecycle Manager may apply what the manager returns", _rights),
+)

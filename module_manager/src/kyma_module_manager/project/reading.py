@@ -1,0 +1,69 @@
+"""A module's project as it lies on disk, read once: its YAML by kind, and its manager."""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kube_runtime import ManifestInvalid, parse_objects
+from kyma_module_manager.declaration import ModuleManager
+from kyma_module_manager.exceptions import DeclarationError
+from kyma_module_manager.loading import load_manager
+
+__all__ = ["ModuleProject", "read_project"]
+
+Document = dict[str, Any]
+FOLDER = "module"
+
+
+@dataclass(frozen=True)
+class ModuleProject:
+    """The YAML documents of the `module` folder, and the manager that pyproject.toml names."""
+
+    directory: Path
+    documents: tuple[Document, ...]
+    manager: ModuleManager[Any] | None
+
+    def of_kind(self, kind: str) -> tuple[Document, ...]:
+        """Return every document of a kind."""
+        return tuple(each for each in self.documents if each.get("kind") == kind)
+
+    def module_crs(self) -> Iterator[tuple[str, Document]]:
+        """Yield the Module CRs that ship with the module, each with where it stands."""
+        for template in self.of_kind("ModuleTemplate"):
+            if isinstance(data := template.get("spec", {}).get("data"), dict):
+                yield "the template's default", data
+        kinds = {crd["spec"]["names"]["kind"] for crd in self.of_kind("CustomResourceDefinition")}
+        for document in self.documents:
+            if document.get("kind") in kinds:
+                yield "the example", document
+
+
+def read_project(directory: Path) -> ModuleProject:
+    """Read a project. Raises DeclarationError where it is none or cannot be read."""
+    folder = directory / FOLDER
+    if not folder.is_dir():
+        raise DeclarationError(f"{directory} is no module project: there is no folder {FOLDER}")
+    documents = tuple(document for path in sorted(folder.glob("*.yaml")) for document in _documents(path))
+    return ModuleProject(directory, documents, _manager(directory))
+
+
+def _documents(path: Path) -> Iterator[Document]:
+    try:
+        for parsed in parse_objects(path.read_text()):
+            yield dict(parsed.document)
+    except ManifestInvalid as error:
+        raise DeclarationError(f"{path}: {error}") from error
+
+
+def _manager(directory: Path) -> ModuleManager[Any] | None:
+    path = directory / "pyproject.toml"
+    if not path.is_file():
+        return None
+    try:
+        settings = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise DeclarationError(f"{path}: {error}") from error
+    target = settings.get("tool", {}).get("kyma-module", {}).get("manager")
+    return load_manager(target, directory) if target else None

@@ -1,0 +1,170 @@
+"""Pushes to an OCI registry what a component version consists of: blobs, then the manifest that names them.
+
+A small client of our own over the HTTP client that the runtime has anyway: pushing needs four requests of the
+distribution API and its two ways to sign in.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+from yarl import URL
+
+from kyma_module_manager.exceptions import ModuleManagerError
+
+__all__ = ["Blob", "Credentials", "Registry", "RegistryError"]
+
+TIMEOUT = aiohttp.ClientTimeout(total=60, connect=10)
+LARGEST_ANSWER_BYTES = 64 * 1024
+MANIFEST_MEDIA_TYPE = "application/vnd.oci.image.manifest.v1+json"
+CHALLENGE_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+
+
+class RegistryError(ModuleManagerError):
+    """The registry could not be reached or refused a request."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Name and password for a registry; the password does not show in logs."""
+
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.username!r}, …)"
+
+    def header(self) -> str:
+        """Return them as the Authorization header of HTTP Basic."""
+        return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Content with its media type, addressed by its digest."""
+
+    content: bytes
+    media_type: str
+
+    @property
+    def digest(self) -> str:
+        """The content's SHA-256 as registries write it."""
+        return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
+
+    def descriptor(self) -> dict[str, Any]:
+        """Return how a manifest refers to this blob."""
+        return {"mediaType": self.media_type, "digest": self.digest, "size": len(self.content)}
+
+
+class Registry:
+    """One repository's registry, as `https://host[:port]`; an asynchronous context manager. Raises RegistryError."""
+
+    def __init__(self, url: str, credentials: Credentials | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._credentials = credentials
+        self._authorization = credentials.header() if credentials else None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(timeout=TIMEOUT)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def push(self, repository: str, tag: str, config: Blob, layers: tuple[Blob, ...]) -> str:
+        """Push an artifact and return the digest of its manifest."""
+        for blob in dict.fromkeys((config, *layers)):
+            await self._push_blob(repository, blob)
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST_MEDIA_TYPE,
+            "config": config.descriptor(),
+            "layers": [layer.descriptor() for layer in layers],
+        }
+        content = json.dumps(manifest, separators=(",", ":")).encode()
+        await self._request(
+            "PUT",
+            f"{self._url}/v2/{repository}/manifests/{tag}",
+            wanted=(201,),
+            body=content,
+            headers={"Content-Type": MANIFEST_MEDIA_TYPE},
+        )
+        return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+    async def _push_blob(self, repository: str, blob: Blob) -> None:
+        blobs = f"{self._url}/v2/{repository}/blobs"
+        status, _ = await self._request("HEAD", f"{blobs}/{blob.digest}", wanted=(200, 404))
+        if status == 200:
+            return
+        _, headers = await self._request("POST", f"{blobs}/uploads/", wanted=(202,))
+        location = URL(self._url).join(URL(headers["Location"], encoded=True))
+        if location.host != URL(self._url).host:
+            raise RegistryError(f"the registry sends the upload elsewhere, to {location.host}")
+        await self._request(
+            "PUT",
+            str(location.update_query(digest=blob.digest)),
+            wanted=(201,),
+            body=blob.content,
+            headers={"Content-Type": "application/octet-stream"},
+        )
+
+    async def _request(
+        self,
+        method: str,
+        url: str,
+        *,
+        wanted: tuple[int, ...],
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Mapping[str, str]]:
+        status, answer, text = await self._send(method, url, body, headers)
+        if status == 401 and "WWW-Authenticate" in answer:
+            await self._sign_in(answer["WWW-Authenticate"])
+            status, answer, text = await self._send(method, url, body, headers)
+        if status not in wanted:
+            raise RegistryError(f"{method} {urlsplit(url).path} was answered {status}: {text}")
+        return status, answer
+
+    async def _send(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str] | None
+    ) -> tuple[int, Mapping[str, str], str]:
+        if self._session is None:
+            raise RegistryError("the registry is used outside of its context")
+        sent = dict(headers or {})
+        if self._authorization is not None:
+            sent["Authorization"] = self._authorization
+        try:
+            async with self._session.request(
+                method, URL(url, encoded=True), data=body, headers=sent, allow_redirects=False
+            ) as response:
+                text = (await response.content.read(LARGEST_ANSWER_BYTES)).decode(errors="replace")
+                return response.status, response.headers, text
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise RegistryError(f"{self._url}: {type(error).__name__}: {error}") from error
+
+    async def _sign_in(self, challenge: str) -> None:
+        """Get a token where the registry asks for one, as `Bearer realm="…",service="…",scope="…"`."""
+        kind, _, rest = challenge.partition(" ")
+        parameters = dict(CHALLENGE_PARAMETER.findall(rest))
+        realm = parameters.pop("realm", "")
+        if kind.lower() != "bearer" or not realm:
+            raise RegistryError("the registry refuses these credentials" if self._credentials else "sign in first")
+        if urlsplit(realm).scheme != "https" and urlsplit(self._url).scheme == "https":
+            raise RegistryError(f"the registry sends credentials to {urlsplit(realm).netloc} without TLS")
+        self._authorization = self._credentials.header() if self._credentials else None
+        status, _, text = await self._send("GET", f"{realm}?{urlencode(parameters)}", None, None)
+        if status != 200:
+            raise RegistryError(f"the registry's token service answered {status}")
+        token = json.loads(text)
+        self._authorization = f"Bearer {token.get('token') or token.get('access_token')}"

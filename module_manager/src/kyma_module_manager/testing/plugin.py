@@ -1,0 +1,124 @@
+"""A pytest plugin that runs managers against a real API server.
+
+    pytest_plugins = ["kyma_module_manager.testing.plugin"]
+
+    async def test_change_follows(managed) -> None:
+        async with managed(objects) as harness:
+            await harness.write_module_cr(Path("module/example.yaml"))
+            written = await harness.sync_resource()
+
+The API server is started once for all tests, by the `local` package of the Lifecycle Manager distribution. The
+manager gets the rights of `rbac.yaml` and no others, so a right that is missing shows in its test.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from kube_runtime import Client, Informer, Resource, parse_objects
+from kyma_module_manager.declaration import ModuleManager
+from kyma_module_manager.testing.harness import ManagerHarness, run_manager
+from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager_api import crds, names
+
+__all__ = ["ControlPlane", "control_plane", "managed"]
+
+USER = "kyma-module-manager"
+SERVED_SECONDS = 120.0
+START_SECONDS = 600.0  # binaries may have to be fetched or built first
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """A control plane with the CRDs in it: access for the test, and for a manager."""
+
+    admin_kubeconfig: Path
+    manager_kubeconfig: Path
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane for all tests of the session. It lives on an event loop in a thread of its own."""
+    started: Future[ControlPlane] = Future()
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=lambda: asyncio.run(_hold(tmp_path_factory.mktemp("control-plane"), started, stop)),
+        name="control-plane",
+    )
+    thread.start()
+    try:
+        yield started.result(START_SECONDS)
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def managed(control_plane: ControlPlane) -> Callable[[ModuleManager[Any]], AbstractAsyncContextManager[ManagerHarness]]:
+    """Runs a manager while a block runs: `async with managed(objects) as harness`; each test has its own Kyma."""
+    return partial(
+        run_manager,
+        kubeconfig=control_plane.manager_kubeconfig,
+        admin_kubeconfig=control_plane.admin_kubeconfig,
+        kyma=f"kyma-{uuid4().hex[:8]}",
+    )
+
+
+async def _hold(directory: Path, started: "Future[ControlPlane]", stop: threading.Event) -> None:
+    # Here and not on top, so that the kit can be used where the local clusters are not installed.
+    from kyma_local.clusters import LocalClusters  # noqa: PLC0415
+
+    try:
+        async with LocalClusters.start(skrs=0, directory=directory) as clusters:
+            admin = clusters.kcp.admin_kubeconfig
+            await _prepare(admin)
+            started.set_result(ControlPlane(admin, clusters.kcp.kubeconfig_for(USER)))
+            await asyncio.to_thread(stop.wait)
+    except Exception as error:
+        if started.done():
+            raise
+        started.set_exception(error)
+
+
+async def _prepare(admin: Path) -> None:
+    """Bring CRDs, the namespace and the manager's rights to the control plane."""
+    role = parse_objects((files("kyma_module_manager") / "rbac.yaml").read_text())[0].document
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.KCP_NAMESPACE}}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": USER, "namespace": names.KCP_NAMESPACE},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": role["metadata"]["name"],
+        },
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
+    }
+    async with await Client.from_kubeconfig(admin) as client:
+        for document in (*crds.all_crds(), namespace, role, binding):
+            resource = await client.mapper.resource(document["apiVersion"], document["kind"])
+            metadata = document["metadata"]
+            await client.apply(resource, metadata["name"], document, metadata.get("namespace"), field_manager="test")
+        await _served(client)
+
+
+async def _served(client: Client) -> None:
+    """Wait until the new kinds can be read: a CRD is accepted a moment before it is served."""
+    resources: tuple[Resource[Any], ...] = (MODULE_CONFIGS, SYNC_RESOURCES)
+    async with asyncio.TaskGroup() as group:
+        for resource in resources:
+            informer = Informer(client, resource, namespace=names.KCP_NAMESPACE)
+            following = group.create_task(informer.run())
+            await informer.wait_synced(SERVED_SECONDS)
+            following.cancel()

@@ -1,0 +1,198 @@
+"""Whoever is slow, large or one too many is closed, and the others are served meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from http_guard import Bounds, server_for
+from tests.waiting import eventually
+
+BOUNDS = Bounds(connections=4, request_seconds=600, head_bytes=4096)
+HASTY = replace(BOUNDS, request_seconds=0.3)
+REQUEST = b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nhi"
+PATIENCE = 60.0
+
+
+@dataclass(eq=False)
+class Served:
+    port: int = 0
+    refusals: int = 0
+    connections: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    def refused(self) -> None:
+        self.refusals += 1
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.connections.append(writer)
+        return reader, writer
+
+
+async def app(
+    scope: MutableMapping[str, Any],
+    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+    send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+) -> None:
+    """Answer once the body is there; /early answers at once, without it."""
+    while scope["path"] != "/early" and (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    """A server that lets everybody take their time."""
+    async with serving(BOUNDS) as running:
+        yield running
+
+
+@pytest.fixture
+async def hasty() -> AsyncIterator[Served]:
+    """A server that gives a request the third part of a second."""
+    async with serving(HASTY) as running:
+        yield running
+
+
+@asynccontextmanager
+async def serving(bounds: Bounds) -> AsyncIterator[Served]:
+    served = Served()
+    server = server_for(app, "127.0.0.1", 0, bounds=bounds, on_refusal=served.refused)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(server.serve())
+        await eventually(lambda: server.started)
+        served.port = server.port
+        yield served
+        for writer in served.connections:
+            writer.close()
+        server.should_exit = True
+
+
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    """Wait until the other side has closed the connection."""
+    async with asyncio.timeout(PATIENCE):
+        try:
+            while await reader.read(1024):
+                pass
+        except ConnectionError:
+            return True
+    return True
+
+
+async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, drops: bytes) -> bool:
+    """Send byte after byte, each well within the deadline, until the other side closes; tell whether it did."""
+    reading = asyncio.ensure_future(is_closed(reader))
+    for drop in drops:
+        writer.write(bytes([drop]))
+        await asyncio.wait([reading], timeout=0.05)
+        if reading.done():
+            return await reading
+    reading.cancel()
+    return False
+
+
+@pytest.mark.parametrize(
+    ("begun", "drops"),
+    [
+        pytest.param(b"", b"", id="a connection without a request"),
+        pytest.param(b"POST /x HT", b"", id="half a head"),
+        pytest.param(b"", b"POST /x HTTP/1.1\r\nhost: here\r\n" + b"a: b\r\n" * 100, id="a head byte by byte"),
+        pytest.param(b"", b"\r\n" * 400, id="empty lines"),
+        pytest.param(REQUEST[:-1], b"", id="half a body"),
+        pytest.param(
+            b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 800\r\n\r\n", b"x" * 790, id="a body byte by byte"
+        ),
+        pytest.param(REQUEST + b"POST /x HT", b"", id="half a second request"),
+        pytest.param(
+            b"POST /early HTTP/1.1\r\nhost: here\r\ncontent-length: 800\r\n\r\n",
+            b"x" * 790,
+            id="a body that nobody wants any more",
+        ),
+    ],
+)
+async def test_slow_sender_is_closed_and_others_are_served(hasty: Served, begun: bytes, drops: bytes) -> None:
+    reader, writer = await hasty.connect()
+    writer.write(begun)
+    if drops:
+        assert await drip(reader, writer, drops)
+    else:
+        assert await is_closed(reader)
+    assert await eventually(lambda: is_served(hasty))
+
+
+async def is_served(hasty: Served) -> bool:
+    """Tell whether a request is answered that is sent in time, as it is unless the machine stands still."""
+    reader, writer = await hasty.connect()
+    writer.write(REQUEST)
+    try:
+        return b"200 OK" in await reader.readuntil(b"ok")
+    except (ConnectionError, asyncio.IncompleteReadError):
+        return False
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"POST /x HTTP/1.1\r\nhost: here\r\nbig: " + b"x" * 5000 + b"\r\n\r\n", id="whole"),
+        pytest.param(b"POST /x HTTP/1.1\r\nhost: here\r\nbig: " + b"x" * 5000, id="without an end"),
+        pytest.param(b"POST /" + b"x" * 5000, id="a long path"),
+    ],
+)
+async def test_head_that_is_too_large_is_refused(served: Served, head: bytes) -> None:
+    reader, writer = await served.connect()
+    writer.write(head)
+    async with asyncio.timeout(PATIENCE):
+        assert b"400" in await reader.readline()
+
+
+CHUNKED = b"POST /x HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    "trailer",
+    [
+        pytest.param(b"0\r\na: b\r\n\r\n", id="a field after the body"),
+        pytest.param(b"0\r\na: " + b"x" * 5000, id="a field without an end"),
+        pytest.param(b"0\r\n" + b"x" * 5000, id="a name without an end"),
+        pytest.param(b"2;" + b"x" * 5000, id="an extension without an end"),
+    ],
+)
+async def test_what_follows_the_body_takes_no_memory(served: Served, trailer: bytes) -> None:
+    """uvicorn would keep header fields there of any number and size, for as long as they come."""
+    reader, writer = await served.connect()
+    writer.write(CHUNKED + b"expect: 100-continue\r\n\r\n")
+    async with asyncio.timeout(PATIENCE):
+        assert b"100" in await reader.readuntil(b"\r\n\r\n")  # the head was read, and by itself
+        writer.write(trailer)
+        assert b"400" in await reader.readline()
+
+
+async def test_body_in_chunks_of_any_size_is_read(served: Served) -> None:
+    reader, writer = await served.connect()
+    for size in (1, 100, 100_000):
+        writer.write(CHUNKED + b"\r\n" + 3 * (b"%x\r\n" % size + b"x" * size + b"\r\n") + b"0\r\n\r\n")
+        assert b"200 OK" in await reader.readuntil(b"ok")
+
+
+async def test_requests_follow_each_other_on_one_connection(served: Served) -> None:
+    reader, writer = await served.connect()
+    for _ in range(5):
+        writer.write(REQUEST)
+        assert b"200 OK" in await reader.readuntil(b"ok")
+
+
+async def test_connection_that_is_one_too_many_is_closed_and_told(served: Served) -> None:
+    kept = [await served.connect() for _ in range(BOUNDS.connections)]
+    for reader, writer in kept:
+        writer.write(REQUEST)
+        await reader.readuntil(b"ok")
+    reader, _ = await served.connect()
+    assert await is_closed(reader)
+    assert served.refusals == 1
+    for reader, writer in kept:
+        writer.write(REQUEST)
+        assert b"200 OK" in await reader.readuntil(b"ok")

@@ -1,0 +1,139 @@
+"""What only a simulation has: many clusters, a record of what was asked, a past that ends, a start from anything."""
+
+import asyncio
+import json
+import sys
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+import pytest
+
+from kube_runtime import Client, ClientOptions, Gone, Informer, KubeconfigPolicy, NotFound, Resource
+from kube_simulation import SimulatedCluster, Simulation, serve_simulation
+from tests.unit.kube_runtime.until import until
+
+CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+INSECURE = KubeconfigPolicy(allow_insecure=True)
+
+
+async def write(client: Client, name: str = "one", **data: str) -> None:
+    await client.apply(CONFIG_MAPS, name, {"metadata": {"name": name}, "data": data}, "default", field_manager="m")
+
+
+async def test_clusters_are_told_apart_by_their_address(simulation: Simulation) -> None:
+    first, second = simulation.cluster("first"), simulation.cluster("second")
+    assert simulation.cluster("first") is first
+    async with (
+        await Client.from_kubeconfig(first.kubeconfig, policy=INSECURE) as one,
+        await Client.from_kubeconfig(second.kubeconfig, policy=INSECURE) as other,
+    ):
+        await write(one)
+        with pytest.raises(NotFound):
+            await other.get(CONFIG_MAPS, "one", "default")
+        simulation.remove("first")
+        with pytest.raises(NotFound):
+            await one.server_version()
+
+
+async def test_requests_are_remembered_up_to_a_bound_and_counted_for_ever(
+    client: Client, cluster: SimulatedCluster, simulation: Simulation
+) -> None:
+    await write(client)
+    with pytest.raises(NotFound):
+        await client.get(CONFIG_MAPS, "two", "default")
+    applied, missed = cluster.requests()
+    assert (applied.verb, applied.resource, applied.name, applied.manager) == ("apply", "configmaps", "one", "m")
+    assert (applied.code, applied.is_write) == (201, True)
+    assert (missed.verb, missed.code, missed.manager, missed.is_write) == ("get", 404, "tests", False)
+    for _ in range(150):
+        await client.server_version()
+    assert simulation.records.count == 152
+    assert len(simulation.requests()) == 100
+    assert cluster.requests(lambda record: record.is_write) == []
+    assert len(cluster.requests(since=150)) == 2
+
+
+async def test_forgotten_past_is_gone_for_watches_and_pages(client: Client, cluster: SimulatedCluster) -> None:
+    for number in range(3):
+        await write(client, f"n{number}")
+    pages = client.pages(CONFIG_MAPS, "default", page_size=1)
+    first = await anext(pages)
+    await write(client, "later")
+    cluster.compact()
+    with pytest.raises(Gone):
+        await anext(pages)
+    async with aclosing(client.watch(CONFIG_MAPS, resource_version=first.resource_version)) as events:
+        with pytest.raises(Gone):
+            await anext(events)
+
+
+async def test_watch_that_falls_behind_the_history_lists_again(client: Client, cluster: SimulatedCluster) -> None:
+    informer = Informer(client, CONFIG_MAPS, namespace="default")
+    following = asyncio.create_task(informer.run())
+    await informer.wait_synced(60)
+    for number in range(60):
+        document = {"metadata": {"name": f"n{number}"}}
+        cluster.answer_to("POST", "/api/v1/namespaces/default/configmaps", document)
+    await until(lambda: len(informer.cache) == 60)
+    following.cancel()
+    await asyncio.wait([following])
+
+
+async def test_bookmarks_keep_an_idle_watch_up_to_date(client: Client, cluster: SimulatedCluster) -> None:
+    await write(client)
+    async with aclosing(client.watch(CONFIG_MAPS, "kube-system", resource_version=str(cluster.version))) as events:
+        await write(client, "two")
+        mark = await anext(events)
+    assert (mark.type, mark.resource_version) == ("BOOKMARK", str(cluster.version))
+
+
+async def test_cluster_begins_with_what_it_is_given_and_is_the_same_each_time() -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    states = []
+    for _ in range(2):
+        async with serve_simulation(clock=lambda: now) as simulation:
+            cluster = simulation.cluster("one")
+            cluster.answer_to("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "a-"}})
+            states.append(cluster.objects())
+    assert states[0] == states[1]
+    async with serve_simulation() as simulation:
+        copied = simulation.cluster("copy")
+        copied.restore(each for each in states[0] if each["kind"] == "ConfigMap")
+        listed = copied.answer_to("GET", "/api/v1/configmaps").document()
+        assert [item["metadata"]["creationTimestamp"] for item in listed["items"]] == ["2030-01-01T00:00:00Z"]
+
+
+async def test_empty_cluster_costs_a_few_kilobytes(simulation: Simulation) -> None:
+    import tracemalloc  # noqa: PLC0415 - it slows down what is imported with it
+
+    simulation.cluster("warm").answer_to("GET", "/api/v1/namespaces")
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(200):
+            simulation.cluster(f"n{number}").answer_to("GET", "/api/v1/namespaces")
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before) / 200 < 10_000
+
+
+async def test_process_of_its_own_says_where_it_is() -> None:
+    command = [sys.executable, "-m", "kube_simulation", "--clusters", "3", "--port", "0", "--prefix", "skr-"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(120):
+            said = json.loads(await process.stdout.readline())
+        server = f"{said['address']}/clusters/skr-2"
+        document = {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k"}}],
+            "clusters": [{"name": "k", "cluster": {"server": server}}],
+        }
+        async with await Client.from_kubeconfig(document, policy=INSECURE, options=ClientOptions(qps=0)) as client:
+            await write(client)
+            assert (await client.get(CONFIG_MAPS, "one", "default"))["metadata"]["uid"]
+    finally:
+        process.terminate()
+        await process.wait()

@@ -1,0 +1,112 @@
+"""The program `skr-watcher`."""
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+
+import uvloop
+
+from http_guard import Bounds, server_for
+from kyma_certs import ReloadingServerContext
+from skr_watcher.changes import HEARTBEAT, ObjectChange, heartbeat
+from skr_watcher.delivery import Delivery, Identity
+from skr_watcher.heartbeat import keep_heard
+from skr_watcher.logs import configure_logs
+from skr_watcher.memory import return_large_blocks
+from skr_watcher.metrics import Metrics
+from skr_watcher.outbox import RESYNC, Outbox
+from skr_watcher.pressure import Lateness
+from skr_watcher.recorder import Recorder
+from skr_watcher.server import AdmissionApp, metrics_app
+from skr_watcher.settings import OURS, SettingInvalid, Settings
+
+log = logging.getLogger("watcher")
+
+MOST_PROBES = 32
+MOST_NAMED = 20
+
+
+def main() -> None:
+    """Run the Watcher until SIGTERM or SIGINT."""
+    try:
+        settings = Settings.from_environment()
+    except SettingInvalid as error:
+        sys.exit(f"skr-watcher: {error}")
+    configure_logs(settings.log_level)
+    return_large_blocks()
+    uvloop.run(run(settings))
+
+
+async def run(settings: Settings) -> None:
+    """Serve admission and deliver events until told to stop; then deliver what is left, within the grace time."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    resync = ObjectChange(settings.resync_manager, "", "", "", "", "", RESYNC, "", "", 0)
+    outbox = Outbox(resync, settings.most_pending)
+    metrics = Metrics()
+    metrics.show_outbox(lambda: len(outbox), lambda: _oldest_age(outbox))
+    recorder, lateness = Recorder(outbox, resync, metrics), Lateness()
+    tls = ReloadingServerContext(
+        settings.tls_cert, settings.tls_key, settings.ca_cert, require_client_certificate=False
+    )
+    delivery = Delivery(settings, outbox, Identity(settings), metrics)
+    admission = server_for(
+        AdmissionApp(recorder, metrics, lateness),
+        settings.webhook_host,
+        settings.webhook_port,
+        bounds=Bounds(settings.most_connections, handshakes=settings.most_connections),
+        tls=tls.ssl_context,
+        on_refusal=recorder.missed,
+    )
+    probes = server_for(
+        metrics_app(metrics, lambda: not stopping.is_set()),
+        settings.metrics_host,
+        settings.metrics_port,
+        bounds=Bounds(connections=MOST_PROBES),
+    )
+    async with asyncio.TaskGroup() as tasks:
+        servers = [tasks.create_task(admission.serve()), tasks.create_task(probes.serve())]
+        background = [
+            tasks.create_task(tls.run()),
+            tasks.create_task(delivery.run()),
+            tasks.create_task(lateness.watch()),
+            tasks.create_task(recorder.make_up()),
+        ]
+        if settings.kcp_listener == OURS:  # upstream's listener would look at the whole Kyma with each beat
+            sign_of_life = heartbeat(settings.resync_manager, "heartbeat")
+            beating = keep_heard(
+                lambda: delivery.quiet_seconds,
+                lambda: recorder.record(sign_of_life, time.time()),
+                settings.heartbeat_seconds,
+            )
+            background.append(tasks.create_task(beating))
+        recorder.resync()
+        log.info("watching", extra={"port": settings.webhook_port, "kcp": settings.kcp_address})
+        await stopping.wait()
+        admission.should_exit = probes.should_exit = True
+        await asyncio.wait(servers)
+        recorder.make_up_now()
+        await _drain(outbox, settings.drain_seconds)
+        for task in background:
+            task.cancel()
+
+
+async def _drain(outbox: Outbox, seconds: float) -> None:
+    """Deliver what is left, and say what could not be; the RESYNC at the next start makes up for it."""
+    outbox.hurry()
+    try:
+        async with asyncio.timeout(seconds):
+            await outbox.drained()
+        log.info("stopped")
+    except TimeoutError:
+        left = [entry.change for entry in outbox.entries if entry.change.operation != HEARTBEAT]
+        named = [f"{each.operation} {each.kind} {each.namespace}/{each.name}" for each in left[:MOST_NAMED]]
+        log.warning("stopped with changes that could not be delivered", extra={"undelivered": len(left), "of": named})
+
+
+def _oldest_age(outbox: Outbox) -> float:
+    oldest = min((entry.observed_at for entry in outbox.entries), default=None)
+    return max(0.0, time.time() - oldest) if oldest is not None else 0.0
