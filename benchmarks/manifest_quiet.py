@@ -24,8 +24,8 @@ from benchmarks.sync_resource_throughput import _client
 from kube_runtime import Client, EventRecorder, Informer, ObjectKey
 from kyma_local.clusters import LocalClusters
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
-from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, ObjectStore, Registries
-from lifecycle_manager.modules import Offers
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_installation import Blobs, Logins, ManifestReconciler, ObjectStore, Registries
 from lifecycle_manager.resources import DATED_RELEASE_METAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Manifest, names

@@ -14,12 +14,11 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy, ObjectKey, Resource, Result
 from kube_runtime.informer.cache import Cache
 from kube_simulation import ApiRequest, Refused, SimulatedCluster, Simulation, serve_simulation
-from lifecycle_manager.catalog import CatalogReconciler
+from lifecycle_manager.catalog_sync import CatalogReconciler
 from lifecycle_manager.crd_installation import apply_crds
-from lifecycle_manager.kyma import KymaReconciler, Patience, Schedule
-from lifecycle_manager.kyma.maintenance import MaintenancePolicy
-from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement, ReleaseKey, mandatory_index
-from lifecycle_manager.modules import Offers
+from lifecycle_manager.kyma import KymaReconciler, Patience
+from lifecycle_manager.mandatory_modules import MandatoryInstallation, MandatoryRetirement, ReleaseKey, mandatory_index
+from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DATED_RELEASE_METAS,
@@ -31,6 +30,8 @@ from lifecycle_manager.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
+from lifecycle_manager.rollout import Schedule
+from lifecycle_manager.rollout.maintenance import MaintenancePolicy
 from lifecycle_manager.skr import Connections, access_index
 from lifecycle_manager.telemetry import policy_readable
 from lifecycle_manager_api import Kyma, Manifest, as_document, names

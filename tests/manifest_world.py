@@ -10,8 +10,8 @@ from typing import Any, Literal, cast
 from kube_runtime import Client, ClientOptions, EventRecorder, Informer, KubeconfigPolicy, ObjectKey, Result
 from kube_simulation import Simulation
 from lifecycle_manager.crd_installation import apply_crds
-from lifecycle_manager.manifest import Blobs, Logins, ManifestReconciler, ObjectStore, Registries
-from lifecycle_manager.modules import Offer, Offers
+from lifecycle_manager.module_catalog import Offer, Offers
+from lifecycle_manager.module_installation import Blobs, Logins, ManifestReconciler, ObjectStore, Registries
 from lifecycle_manager.resources import MANIFESTS
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Condition, Manifest, find, names

@@ -21,20 +21,22 @@ from kube_runtime import Client, ClientOptions, EventRecorder, KubeconfigPolicy,
 from kube_runtime.health import LoopMonitor, ProbeServer
 from kube_runtime.leases import LeaseTiming
 from kyma_certs import Algorithm, Authorities, RotationRules
-from lifecycle_manager.catalog import CatalogReconciler
+from lifecycle_manager.catalog_sync import CatalogReconciler
 from lifecycle_manager.clock import utc_now
 from lifecycle_manager.controllers import Controllers, Reconcilers
 from lifecycle_manager.endpoints import Endpoints, names_of_admission
 from lifecycle_manager.garbage import collect_less
 from lifecycle_manager.informers import Informers
-from lifecycle_manager.kyma import KymaReconciler, Patience, Schedule
-from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement
-from lifecycle_manager.manifest import Blobs, Components, Logins, ManifestReconciler, ObjectStore, Registries
+from lifecycle_manager.kyma import KymaReconciler, Patience
+from lifecycle_manager.mandatory_modules import MandatoryInstallation, MandatoryRetirement
+from lifecycle_manager.module_catalog import Lookups, Offers
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_config import ModuleConfigReconciler
-from lifecycle_manager.module_kinds import Downloads, ModuleKinds
-from lifecycle_manager.modules import Lookups, Offers
+from lifecycle_manager.module_installation import Blobs, Components, Logins, ManifestReconciler, ObjectStore, Registries
+from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
 from lifecycle_manager.replicas import REPLICA_HOST, Alone, Shared, Sharing
+from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.routing import EventRouter
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.skr import Connections

@@ -10,12 +10,12 @@ from prometheus_client import Counter
 
 from kube_runtime import Controller, ObjectKey, Pace, Priority, Result, RetryPolicy, RuntimeMetrics
 from kube_runtime.leases import LeaseLost
-from lifecycle_manager.catalog import CatalogReconciler
+from lifecycle_manager.catalog_sync import CatalogReconciler
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import KymaReconciler
-from lifecycle_manager.mandatory import MandatoryInstallation, MandatoryRetirement, ReleaseKey
-from lifecycle_manager.manifest import ManifestReconciler
+from lifecycle_manager.mandatory_modules import MandatoryInstallation, MandatoryRetirement, ReleaseKey
 from lifecycle_manager.module_config import ModuleConfigReconciler, ModuleKey
+from lifecycle_manager.module_installation import ManifestReconciler
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import ClusterProbe, Connections, SkrAccessError
 from lifecycle_manager.skr_webhook import AuthorityRotation, SkrWebhookReconciler, WatcherStatusReconciler

@@ -17,8 +17,8 @@ from lifecycle_manager import admission, events, replicas
 from lifecycle_manager.clock import utc_now
 from lifecycle_manager.events import Subscriber
 from lifecycle_manager.informers import Informers
-from lifecycle_manager.modules import Offers
-from lifecycle_manager.modules.objections import (
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.objections import (
     objection_to_template,
     warnings_about_release,
     warnings_about_template,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_runtime import Client, Informer, JsonObject, RuntimeMetrics
-from lifecycle_manager.mandatory import mandatory_index
+from lifecycle_manager.mandatory_modules import mandatory_index
 from lifecycle_manager.module_config import module_index
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,

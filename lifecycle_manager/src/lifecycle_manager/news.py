@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from kube_runtime import Change
-from lifecycle_manager.catalog import CATALOG_RECORD
+from lifecycle_manager.catalog_sync import CATALOG_RECORD
 from lifecycle_manager.kyma import CRD_HASH
+from lifecycle_manager.kyma_conditions import is_event_path_faulty as is_faulty
 from lifecycle_manager.resources import DatedReleaseMeta
-from lifecycle_manager.skr.event_path import is_faulty
 from lifecycle_manager.skr_webhook import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.sync_resource import inventory_of
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleTemplate, ObjectMeta, SyncResource, Watcher, names

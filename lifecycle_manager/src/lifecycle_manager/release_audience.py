@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from kube_runtime import Change
 from lifecycle_manager.informers import Informers
-from lifecycle_manager.modules import is_mandatory, module_of
-from lifecycle_manager.modules.offer import version_of
+from lifecycle_manager.module_catalog import is_mandatory, module_of
+from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, ModuleTemplate
 

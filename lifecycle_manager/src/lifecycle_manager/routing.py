@@ -14,8 +14,8 @@ from kube_runtime import Informer, ObjectKey, Priority
 from lifecycle_manager.controllers import Controllers
 from lifecycle_manager.events import Subscriber, UnknownRuntime, VerifiedEvent
 from lifecycle_manager.kyma import SKR_KYMA
-from lifecycle_manager.manifest import concerned_by
 from lifecycle_manager.module_config import keys_of
+from lifecycle_manager.module_installation import concerned_by
 from lifecycle_manager.skr import ObjectReference, Trace
 from lifecycle_manager.skr.revocation import revoked_before
 from lifecycle_manager.skr_webhook import is_canary, manager_of

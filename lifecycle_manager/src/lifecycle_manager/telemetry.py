@@ -8,8 +8,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kube_runtime import Informer
-from lifecycle_manager.modules import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
-from lifecycle_manager.skr.event_path import fault_of
+from lifecycle_manager.kyma_conditions import event_path_fault as fault_of
+from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager_api import Kyma, Manifest, names
 
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)

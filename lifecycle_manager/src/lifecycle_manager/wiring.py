@@ -10,9 +10,9 @@ from kube_runtime import Change, JsonObject, ObjectKey, Priority
 from lifecycle_manager.controllers import Controllers
 from lifecycle_manager.informers import Informers
 from lifecycle_manager.kyma import brings_other
-from lifecycle_manager.mandatory import ReleaseKey
+from lifecycle_manager.mandatory_modules import ReleaseKey
+from lifecycle_manager.module_catalog import is_mandatory_manifest, kyma_of_manifest, module_of, module_of_manifest
 from lifecycle_manager.module_config import ModuleKey, keys_of
-from lifecycle_manager.modules import is_mandatory_manifest, kyma_of_manifest, module_of, module_of_manifest
 from lifecycle_manager.news import (
     asks_for_more,
     has_let_go,

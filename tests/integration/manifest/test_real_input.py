@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound, Resource
-from lifecycle_manager.manifest.plan import inventory_of
+from lifecycle_manager.module_installation.plan import inventory_of
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager_api import names
 from tests.manifest_world import World

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from kube_runtime import dump_yaml
-from lifecycle_manager.manifest.sources import (
+from lifecycle_manager.oci import (
     Blobs,
     Login,
     ModuleObjects,
@@ -25,7 +25,8 @@ from lifecycle_manager.manifest.sources import (
     login_in,
     source_in,
 )
-from lifecycle_manager.manifest.sources.problems import (
+from lifecycle_manager.oci.downloads import DownloadFailed
+from lifecycle_manager.oci.problems import (
     AccessRefused,
     ArchiveUnsafe,
     CredentialsInvalid,
@@ -39,7 +40,6 @@ from lifecycle_manager.manifest.sources.problems import (
     SourceInvalid,
     SourceUnreachable,
 )
-from lifecycle_manager.module_kinds import DownloadFailed
 from lifecycle_manager.resources import Secret
 from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, digest_of, packed, push, real_registry
 

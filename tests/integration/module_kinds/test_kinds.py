@@ -14,8 +14,8 @@ from aiohttp import web
 
 from kube_runtime import dump_yaml
 from kyma_certs import LeafRequest, Usage, create_authority, issue
-from lifecycle_manager.module_kinds import DownloadFailed, Downloads, ModuleCrKind, ModuleKinds, TemplateUnreadable
-from lifecycle_manager.module_kinds.download import MOST_BYTES
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
+from lifecycle_manager.oci.downloads import MOST_BYTES, DownloadFailed, Downloads
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from kube_runtime import Applier, Client, Resource, dump_yaml, parse_objects
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.observe import read_all, read_some
-from lifecycle_manager.module_kinds import ModuleCrKind
 
 GROUP = "reading.example.com"
 TEAS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Tea", "teas", namespaced=True)

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifecycle_manager.manifest.logins import as_query, selector_of
-from lifecycle_manager.manifest.sources import Layer, source_in
-from lifecycle_manager.modules import DescriptorUnreadable, differs, wanted_manifest
-from lifecycle_manager.modules.descriptor import Component, component_of
+from lifecycle_manager.module_catalog import DescriptorUnreadable, differs, wanted_manifest
+from lifecycle_manager.module_catalog.descriptor import Component, component_of
+from lifecycle_manager.module_installation.logins import as_query, selector_of
+from lifecycle_manager.oci import Layer, source_in
 from lifecycle_manager_api import Manifest, names
 from tests import builders
 

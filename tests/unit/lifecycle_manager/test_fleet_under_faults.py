@@ -22,7 +22,7 @@ from kube_simulation.faults import Process, Users, Workload, check_under_faults
 from kube_simulation.faults.faults import AGENT
 from kyma_certs import Authorities, create_authority
 from lifecycle_manager.app import LifecycleManager
-from lifecycle_manager.catalog import CATALOG_RECORD
+from lifecycle_manager.catalog_sync import CATALOG_RECORD
 from lifecycle_manager.clock import utc_now
 from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.settings import Settings

@@ -13,7 +13,7 @@ from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot
 from lifecycle_manager.kyma.resolution import Timing
 from lifecycle_manager.kyma.status import for_skr
 from lifecycle_manager.kyma.wanted import wanted_of
-from lifecycle_manager.modules import Offer
+from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Kyma, State, find, names
 from tests import builders

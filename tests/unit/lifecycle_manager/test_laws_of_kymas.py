@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.observe import SkrView, Snapshot
 from lifecycle_manager.kyma.resolution import Installed, Timing
-from lifecycle_manager.modules import Offer, excluded, module_of, module_of_manifest
-from lifecycle_manager.modules.offer import version_of
+from lifecycle_manager.module_catalog import Offer, excluded, module_of, module_of_manifest
+from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
 from tests.generated_fleets import INSTALLED, LABELS, SPECS, TIMINGS, offers

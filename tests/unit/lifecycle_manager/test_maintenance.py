@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifecycle_manager.kyma.maintenance import MaintenancePolicy, PolicyUnreadable, Window, read_policy
+from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, Window, read_policy
 from lifecycle_manager_api import names
 
 LEAST = timedelta(minutes=20)

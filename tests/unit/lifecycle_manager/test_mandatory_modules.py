@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifecycle_manager.mandatory.installation import Apply, CannotInstall, Delete, plan
-from lifecycle_manager.mandatory.retirement import is_to_be_held, mandatory_index
-from lifecycle_manager.modules import Offer
+from lifecycle_manager.mandatory_modules.installation import Apply, CannotInstall, Delete, plan
+from lifecycle_manager.mandatory_modules.retirement import is_to_be_held, mandatory_index
+from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import Kyma, names
 from tests import builders
 

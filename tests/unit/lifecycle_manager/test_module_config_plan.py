@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import load_yaml
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.observe import Reading, Snapshot, Undecided, Wanted, decide
 from lifecycle_manager.module_config.plan import (
     LARGEST_TEXT_BYTES,
@@ -18,7 +19,6 @@ from lifecycle_manager.module_config.plan import (
     plan,
     text_of,
 )
-from lifecycle_manager.module_kinds import ModuleCrKind
 from lifecycle_manager.skr import ObjectReference
 from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import ObjectReference as ResourceReference

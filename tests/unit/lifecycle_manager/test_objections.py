@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifecycle_manager.modules.objections import objection_to_template, warnings_about_release
-from lifecycle_manager.modules.offer import Offer
+from lifecycle_manager.module_catalog.objections import objection_to_template, warnings_about_release
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifecycle_manager.kyma.maintenance import MaintenancePolicy
 from lifecycle_manager.kyma.resolution import Installed, Resolution, Subject, Timing, resolve
-from lifecycle_manager.mandatory.installation import Apply
-from lifecycle_manager.mandatory.installation import plan as plan_mandatory
-from lifecycle_manager.modules import Offer, module_of, module_of_manifest
-from lifecycle_manager.modules.offer import version_of
+from lifecycle_manager.mandatory_modules.installation import Apply
+from lifecycle_manager.mandatory_modules.installation import plan as plan_mandatory
+from lifecycle_manager.module_catalog import Offer, module_of, module_of_manifest
+from lifecycle_manager.module_catalog.offer import version_of
+from lifecycle_manager.rollout.maintenance import MaintenancePolicy
 from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, State, Version, names
 from tests import builders
 from tests.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, SUNDAY_NIGHT, TIMINGS, offers

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
-from lifecycle_manager.kyma.schedule import Schedule
 from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager.telemetry import policy_readable
 from tests import builders
 

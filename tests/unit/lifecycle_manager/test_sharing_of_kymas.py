@@ -14,7 +14,7 @@ from kube_runtime import ObjectKey, Result, RuntimeMetrics
 from kube_runtime.leases import LeaseLost, LeaseTiming
 from lifecycle_manager.controllers import Controllers, Reconcilers
 from lifecycle_manager.informers import Informers
-from lifecycle_manager.mandatory import ReleaseKey
+from lifecycle_manager.mandatory_modules import ReleaseKey
 from lifecycle_manager.module_config import ModuleKey
 from lifecycle_manager.replicas import Shared
 from lifecycle_manager.settings import Settings

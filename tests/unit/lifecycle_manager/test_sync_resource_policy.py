@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey, parse_objects
-from lifecycle_manager.skr.protected import is_protected
+from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager.sync_resource import UnknownAllowance, claim_index, parse_allowances
 from lifecycle_manager.sync_resource.claims import Claim, ClaimBook, claim_key, taken, unresolved_entries
 from lifecycle_manager.sync_resource.plan import ApplyObjects, Refuse, plan, refused

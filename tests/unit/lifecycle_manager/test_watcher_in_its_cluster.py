@@ -5,7 +5,7 @@ from typing import Any
 
 from kube_runtime import NotFound, ObjectKey, Resource
 from kyma_certs import Authorities, KeyPair, LeafRequest, create_authority, issue
-from lifecycle_manager.skr.event_path import is_faulty
+from lifecycle_manager.kyma_conditions import is_event_path_faulty as is_faulty
 from lifecycle_manager.skr_webhook import SkrWebhookReconciler
 from lifecycle_manager.skr_webhook.canary import Canaries
 from lifecycle_manager.skr_webhook.documents import WatcherSettings

@@ -13,6 +13,5 @@ from lifecycle_manager.kyma.definition import brings_other
 from lifecycle_manager.kyma.observe import Patience
 from lifecycle_manager.kyma.plan import CRD_HASH
 from lifecycle_manager.kyma.reconciler import SKR_KYMA, KymaReconciler
-from lifecycle_manager.kyma.schedule import Schedule
 
-__all__ = ["CRD_HASH", "SKR_KYMA", "KymaReconciler", "Patience", "Schedule", "brings_other"]
+__all__ = ["CRD_HASH", "SKR_KYMA", "KymaReconciler", "Patience", "brings_other"]

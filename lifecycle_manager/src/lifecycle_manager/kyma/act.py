@@ -21,7 +21,7 @@ from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.purge import purge_finalizers, purge_synced
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma.story import Happening
-from lifecycle_manager.modules.writing import apply_manifest, delete_manifest
+from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     FIELD_MANAGER,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from lifecycle_manager.kyma.bounds import LONGEST_NAME, LONGEST_TEXT
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.wanted import WantedModule
-from lifecycle_manager.modules import module_of_manifest
+from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,

@@ -7,7 +7,7 @@ import msgspec
 
 from kube_runtime import Client, NotFound, ObjectUnreadable
 from lifecycle_manager.kyma.resolution import Timing
-from lifecycle_manager.modules import Offer
+from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.resources import KYMAS, RAW_KYMAS
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names

@@ -14,8 +14,8 @@ from lifecycle_manager.kyma.observe import SkrView, Snapshot
 from lifecycle_manager.kyma.status import deleting_status, failed_status, for_skr, grace_left, status_of
 from lifecycle_manager.kyma.story import Happening, happenings
 from lifecycle_manager.kyma.wanted import Wanted, names_of, wanted_of
+from lifecycle_manager.kyma_conditions import remaining_parts as parts_still_there
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
-from lifecycle_manager.skr.leaving import parts_still_there
 from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
 
 CRD_HASH = f"{names.GROUP}/skr-kyma-crd-hash"

@@ -10,9 +10,10 @@ from lifecycle_manager.kyma.act import KcpActions, SkrActions
 from lifecycle_manager.kyma.definition import KymaDefinitions
 from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot, observe_skr
 from lifecycle_manager.kyma.plan import CreateSkrKyma, ModuleAction, Plan, plan
-from lifecycle_manager.kyma.schedule import Schedule
-from lifecycle_manager.modules import Offers
+from lifecycle_manager.kyma_conditions import interval_for
+from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager.skr import (
     Announcements,
     ClusterClaimed,
@@ -23,7 +24,6 @@ from lifecycle_manager.skr import (
     failure_of,
 )
 from lifecycle_manager.skr.announcement import Seen
-from lifecycle_manager.skr.event_path import interval_for
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
 SOON_AT_MOST = 3

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from lifecycle_manager.kyma.maintenance import MaintenancePolicy
-from lifecycle_manager.modules import Exclusion, Offer, excluded
-from lifecycle_manager.modules.offer import version_of
+from lifecycle_manager.module_catalog import Exclusion, Offer, excluded
+from lifecycle_manager.module_catalog.offer import version_of
+from lifecycle_manager.rollout.maintenance import MaintenancePolicy
 from lifecycle_manager_api import (
     InvalidVersion,
     KymaModule,

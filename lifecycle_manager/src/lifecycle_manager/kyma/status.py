@@ -9,13 +9,13 @@ from lifecycle_manager.kyma.bounds import shown
 from lifecycle_manager.kyma.module_status import leaving_module, module_status
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
-from lifecycle_manager.modules import module_of_manifest
+from lifecycle_manager.kyma_conditions import BROKEN_AFTER_WORKING as WORKED_BEFORE
+from lifecycle_manager.kyma_conditions import CATALOG as CATALOG_CONDITION
+from lifecycle_manager.kyma_conditions import CATALOG_SYNC_FAILED as CATALOG_FAILED
+from lifecycle_manager.kyma_conditions import MODULES, MODULES_REMOVED
+from lifecycle_manager.kyma_conditions import WEBHOOK as WEBHOOK_CONDITION
+from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager.skr.catalog_path import CONDITION as CATALOG_CONDITION
-from lifecycle_manager.skr.catalog_path import FAILED as CATALOG_FAILED
-from lifecycle_manager.skr.event_path import CONDITION as WEBHOOK_CONDITION
-from lifecycle_manager.skr.event_path import WORKED_BEFORE
-from lifecycle_manager.skr.leaving import MODULES, MODULES_REMOVED
 from lifecycle_manager_api import (
     Condition,
     Kyma,

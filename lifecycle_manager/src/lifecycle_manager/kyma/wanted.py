@@ -13,7 +13,7 @@ import msgspec
 from lifecycle_manager.kyma.bounds import heeded
 from lifecycle_manager.kyma.observe import Snapshot
 from lifecycle_manager.kyma.resolution import Installed, Resolution, Subject, resolve
-from lifecycle_manager.modules import (
+from lifecycle_manager.module_catalog import (
     DescriptorNotFound,
     DescriptorUnreadable,
     differs,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_runtime import Client, KindUnknown, NotFound
-from lifecycle_manager.module_kinds import ModuleCrKind
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.skr import ObjectReference
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from kube_runtime import Client, Informer, KubeError, ObjectKey, Result
+from lifecycle_manager.kyma_conditions import interval_for
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.act import act
 from lifecycle_manager.module_config.observe import (
     JsonObject,
@@ -19,10 +21,8 @@ from lifecycle_manager.module_config.observe import (
     read_some,
 )
 from lifecycle_manager.module_config.plan import plan
-from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.skr import Announcement, Announcements, Connections, SkrAccessError, failure_of
 from lifecycle_manager.skr.announcement import Seen
-from lifecycle_manager.skr.event_path import interval_for
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate
 

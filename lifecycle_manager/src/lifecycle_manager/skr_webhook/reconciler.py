@@ -24,21 +24,32 @@ from kube_runtime import (
 )
 from kyma_certs import Authorities, KeyPair, NameRefused, renewal_due
 from lifecycle_manager.kcp_writes import patch_metadata
-from lifecycle_manager.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
+from lifecycle_manager.kyma_conditions import (
+    BROKEN_AFTER_WORKING as WORKED_BEFORE,
+)
+from lifecycle_manager.kyma_conditions import (
+    EVENT_PATH_BROKEN as BROKEN,
+)
+from lifecycle_manager.kyma_conditions import (
+    EVENT_PATH_FAULTS as FAULTS,
+)
+from lifecycle_manager.kyma_conditions import REMOVED, is_introduced, write_condition
+from lifecycle_manager.kyma_conditions import (
+    WATCHER_NEVER_HEARD as NEVER_HEARD,
+)
+from lifecycle_manager.kyma_conditions import (
+    WATCHER_SILENT as SILENT,
+)
+from lifecycle_manager.kyma_conditions import (
+    WEBHOOK as CONDITION,
+)
+from lifecycle_manager.kyma_conditions import (
+    is_event_path_faulty as is_faulty,
+)
+from lifecycle_manager.kyma_conditions import modules_removed as modules_left
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError, failure_of
-from lifecycle_manager.skr.condition_writing import write_condition
-from lifecycle_manager.skr.event_path import (
-    BROKEN,
-    CONDITION,
-    FAULTS,
-    NEVER_HEARD,
-    SILENT,
-    WORKED_BEFORE,
-    is_faulty,
-)
-from lifecycle_manager.skr.introduction import is_introduced
-from lifecycle_manager.skr.leaving import REMOVED, modules_left
 from lifecycle_manager.skr_webhook.canary import Canaries
 from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
 from lifecycle_manager.skr_webhook.certificates import (

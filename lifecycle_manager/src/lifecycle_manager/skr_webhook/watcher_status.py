@@ -12,8 +12,9 @@ from datetime import datetime
 
 from kube_runtime import Client, Informer, ObjectKey, Result
 from lifecycle_manager.kcp_writes import write_status
+from lifecycle_manager.kyma_conditions import BROKEN_AFTER_WORKING as WORKED_BEFORE
+from lifecycle_manager.kyma_conditions import WEBHOOK as CONDITION
 from lifecycle_manager.resources import WATCHERS
-from lifecycle_manager.skr.event_path import CONDITION, WORKED_BEFORE
 from lifecycle_manager.skr_webhook.documents import manager_of
 from lifecycle_manager.skr_webhook.records import WATCHER_RECORD
 from lifecycle_manager.skr_webhook.watcher_flaws import flaw_of

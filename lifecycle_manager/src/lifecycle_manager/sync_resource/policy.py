@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 
 from kube_runtime import KubernetesObject
-from lifecycle_manager.skr.protected import is_protected
+from lifecycle_manager.object_set.protected import is_protected
 
 SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 

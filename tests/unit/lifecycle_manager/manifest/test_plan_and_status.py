@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from kube_runtime import InventoryEntry, Readiness
-from lifecycle_manager.manifest import concerned_by
-from lifecycle_manager.manifest import status as told
-from lifecycle_manager.manifest.logins import as_query, selector_of
-from lifecycle_manager.manifest.managers import managers_of
-from lifecycle_manager.manifest.module_cr import DefaultCr, default_cr
-from lifecycle_manager.manifest.plan import Install, LeaveAlone, LetGo, Refuse, Remove, plan
-from lifecycle_manager.manifest.status import CrView, Leaving, ManagerView, Seen
+from lifecycle_manager.module_installation import concerned_by
+from lifecycle_manager.module_installation import status as told
+from lifecycle_manager.module_installation.logins import as_query, selector_of
+from lifecycle_manager.module_installation.managers import managers_of
+from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
+from lifecycle_manager.module_installation.plan import Install, LeaveAlone, LetGo, Refuse, Remove, plan
+from lifecycle_manager.module_installation.status import CrView, Leaving, ManagerView, Seen
 from lifecycle_manager.skr import ObjectReference
 from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement, ManagerReference, Manifest, find, names
 from tests import builders

@@ -9,7 +9,7 @@ import pytest
 
 from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, Resource
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
-from lifecycle_manager.manifest.sources import SourceAwaited
+from lifecycle_manager.oci import SourceAwaited
 from lifecycle_manager.skr import AccessSecretMissing, ObjectReference, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from kube_runtime import InventoryEntry, parse_objects
-from lifecycle_manager.manifest.images import localized
-from lifecycle_manager.manifest.rendering import ObjectsForbidden, Renderings
-from lifecycle_manager.manifest.sources import ModuleObjects
+from lifecycle_manager.module_installation.images import localized
+from lifecycle_manager.module_installation.rendering import ObjectsForbidden, Renderings
+from lifecycle_manager.oci import ModuleObjects
 from tests.modules import Document, as_text, group_of, operator
 
 OURS = "eu.registry.example.com/restricted"

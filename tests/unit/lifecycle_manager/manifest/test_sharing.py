@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kube_runtime import InventoryEntry, KubeError, NotFound, ObjectKey, Resource
 from kube_simulation import Refuse, Simulation, serve_simulation
-from lifecycle_manager.manifest.sharing import Holder, holding, is_looked_after, left_to
+from lifecycle_manager.module_installation.sharing import Holder, holding, is_looked_after, left_to
 from lifecycle_manager.resources import NAMESPACES
 from lifecycle_manager_api import names
 from tests.manifest_world import KEY, World, simulated_client, simulated_control_plane

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lifecycle_manager.manifest.state_checks import state_of
+from lifecycle_manager.module_installation.state_checks import state_of
 from lifecycle_manager_api import CustomStateCheck, State
 
 

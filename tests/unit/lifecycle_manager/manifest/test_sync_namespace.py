@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from kube_runtime import NotFound
 from kube_simulation import serve_simulation
-from lifecycle_manager.manifest import concerned_by
-from lifecycle_manager.module_kinds import ModuleKinds
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.module_installation import concerned_by
 from lifecycle_manager.resources import NAMESPACES
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import ObjectReference

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifecycle_manager.manifest.sources.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated, SourceError
-from lifecycle_manager.manifest.sources.unpacking import MOST_BYTES, text_in
+from lifecycle_manager.oci.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated, SourceError
+from lifecycle_manager.oci.unpacking import MOST_BYTES, text_in
 from tests.modules import as_text, operator
 from tests.registries import packed
 

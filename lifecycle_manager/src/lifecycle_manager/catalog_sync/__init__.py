@@ -1,0 +1,11 @@
+"""The module catalog in each SKR: which modules its users may choose from, as ModuleTemplates and ModuleReleaseMetas.
+
+`wanted` decides what a cluster is to see, once for all clusters that may see the same. `differences` compares that with
+what is there, and `reconciler` carries it out. A cluster that is as it was left is told by the revisions of its objects
+alone, which are kept as a fingerprint on its Kyma.
+"""
+
+from lifecycle_manager.catalog_sync.reconciler import CatalogReconciler
+from lifecycle_manager.catalog_sync.record import ANNOTATION as CATALOG_RECORD
+
+__all__ = ["CATALOG_RECORD", "CatalogReconciler"]

@@ -1,0 +1,108 @@
+"""The contract between domains: what each of them reads of the others in the conditions of a Kyma.
+
+`Modules`, `SKRWebhook` and `ModuleCatalog` are written by different controllers, each with a field manager of its own.
+A Kyma that is being deleted loses its parts in a fixed order: the modules, then the Watcher, then the catalog, then
+the Kyma CR. Each controller waits until the condition of the part before its own says that it is removed, so nothing
+is removed that something else still needs.
+"""
+
+from datetime import datetime
+
+from kube_runtime import Client
+from lifecycle_manager.kcp_writes import write_status
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager_api import Condition, ConditionStatus, Kyma, find
+from lifecycle_manager_api.conditions import set_conditions
+
+REACHABLE = "SKRReachable"
+MODULES = "Modules"
+WEBHOOK = "SKRWebhook"
+CATALOG = "ModuleCatalog"
+
+CLUSTER_CLAIMED = "ClusterClaimed"
+MODULES_REMOVED = "ModulesRemoved"
+REMOVED = "Removed"
+"""The reason of `SKRWebhook` and `ModuleCatalog` once that part is removed from the cluster."""
+CATALOG_SYNCED = "Synced"
+CATALOG_SYNC_FAILED = "CatalogSyncFailed"
+WATCHER_SILENT = "WatcherSilent"
+"""No events any more from a Watcher that sent some before."""
+EVENT_PATH_BROKEN = "EventPathBroken"
+"""The Watcher sends heartbeats, but changes in the cluster do not reach it."""
+WATCHER_NEVER_HEARD = "WatcherNeverHeard"
+"""A Watcher was installed long enough ago, and never sent an event."""
+
+BROKEN_AFTER_WORKING = frozenset({WATCHER_SILENT, EVENT_PATH_BROKEN})
+"""Faults of a cluster whose webhook is in place."""
+EVENT_PATH_FAULTS = BROKEN_AFTER_WORKING | {WATCHER_NEVER_HEARD}
+
+FAULT_INTERVAL_SECONDS = 5.0
+"""How often a cluster is reconciled while no event can report its changes."""
+
+_PARTS = ((WEBHOOK, "the Watcher in the cluster"), (CATALOG, "the module catalog in the cluster"))
+
+
+def is_introduced(kyma: Kyma) -> bool:
+    """Tell whether the Kyma's cluster was read once, and does not belong to another Kyma."""
+    reachable = find(kyma.status.conditions, REACHABLE)
+    return reachable is not None and reachable.reason != CLUSTER_CLAIMED
+
+
+def event_path_fault(kyma: Kyma | None) -> Condition | None:
+    """Return the condition that says why no events arrive that should, or None."""
+    condition = find(kyma.status.conditions, WEBHOOK) if kyma is not None else None
+    return condition if condition is not None and condition.reason in EVENT_PATH_FAULTS else None
+
+
+def is_event_path_faulty(kyma: Kyma | None) -> bool:
+    """Tell whether no event can be expected from a Kyma's cluster although there should be some."""
+    return event_path_fault(kyma) is not None
+
+
+def interval_for(kyma: Kyma | None, seconds: float) -> float:
+    """Return the interval of reconciles in seconds: short while no event can report changes."""
+    return min(seconds, FAULT_INTERVAL_SECONDS) if is_event_path_faulty(kyma) else seconds
+
+
+def modules_removed(kyma: Kyma) -> bool:
+    """Tell whether all modules are removed, so that the Watcher may be removed."""
+    return _has_reason(kyma, MODULES, MODULES_REMOVED)
+
+
+def watcher_removed(kyma: Kyma) -> bool:
+    """Tell whether the Watcher is removed or was never installed, so that the catalog may be removed."""
+    return modules_removed(kyma) and (
+        find(kyma.status.conditions, WEBHOOK) is None or _has_reason(kyma, WEBHOOK, REMOVED)
+    )
+
+
+def remaining_parts(kyma: Kyma) -> tuple[str, ...]:
+    """Name the parts that are still in the cluster after the modules."""
+    return tuple(
+        what
+        for kind, what in _PARTS
+        if find(kyma.status.conditions, kind) is not None and not _has_reason(kyma, kind, REMOVED)
+    )
+
+
+async def write_condition(
+    kcp: Client,
+    kyma: Kyma,
+    kind: str,
+    said: tuple[ConditionStatus, str, str],
+    *,
+    now: datetime,
+    field_manager: str,
+) -> bool:
+    """Write one condition of a Kyma as a field manager of its own; return whether it changed. Raises KubeError."""
+    merged = set_conditions(kyma.status.conditions, [(kind, *said)], kyma.metadata.generation, now)
+    if merged == kyma.status.conditions:
+        return False
+    own = {"conditions": [find(merged, kind)]}
+    await write_status(kcp, KYMAS, kyma.metadata, own, field_manager=field_manager)
+    return True
+
+
+def _has_reason(kyma: Kyma, kind: str, reason: str) -> bool:
+    condition = find(kyma.status.conditions, kind)
+    return condition is not None and condition.reason == reason

@@ -1,0 +1,155 @@
+"""The Manifest of a module in one cluster: what is to be installed there, and from where.
+
+It is found again by its labels, never by its name, so that Manifests which another version of the Lifecycle Manager
+named otherwise are taken over as they are.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from lifecycle_manager.module_catalog.descriptor import CONFIG, RAW_MANIFEST, Component
+from lifecycle_manager.module_catalog.offer import module_of, version_of
+from lifecycle_manager_api import (
+    CustomResourcePolicy,
+    ImageSpec,
+    InstallInfo,
+    Kyma,
+    Manifest,
+    ManifestSpec,
+    ModuleTemplate,
+    ObjectMeta,
+    OwnerReference,
+    joined_name,
+    names,
+)
+
+RAW_MANIFEST_LINK = "rawManifest"
+_NULL = msgspec.Raw(b"null")
+_ENCODER = msgspec.json.Encoder(order="sorted")
+
+
+def wanted_manifest(
+    kyma: Kyma,
+    template: ModuleTemplate,
+    component: Component,
+    *,
+    channel: str = "",
+    policy: CustomResourcePolicy = "CreateAndDelete",
+    mandatory: bool = False,
+    name: str = "",
+) -> Manifest | None:
+    """Return the Manifest that installs a version of a module, which is this component, in a Kyma's cluster.
+
+    It is None for a version that has nothing to install: neither a link to its objects nor a layer that holds them.
+    `name` is that of the Manifest which is there already.
+    """
+    source = _source(template, component)
+    if source is None:
+        return None
+    module = module_of(template)
+    config = component.source(CONFIG)
+    return Manifest(
+        metadata=ObjectMeta(
+            name=name or joined_name(kyma.metadata.name, module),
+            namespace=kyma.metadata.namespace,
+            labels=_labels(kyma, module, channel, mandatory),
+            annotations=_annotations(template, component),
+            finalizers=(names.MANIFEST_FINALIZER,),  # held from the start, which spares a write for each module
+            owner_references=(_owner(kyma),),
+        ),
+        spec=ManifestSpec(
+            install=InstallInfo(name=RAW_MANIFEST, source=msgspec.Raw(_ENCODER.encode(source))),
+            config=msgspec.convert(config, ImageSpec) if config is not None else None,
+            remote=True,
+            custom_resource_policy=policy,
+            manager=template.spec.manager,
+            resource=template.spec.data if policy == "CreateAndDelete" else _NULL,
+            version=version_of(template) or component.version,
+            localized_images=component.images,
+        ),
+    )
+
+
+def differs(existing: Manifest, wanted: Manifest) -> bool:
+    """Tell whether a Manifest has to be written to be as it is wanted; what others put on it does not count."""
+    held = existing.metadata
+    return (
+        any(held.labels.get(key) != value for key, value in wanted.metadata.labels.items())
+        or any(held.annotations.get(key) != value for key, value in wanted.metadata.annotations.items())
+        or (names.IS_UNMANAGED in held.annotations) != (names.IS_UNMANAGED in wanted.metadata.annotations)
+        or _spec_differs(existing.spec, wanted.spec)
+    )
+
+
+def module_of_manifest(manifest: Manifest) -> str:
+    """Return the name of the module that a Manifest installs."""
+    return manifest.metadata.labels.get(names.MODULE_NAME, "")
+
+
+def kyma_of_manifest(manifest: Manifest) -> str:
+    """Return the name of the Kyma in whose cluster a Manifest installs a module; empty where it names none."""
+    return manifest.metadata.labels.get(names.KYMA_NAME, "")
+
+
+def is_mandatory_manifest(manifest: Manifest) -> bool:
+    """Tell whether a Manifest installs a module that every cluster gets."""
+    return manifest.metadata.labels.get(names.MANDATORY_MODULE) == "true"
+
+
+def _source(template: ModuleTemplate, component: Component) -> Mapping[str, Any] | None:
+    link = next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
+    return component.source(RAW_MANIFEST) or ({"url": link} if link is not None else None)
+
+
+def _labels(kyma: Kyma, module: str, channel: str, mandatory: bool) -> dict[str, str]:
+    labels = {
+        names.KYMA_NAME: kyma.metadata.name,
+        names.MODULE_NAME: module,
+        names.MANAGED_BY: names.LIFECYCLE_MANAGER,
+    }
+    if channel:
+        labels[names.CHANNEL] = channel
+    if mandatory:
+        labels[names.MANDATORY_MODULE] = "true"
+    return labels
+
+
+def _annotations(template: ModuleTemplate, component: Component) -> dict[str, str]:
+    annotations = {names.OCM_COMPONENT_NAME: component.name}
+    if template.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true":
+        annotations[names.IS_CLUSTER_SCOPED] = "true"
+    return annotations
+
+
+def _owner(kyma: Kyma) -> OwnerReference:
+    return OwnerReference(
+        api_version=kyma.api_version, kind=kyma.kind, name=kyma.metadata.name, uid=kyma.metadata.uid, controller=True
+    )
+
+
+def _spec_differs(held: ManifestSpec, wanted: ManifestSpec) -> bool:
+    if _json(held.install.source) != _json(wanted.install.source) or _json(held.resource) != _json(wanted.resource):
+        return True
+    if wanted.localized_images and held.localized_images != wanted.localized_images:
+        return True
+    return (
+        held.install.name,
+        held.config,
+        held.custom_resource_policy,
+        held.manager,
+        held.version,
+        held.remote,
+    ) != (
+        wanted.install.name,
+        wanted.config,
+        wanted.custom_resource_policy,
+        wanted.manager,
+        wanted.version,
+        wanted.remote,
+    )
+
+
+def _json(raw: msgspec.Raw) -> Any:
+    return msgspec.json.decode(raw)

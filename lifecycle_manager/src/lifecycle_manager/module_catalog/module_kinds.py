@@ -1,0 +1,120 @@
+"""The kinds of a module's configuration, remembered for each version of its template."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from kube_runtime import KubernetesObject, ManifestInvalid, parse_objects
+from lifecycle_manager.oci.downloads import DownloadFailed
+from lifecycle_manager.skr import ObjectReference
+from lifecycle_manager_api import ModuleTemplate, names, raw_object
+
+RAW_MANIFEST = "rawManifest"
+MOST_TEMPLATES = 1000
+
+
+class TemplateUnreadable(Exception):
+    """What a template's resources define can't be known; the message names the template and says why."""
+
+
+class ModuleCrKind(NamedTuple):
+    """A kind that a module is configured by, and which of its objects is the default one."""
+
+    api_version: str
+    kind: str
+    default_namespace: str
+    default_name: str
+
+    @property
+    def group(self) -> str:
+        """The API group of the kind; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def default(self) -> ObjectReference:
+        """The object that a user meets first."""
+        return self.reference(self.default_namespace, self.default_name)
+
+    def reference(self, namespace: str, name: str) -> ObjectReference:
+        """Name one object of this kind."""
+        return ObjectReference(self.group, self.kind, namespace, name)
+
+
+@dataclass(eq=False)
+class ModuleKinds:
+    """Finds the kinds of templates. `fetch` returns the text behind a link, and raises DownloadFailed.
+
+    `namespace` is that of a default Module CR that names none.
+    """
+
+    fetch: Callable[[str], Awaitable[str]]
+    namespace: str = names.SKR_NAMESPACE
+    _found: OrderedDict[tuple[str, int], tuple[ModuleCrKind, ...]] = field(default_factory=OrderedDict, init=False)
+    _fetching: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+
+    def known(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
+        """Return the kinds as far as they are known without asking anybody."""
+        default = self.of_default(template)
+        return (default,) if default is not None else self._found.get(_version(template), ())
+
+    def of_default(self, template: ModuleTemplate) -> ModuleCrKind | None:
+        """Return the kind of the default Module CR that a template holds, or None where it holds none."""
+        data = raw_object(template.spec.data)
+        if not data or not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str):
+            return None
+        metadata = data.get("metadata") or {}
+        cluster_scoped = template.metadata.annotations.get(names.IS_CLUSTER_SCOPED) == "true"
+        namespace = "" if cluster_scoped else metadata.get("namespace") or self.namespace
+        return ModuleCrKind(data["apiVersion"], data["kind"], namespace, metadata.get("name") or "default")
+
+    async def of(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
+        """Return the kinds, none where the template defines none. Raises TemplateUnreadable."""
+        link = _link_in(template)
+        if self.of_default(template) is not None or link is None:
+            return self.known(template)
+        async with self._fetching.setdefault(link, asyncio.Lock()):
+            if _version(template) not in self._found:
+                self._found[_version(template)] = await self._read(template, link)
+                while len(self._found) > MOST_TEMPLATES:
+                    self._found.popitem(last=False)
+        return self._found[_version(template)]
+
+    async def _read(self, template: ModuleTemplate, link: str) -> tuple[ModuleCrKind, ...]:
+        try:
+            return kinds_defined_in(parse_objects(await self.fetch(link)), self.namespace)
+        except (DownloadFailed, ManifestInvalid) as error:
+            raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {error}") from error
+
+
+def kinds_defined_in(objects: Iterable[KubernetesObject], namespace: str) -> tuple[ModuleCrKind, ...]:
+    """Return the kinds that CustomResourceDefinitions define, in the version that each stores.
+
+    The namespace is that of the default Module CR, where a kind has namespaces.
+    """
+    return tuple(
+        kind
+        for each in objects
+        if each.kind == "CustomResourceDefinition"
+        for kind in _kind_defined_by(each.document.get("spec"), namespace)
+    )
+
+
+def _kind_defined_by(spec: Any, namespace: str) -> Iterable[ModuleCrKind]:
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("versions"), list):
+        return
+    stored = [each["name"] for each in spec["versions"] if isinstance(each, Mapping) and each.get("storage")]
+    kind = spec["names"].get("kind") if isinstance(spec.get("names"), Mapping) else None
+    if stored and kind and spec.get("group"):
+        default_namespace = "" if spec.get("scope") == "Cluster" else namespace
+        yield ModuleCrKind(f"{spec['group']}/{stored[0]}", str(kind), default_namespace, "default")
+
+
+def _link_in(template: ModuleTemplate) -> str | None:
+    return next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST), None)
+
+
+def _version(template: ModuleTemplate) -> tuple[str, int]:
+    return (template.metadata.uid, template.metadata.generation)

@@ -1,0 +1,82 @@
+"""Which credentials a Manifest's layer is pulled with: the Secrets that it selects, or else the operator's own."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from kube_runtime import Client, KubeError, NotFound
+from lifecycle_manager.oci import CredentialsInvalid, Login, login_in
+from lifecycle_manager.resources import SECRETS, Secret
+from lifecycle_manager_api import ImageSpec, LabelSelector, Manifest, names
+
+
+@dataclass(frozen=True, eq=False)
+class Logins:
+    """Reads credentials in the control plane when they are needed. `default_secret` is used where none is selected."""
+
+    kcp: Client
+    default_secret: str = ""
+
+    async def login(self, manifest: Manifest, host: str) -> Login | None:
+        """Return the login for a registry's host. Raises CredentialsInvalid."""
+        selector = selector_of(manifest)
+        try:
+            secrets = await self._secrets(manifest, selector)
+        except KubeError as error:
+            raise CredentialsInvalid(f"the registry's credentials can't be read: {error}") from None
+        return login_in(secrets, host)
+
+    def whose(self, manifest: Manifest) -> str:
+        """Name the credentials of a Manifest: others that select the same ones fail like it."""
+        selector = selector_of(manifest)
+        return f"{manifest.metadata.namespace}/{as_query(selector)}" if selector is not None else ""
+
+    async def default_login(self, host: str) -> Login | None:
+        """Return the operator's own login for a registry's host. Raises CredentialsInvalid."""
+        try:
+            return login_in(await self._default(), host)
+        except KubeError as error:
+            raise CredentialsInvalid(f"the registry's credentials can't be read: {error}") from None
+
+    async def _secrets(self, manifest: Manifest, selector: LabelSelector | None) -> Iterable[Secret]:
+        if selector is not None:
+            query = as_query(selector)
+            found = (await self.kcp.list(SECRETS, manifest.metadata.namespace, label_selector=query)).items
+            if not found:
+                raise CredentialsInvalid(f"no Secret in {manifest.metadata.namespace} has the labels {query}")
+            return found
+        return await self._default()
+
+    async def _default(self) -> Iterable[Secret]:
+        if not self.default_secret:
+            return ()
+        try:
+            return (await self.kcp.get(SECRETS, self.default_secret, names.KCP_NAMESPACE),)
+        except NotFound:
+            raise CredentialsInvalid(f"there is no Secret {names.KCP_NAMESPACE}/{self.default_secret}") from None
+
+
+def selector_of(manifest: Manifest) -> LabelSelector | None:
+    """Return what selects the Secrets: that of the source itself, or that of the configuration beside it."""
+    try:
+        source = msgspec.json.decode(manifest.spec.install.source, type=ImageSpec)
+    except msgspec.MsgspecError:
+        source = ImageSpec()
+    config = manifest.spec.config or ImageSpec()
+    return source.cred_secret_selector or config.cred_secret_selector
+
+
+def as_query(selector: LabelSelector) -> str:
+    """Return a selector as a request has it."""
+    parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    for each in selector.match_expressions:
+        values = ",".join(each.values)
+        forms = {
+            "In": f"{each.key} in ({values})",
+            "NotIn": f"{each.key} notin ({values})",
+            "Exists": each.key,
+            "DoesNotExist": f"!{each.key}",
+        }
+        parts.append(forms[each.operator])
+    return ",".join(parts)

@@ -1,0 +1,56 @@
+"""A module's state, as its Module CR shows it: in status.state, or where its ModuleTemplate says. Pure functions.
+
+Of the states whose every check holds, the gravest counts. A path that leads nowhere holds nothing, and where nothing
+holds the module is still on its way.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jsonpath
+import msgspec
+
+from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path
+from lifecycle_manager_api import CustomStateCheck, State
+
+PRECEDENCE = (State.ERROR, State.WARNING, State.PROCESSING, State.DELETING, State.READY)
+
+
+def state_of(module_cr: Mapping[str, Any], checks: Sequence[CustomStateCheck]) -> tuple[State, str]:
+    """Return the state that a Module CR shows, and what to tell people where it is not Ready."""
+    if module_cr.get("metadata", {}).get("deletionTimestamp"):
+        return State.DELETING, "is being deleted"
+    if checks:
+        return _checked(module_cr, checks)
+    return _told(module_cr)
+
+
+def _told(module_cr: Mapping[str, Any]) -> tuple[State, str]:
+    status = module_cr.get("status")
+    said = status.get("state") if isinstance(status, Mapping) else None
+    if said in PRECEDENCE:
+        return State(said), "" if said == State.READY else f"says {said}"
+    return State.PROCESSING, "shows no state yet" if said is None else f"shows a state that is not known: {said!r}"
+
+
+def _checked(module_cr: Mapping[str, Any], checks: Iterable[CustomStateCheck]) -> tuple[State, str]:
+    by_state: dict[State, list[CustomStateCheck]] = {}
+    for check in checks:
+        by_state.setdefault(check.mapped_state, []).append(check)
+    try:
+        for state in PRECEDENCE:
+            if state in by_state and all(_holds(module_cr, check) for check in by_state[state]):
+                said = " and ".join(f"{check.json_path} = {check.value}" for check in by_state[state])
+                return state, "" if state is State.READY else f"has {said}"
+    except (PathBroken, jsonpath.JSONPathError) as error:
+        return State.ERROR, f"can't be judged, the customStateCheck of its ModuleTemplate is broken: {error}"
+    return State.PROCESSING, "has none of the values of customStateCheck yet"
+
+
+def _holds(module_cr: Mapping[str, Any], check: CustomStateCheck) -> bool:
+    found = state_path(check.json_path).findall(module_cr)
+    return any(_as_text(value) == check.value for value in found)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

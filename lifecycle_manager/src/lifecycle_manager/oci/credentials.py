@@ -1,0 +1,75 @@
+"""Who we are to a registry: a name and password out of a Secret of type kubernetes.io/dockerconfigjson."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from lifecycle_manager.oci.problems import CredentialsInvalid
+from lifecycle_manager.resources import Secret
+
+DOCKER_CONFIG = ".dockerconfigjson"
+_DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
+
+
+class Login(msgspec.Struct, frozen=True):
+    """A name and password; neither is ever shown."""
+
+    name: str
+    password: str
+
+    @property
+    def basic(self) -> str:
+        """Both as HTTP has them (RFC 7617)."""
+        return "Basic " + base64.b64encode(f"{self.name}:{self.password}".encode()).decode()
+
+    def __repr__(self) -> str:
+        return "Login(…)"
+
+
+def login_in(secrets: Iterable[Secret], host: str) -> Login | None:
+    """Return the login for a registry; None where the Secrets hold none for it. Raises CredentialsInvalid."""
+    for secret in sorted(secrets, key=lambda each: each.metadata.name):
+        for server, entry in _entries(secret):
+            if _same_host(server, host) and (login := _login(secret, entry)) is not None:
+                return login
+    return None
+
+
+def _entries(secret: Secret) -> Iterable[tuple[str, Any]]:
+    try:
+        config = msgspec.json.decode(base64.b64decode(secret.data[DOCKER_CONFIG], validate=True), type=dict[str, Any])
+    except KeyError:
+        raise CredentialsInvalid(f"{_named(secret)} has no key {DOCKER_CONFIG!r}") from None
+    except (binascii.Error, msgspec.MsgspecError, UnicodeDecodeError):
+        raise CredentialsInvalid(f"{_named(secret)}: {DOCKER_CONFIG} is no JSON object") from None
+    entries = config.get("auths")
+    return entries.items() if isinstance(entries, dict) else ()
+
+
+def _login(secret: Secret, entry: Any) -> Login | None:
+    if not isinstance(entry, dict):
+        return None
+    if entry.get("username"):
+        return Login(str(entry["username"]), str(entry.get("password") or ""))
+    if not entry.get("auth"):
+        return None
+    try:
+        name, separator, password = base64.b64decode(str(entry["auth"]), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        separator = ""
+    if not separator:
+        raise CredentialsInvalid(f"{_named(secret)}: an `auth` is not name and password in base64") from None
+    return Login(name, password)
+
+
+def _same_host(server: str, host: str) -> bool:
+    named = server.partition("://")[2] or server
+    named = named.partition("/")[0]
+    return named == host or {named, host} <= _DOCKER_HUB
+
+
+def _named(secret: Secret) -> str:
+    return f"Secret {secret.metadata.namespace}/{secret.metadata.name}"

@@ -1,0 +1,200 @@
+"""Pulls layers and manifests out of OCI registries: one request where one is open, two more where it wants a token.
+
+Written here because the packages that exist wait in threads or want a container engine; of the distribution protocol
+only reading is needed. What comes is hashed while it comes, and never longer than a layer may be.
+"""
+
+import asyncio
+import hashlib
+import re
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+import msgspec
+
+from lifecycle_manager.oci.credentials import Login
+from lifecycle_manager.oci.problems import (
+    AccessRefused,
+    DigestMismatch,
+    LayerNotFound,
+    LayerTooLarge,
+    LayerTruncated,
+    RegistryBusy,
+    SourceUnreachable,
+)
+from lifecycle_manager.oci.references import Artifact, Layer, is_this_machine
+
+MOST_BYTES = 16 * 1024 * 1024
+MOST_TOKEN_BYTES = 64 * 1024
+MOST_REDIRECTS = 3
+TIMEOUT_SECONDS = 60.0
+BUSY_SECONDS = 30.0
+LONGEST_BUSY_SECONDS = 600.0
+CHUNK = 64 * 1024
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+Wanted = Layer | Artifact
+_PARAMETER = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
+
+
+class _Token(msgspec.Struct):
+    token: str = ""
+    access_token: str = ""
+
+
+@dataclass(eq=False)
+class Registries:
+    """Pulls layers, at most `concurrency` at once. Close it, or use `async with`. `trust` is the machine's own unless
+    given."""
+
+    trust: ssl.SSLContext | None = None
+    timeout_seconds: float = TIMEOUT_SECONDS
+    concurrency: int = 8
+    _session: aiohttp.ClientSession | None = field(default=None, init=False)
+    _places: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = asyncio.Semaphore(self.concurrency)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def pull(self, wanted: Wanted, login: Login | None = None) -> bytes:
+        """Return the bytes of a layer, which are what its digest promises, or of a manifest. Raises SourceError."""
+        async with self._places:
+            try:
+                async with asyncio.timeout(self.timeout_seconds):
+                    return await self._pull(wanted, login)
+            except aiohttp.ClientPayloadError as error:
+                raise LayerTruncated(f"{wanted} ends too early: {error}") from None
+            except TimeoutError:
+                raise SourceUnreachable(
+                    f"{wanted.host} did not send {wanted} within {self.timeout_seconds:g} s"
+                ) from None
+            except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
+                raise SourceUnreachable(
+                    f"{wanted.host} can't be reached: {str(error) or type(error).__name__}"
+                ) from None
+
+    async def _pull(self, wanted: Wanted, login: Login | None) -> bytes:
+        async with self._asked(wanted, wanted.url, None) as response:
+            if response.status != 401:
+                return await _content(wanted, response)
+            challenge = response.headers.getall("WWW-Authenticate", [])
+        authorization = await self._authorization(wanted, challenge, login)
+        async with self._asked(wanted, wanted.url, authorization) as response:
+            return await _content(wanted, response)
+
+    @asynccontextmanager
+    async def _asked(
+        self, wanted: Wanted, url: str, authorization: str | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Ask for a file and follow to where it is; who we are is told to the first host alone, or where it says."""
+        origin = urlsplit(url).netloc
+        for _ in range(MOST_REDIRECTS + 1):
+            _refuse_without_tls(wanted, url)
+            known = authorization is not None and urlsplit(url).netloc == origin
+            headers = {"Accept": MANIFEST} if isinstance(wanted, Artifact) else {}
+            if known and authorization is not None:
+                headers["Authorization"] = authorization
+            async with self._open().get(url, headers=headers, allow_redirects=False) as response:
+                if response.status == 401 and urlsplit(url).netloc != origin:
+                    there = urlsplit(url).netloc
+                    raise AccessRefused(f"{wanted.host} leads to {there} for {wanted}, which asks for credentials")
+                if response.status not in {301, 302, 303, 307, 308} or "Location" not in response.headers:
+                    yield response
+                    return
+                url = urljoin(url, response.headers["Location"])
+        raise SourceUnreachable(f"{wanted.host} redirects more than {MOST_REDIRECTS} times")
+
+    async def _authorization(self, wanted: Wanted, challenges: list[str], login: Login | None) -> str:
+        for challenge in challenges:
+            scheme, _, rest = challenge.partition(" ")
+            if scheme.lower() == "bearer":
+                return f"Bearer {await self._token(wanted, dict(_PARAMETER.findall(rest)), login)}"
+            if scheme.lower() == "basic" and login is not None:
+                return login.basic
+        needs = "needs credentials" if login is None else "asks for credentials of a kind that is not known"
+        raise AccessRefused(f"{wanted.host} {needs} for {wanted.path}")
+
+    async def _token(self, wanted: Wanted, asked: dict[str, str], login: Login | None) -> str:
+        realm = asked.get("realm", "")
+        scope = asked.get("scope") or f"repository:{wanted.path}:pull"
+        query = {"scope": scope} | ({"service": asked["service"]} if "service" in asked else {})
+        _refuse_without_tls(wanted, realm)
+        headers = {"Authorization": login.basic} if login is not None else {}
+        async with self._open().get(realm, params=query, headers=headers, allow_redirects=False) as response:
+            _refuse(wanted, response)
+            body = await _short(wanted, response)
+        try:
+            given = msgspec.json.decode(body, type=_Token)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise SourceUnreachable(f"{urlsplit(realm).netloc} gives no token that can be read") from None
+        return given.token or given.access_token
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=self.concurrency * 2, ssl=self.trust or ssl.create_default_context())
+            self._session = aiohttp.ClientSession(
+                connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout(sock_connect=10, sock_read=20)
+            )
+        return self._session
+
+
+async def _content(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
+    _refuse(wanted, response)
+    if (response.content_length or 0) > MOST_BYTES:
+        raise LayerTooLarge(f"{wanted} has {response.content_length} bytes, more than {MOST_BYTES}")
+    digest, parts, size = hashlib.sha256(), [], 0
+    async for part in response.content.iter_chunked(CHUNK):
+        size += len(part)
+        if size > MOST_BYTES:
+            raise LayerTooLarge(f"{wanted} has more than {MOST_BYTES} bytes")
+        digest.update(part)
+        parts.append(part)
+    found = f"sha256:{digest.hexdigest()}"
+    if isinstance(wanted, Layer) and found != wanted.digest:
+        raise DigestMismatch(f"{wanted}: what came has the digest {found}")
+    return b"".join(parts)
+
+
+async def _short(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
+    """Return what holds a token, all parts of it."""
+    body = b""
+    async for part in response.content.iter_chunked(CHUNK):
+        body += part
+        if len(body) > MOST_TOKEN_BYTES:
+            raise SourceUnreachable(f"{response.url.host} gives a token for {wanted} that is too long")
+    return body
+
+
+def _refuse(wanted: Wanted, response: aiohttp.ClientResponse) -> None:
+    """Raise what an answer other than 200 means."""
+    status = response.status
+    if status == 200:
+        return
+    host = response.url.host
+    if status in {401, 403}:
+        raise AccessRefused(f"{host} answers {status} for {wanted}; check the registry's credentials")
+    if status == 404:
+        raise LayerNotFound(f"{host} has no {wanted}, or does not show it with these credentials")
+    if status == 429:
+        raise RegistryBusy(f"{host} is asked too often (429) for {wanted}", _retry_after(response))
+    raise SourceUnreachable(f"{host} answers {status} for {wanted}")
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float:
+    said = response.headers.get("Retry-After", "")
+    return min(float(said), LONGEST_BUSY_SECONDS) if said.isdecimal() else BUSY_SECONDS
+
+
+def _refuse_without_tls(wanted: Wanted, url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_this_machine(parts.netloc)):
+        raise SourceUnreachable(f"{wanted.host} leads to {url!r}, which is not https")

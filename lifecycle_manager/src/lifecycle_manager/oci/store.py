@@ -1,0 +1,189 @@
+"""The objects of modules, fetched and read once for all the clusters that get them.
+
+Objects are kept by the digest of what they were read from, as many as fit; layers are kept on the disk besides.
+Those who ask for the same at the same time wait for one download, and what failed is not tried again by the next of
+thousands at once. Nobody waits for long: a registry that is slow would else hold up all that could be done meanwhile.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+from kube_runtime import KubernetesObject, ManifestInvalid, parse_objects
+from lifecycle_manager.oci.blobs import Blobs
+from lifecycle_manager.oci.credentials import Login
+from lifecycle_manager.oci.downloads import DownloadFailed
+from lifecycle_manager.oci.problems import ObjectsInvalid, SourceAwaited, SourceError, SourceUnreachable
+from lifecycle_manager.oci.references import Layer, Link, Source
+from lifecycle_manager.oci.registry import Registries
+from lifecycle_manager.oci.unpacking import text_in
+
+MOST_TEXT_BYTES = 32 * 1024 * 1024
+MOST_FAILURES = 1_000
+LINK_SECONDS = 600.0
+PATIENCE_SECONDS = 3.0
+IN_A_THREAD_FROM = 32 * 1024
+
+LoginFor = Callable[[str], Awaitable[Login | None]]
+"""Gives the login for a registry's host. Raises SourceError."""
+_Asked = tuple[Source, str]
+"""A source, and with whose credentials it was asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class ModuleObjects:
+    """The objects of a module, by the digest of what they were read from, and how long their text is."""
+
+    digest: str
+    objects: tuple[KubernetesObject, ...] = field(repr=False)
+    size: int = 0
+
+
+@dataclass(eq=False)
+class ObjectStore:
+    """Gives the objects behind a source. `fetch` returns the text behind a link, and raises DownloadFailed.
+
+    Who finds a source being fetched already waits for it as long as `patience_seconds`; once one has lost patience,
+    those who come after do not wait at all.
+    """
+
+    registries: Registries
+    fetch: Callable[[str], Awaitable[str]]
+    blobs: Blobs
+    most_text_bytes: int = MOST_TEXT_BYTES
+    patience_seconds: float = PATIENCE_SECONDS
+    clock: Callable[[], float] = time.monotonic
+    _known: OrderedDict[str, ModuleObjects] = field(default_factory=OrderedDict, init=False)
+    _links: OrderedDict[Link, tuple[float, str]] = field(default_factory=OrderedDict, init=False)
+    _failed: OrderedDict[_Asked, tuple[float, SourceError]] = field(default_factory=OrderedDict, init=False)
+    _slow: set[Source] = field(default_factory=set, init=False)
+    _busy: WeakValueDictionary[Source, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+
+    async def objects(self, source: Source, login_for: LoginFor, whose: str = "") -> ModuleObjects:
+        """Return the objects of a source. Raises SourceError.
+
+        `whose` names the credentials that `login_for` looks in: what fails with some may well be had with others.
+        """
+        if (known := self._remembered(source)) is not None:
+            return known
+        try:
+            return await self._fetched(source, login_for, whose)
+        except SourceError:
+            if (stale := self._stale(source)) is not None:
+                return stale
+            raise
+
+    async def _fetched(self, source: Source, login_for: LoginFor, whose: str) -> ModuleObjects:
+        async with self._turn(source):
+            if (known := self._remembered(source)) is not None:
+                return known
+            self._raise_if_failed_lately((source, whose))
+            try:
+                found = await self._read(source, login_for)
+            except SourceError as error:
+                self._failed[source, whose] = (self.clock() + error.again_after_seconds, error)
+                _keep(self._failed, MOST_FAILURES)
+                raise
+        self._failed.pop((source, whose), None)
+        return found
+
+    @asynccontextmanager
+    async def _turn(self, source: Source) -> AsyncIterator[None]:
+        """Be the one who fetches a source. Raises SourceAwaited where another is, and takes long."""
+        lock = self._busy.setdefault(source, asyncio.Lock())
+        try:
+            async with asyncio.timeout(0 if source in self._slow and lock.locked() else self.patience_seconds):
+                await lock.acquire()
+        except TimeoutError:
+            if lock.locked():
+                self._slow.add(source)
+            raise SourceAwaited(f"{source} is being fetched, and slow to come") from None
+        try:
+            yield
+        finally:
+            self._slow.discard(source)
+            lock.release()
+
+    def _remembered(self, source: Source) -> ModuleObjects | None:
+        if isinstance(source, Layer):
+            return self._recent(source.digest)
+        until, digest = self._links.get(source, (0.0, ""))
+        return self._recent(digest) if self.clock() < until else None
+
+    def _stale(self, source: Source) -> ModuleObjects | None:
+        """Return what a link held before, while it can't be read; and leave it alone for a while."""
+        if isinstance(source, Layer) or source not in self._links:
+            return None
+        digest = self._links[source][1]
+        self._links[source] = (self.clock() + SourceUnreachable.again_after_seconds, digest)
+        return self._recent(digest)
+
+    def _recent(self, digest: str) -> ModuleObjects | None:
+        known = self._known.get(digest)
+        if known is not None:
+            self._known.move_to_end(digest)
+        return known
+
+    def _raise_if_failed_lately(self, asked: _Asked) -> None:
+        until, error = self._failed.get(asked, (0.0, None))
+        if error is not None and self.clock() < until:
+            raise error.with_traceback(None)
+
+    async def _read(self, source: Source, login_for: LoginFor) -> ModuleObjects:
+        if isinstance(source, Layer):
+            found = await self._layer(source, login_for)
+        else:
+            text = await self._text(source)
+            digest = f"sha256:{hashlib.sha256(text).hexdigest()}"
+            found = self._recent(digest) or await _parsed(source, digest, text)
+            if not found.objects:
+                raise ObjectsInvalid(f"{source} holds no objects")  # nobody vouches for it: all modules would be pruned
+            self._links[source] = (self.clock() + LINK_SECONDS, digest)
+            _keep(self._links, MOST_FAILURES)
+        self._known[found.digest] = found
+        while len(self._known) > 1 and sum(each.size for each in self._known.values()) > self.most_text_bytes:
+            self._known.popitem(last=False)
+        return found
+
+    async def _layer(self, layer: Layer, login_for: LoginFor) -> ModuleObjects:
+        kept = await asyncio.to_thread(self.blobs.read, layer.digest)
+        if kept is not None:
+            return await _parsed(layer, layer.digest, kept)
+        content = await self.registries.pull(layer, await login_for(layer.host))
+        writing = asyncio.create_task(asyncio.to_thread(self.blobs.write, layer.digest, content))
+        try:
+            return await _parsed(layer, layer.digest, content)
+        finally:
+            await writing
+
+    async def _text(self, link: Link) -> bytes:
+        try:
+            return (await self.fetch(link.url)).encode()
+        except DownloadFailed as error:
+            raise SourceUnreachable(str(error)) from None
+
+
+async def _parsed(source: Source, digest: str, content: bytes) -> ModuleObjects:
+    if len(content) < IN_A_THREAD_FROM:
+        return _parse(source, digest, content)
+    return await asyncio.to_thread(_parse, source, digest, content)
+
+
+def _parse(source: Source, digest: str, content: bytes) -> ModuleObjects:
+    text = text_in(content, source)
+    try:
+        return ModuleObjects(digest, parse_objects(text), len(text))
+    except ManifestInvalid as error:
+        raise ObjectsInvalid(f"{source}: {error}") from None
+
+
+def _keep(
+    cache: OrderedDict[_Asked, tuple[float, SourceError]] | OrderedDict[Link, tuple[float, str]], most: int
+) -> None:
+    while len(cache) > most:
+        cache.popitem(last=False)

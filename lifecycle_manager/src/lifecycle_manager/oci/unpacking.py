@@ -1,0 +1,94 @@
+"""From the bytes of a layer to the text of its objects: plain YAML, or a tar of such files, either in gzip.
+
+Nothing is ever written to a disk, so a member's path leads nowhere; an archive that has links, devices or paths that
+climb is refused all the same, for nobody packs a module like that by mistake. What is packed is never unpacked further
+than a module may be large.
+"""
+
+import io
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from lifecycle_manager.oci.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated
+
+MOST_BYTES = 16 * 1024 * 1024
+MOST_FILES = 1_000
+MOST_RATIO = 200
+RATIO_COUNTS_FROM = 1024 * 1024
+CHUNK = 256 * 1024
+_GZIP = b"\x1f\x8b"
+_READ = frozenset({".yaml", ".yml", ".json"})
+
+
+def text_in(content: bytes, name: object) -> bytes:
+    """Return the YAML text of a layer. `name` is for messages. Raises SourceError."""
+    plain = _inflated(content, name) if content.startswith(_GZIP) else content
+    if not _is_tar(plain):
+        return _bounded(plain, name)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
+            return b"\n---\n".join(_files(archive, name))
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise LayerTruncated(f"{name} is a broken tar: {error}") from None
+
+
+def _inflated(content: bytes, name: object) -> bytes:
+    """Unpack gzip, member after member, and stop where it gets too large."""
+    parts, size, rest = [], 0, content
+    while rest.startswith(_GZIP):
+        unpacker = zlib.decompressobj(wbits=31)
+        fed = rest
+        while not unpacker.eof:
+            try:
+                part = unpacker.decompress(fed, CHUNK)
+            except zlib.error as error:
+                raise LayerTruncated(f"{name} is broken gzip: {error}") from None
+            fed = unpacker.unconsumed_tail
+            if not part and not fed and not unpacker.eof:
+                raise LayerTruncated(f"{name} ends in the middle of its gzip")
+            size += len(part)
+            _check_size(size, len(content), name)
+            parts.append(part)
+        rest = unpacker.unused_data
+    return b"".join(parts)
+
+
+def _check_size(size: int, packed: int, name: object) -> None:
+    if size > MOST_BYTES:
+        raise LayerTooLarge(f"{name} unpacks to more than {MOST_BYTES} bytes")
+    if size > RATIO_COUNTS_FROM and size > packed * MOST_RATIO:
+        raise LayerTooLarge(f"{name} unpacks to more than {MOST_RATIO} times its size")
+
+
+def _is_tar(content: bytes) -> bool:
+    return content[257:262] == b"ustar"
+
+
+def _files(archive: tarfile.TarFile, name: object) -> Iterator[bytes]:
+    for number, member in enumerate(archive):
+        if number >= MOST_FILES:
+            raise LayerTooLarge(f"{name} has more than {MOST_FILES} files")
+        _refuse_unsafe(member, name)
+        if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in _READ:
+            continue
+        file = archive.extractfile(member)
+        content = file.read() if file is not None else b""
+        if len(content) != member.size:
+            raise LayerTruncated(f"{name} ends in the middle of {member.name}")
+        yield content
+
+
+def _refuse_unsafe(member: tarfile.TarInfo, name: object) -> None:
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ArchiveUnsafe(f"{name} holds the path {member.name!r}, which leads out of it")
+    if member.issparse() or not (member.isfile() or member.isdir()):
+        raise ArchiveUnsafe(f"{name} holds {member.name!r}, which is neither a file nor a folder")
+
+
+def _bounded(content: bytes, name: object) -> bytes:
+    if len(content) > MOST_BYTES:
+        raise LayerTooLarge(f"{name} has more than {MOST_BYTES} bytes")
+    return content

@@ -1,0 +1,87 @@
+"""Typed messages between domains, for what no resource says. Published and received through the Manager.
+
+A signal is a hint: whoever receives it enqueues keys and reads the state again. `ObjectChanged` travels on as the cause
+of the reconcile, so the reconcile knows which object to read and which write the read has to show.
+"""
+
+from dataclasses import dataclass
+
+from lifecycle_manager.skr.announcement import ObjectReference, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChanged:
+    """A user changed an object in an SKR. `resource_version` is that of the object before the change.
+
+    `operation` is CREATE, UPDATE or DELETE. `kyma` is the name of the Kyma in KCP.
+    """
+
+    kyma: str
+    reference: ObjectReference
+    operation: str
+    uid: str
+    resource_version: str
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class ResyncRequested:
+    """The Watcher of an SKR may have lost events: everything of that Kyma is read again."""
+
+    kyma: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSilent:
+    """A request to an SKR timed out or could not connect."""
+
+    kyma: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReachable:
+    """An SKR that was silent answers again, or its credentials changed."""
+
+    kyma: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReplaced:
+    """Another cluster is behind the Kyma than before, or it lost its objects: nothing recorded of it counts."""
+
+    kyma: str
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRulesChanged:
+    """The webhook of an SKR has other rules: changes made before the API server used them were not reported."""
+
+    kyma: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherHeard:
+    """An event arrived from the Watcher of an SKR, whatever it reported.
+
+    `epoch` is the start of that Watcher process, `is_heartbeat` and `is_canary` say what kind of event it was,
+    `counters` are those of a heartbeat, `via_fault` is True where the event ends a fault of the event path.
+    """
+
+    kyma: str
+    epoch: str
+    operation: str
+    is_canary: bool
+    counters: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptorFound:
+    """The descriptor that a ModuleTemplate leaves out was found in the registry, or its lookup failed for now."""
+
+    namespace: str
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
+class CAsChanged:
+    """Other CAs are in force for Watchers and for what this process serves."""
