@@ -61,17 +61,10 @@ class WebhookRulesChanged:
 
 @dataclass(frozen=True, slots=True)
 class WatcherHeard:
-    """An event arrived from the Watcher of an SKR, whatever it reported.
-
-    `epoch` is the start of that Watcher process, `is_heartbeat` and `is_canary` say what kind of event it was,
-    `counters` are those of a heartbeat, `via_fault` is True where the event ends a fault of the event path.
-    """
+    """An event arrived from the Watcher of an SKR, whatever it reported; `is_canary` where it is LM's own test write."""
 
     kyma: str
-    epoch: str
-    operation: str
     is_canary: bool
-    counters: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
