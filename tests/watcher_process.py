@@ -15,13 +15,13 @@ import httpx
 import msgspec
 
 from http_guard import Bounds, server_for
-from kyma_certs import KeyPair, LeafRequest, create_authority, issue
+from kyma_certs import KeyPair, LeafRequest, create_ca, issue
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child
 from tests.waiting import eventually
 
 NOW = datetime.now(UTC)
-AUTHORITY = create_authority("authority", lifetime=timedelta(days=2), now=NOW)
+AUTHORITY = create_ca("authority", lifetime=timedelta(days=2), now=NOW)
 CONTEXT = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
 SERVER_NAME = "skr-webhook.kyma-system.svc"
 SHED = "watcher_admission_request_shed_total"

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from kube_runtime import Client
-from kyma_certs import LeafRequest, create_authority, issue
+from kyma_certs import LeafRequest, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager_api import names
@@ -104,7 +104,7 @@ def test_what_is_for_development_is_in_no_image(installed: Installed, image: str
 
 async def test_watcher_runs_as_the_images_user_on_a_read_only_tree(installed: Installed, root: Path) -> None:
     now, year = datetime.now(UTC), timedelta(days=365)
-    authority = create_authority("test", lifetime=year, now=now)
+    authority = create_ca("test", lifetime=year, now=now)
     pair = issue(authority, LeafRequest(common_name="runtime", dns_names=("skr-webhook.kyma-system.svc",)), now=now)
     tls = root / "tls"
     tls.mkdir()

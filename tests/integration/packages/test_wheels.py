@@ -1,8 +1,8 @@
 """Every distribution by itself: built as a wheel, installed alone into an empty venv, and used.
 
-The venv first gets the other projects' packages that the lock names for the distribution, which uv has in its cache. The
-wheels come next, with no package index: a dependency that a wheel declares and the lock does not have fails there, and
-one that it does not declare fails where it is imported.
+The venv first gets the third-party packages that the lock names for the distribution, from uv's cache. Then the wheels
+are installed without a package index: a dependency that a wheel declares and the lock lacks fails there, an undeclared
+one fails at its import.
 """
 
 import os

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kyma_certs import Authorities
+from kyma_certs import CAs
 from lifecycle_manager.events import EndpointOptions
 from skr_watcher import delivery
 from skr_watcher.changes import ObjectChange
@@ -68,7 +68,7 @@ class Hostile:
 
 @asynccontextmanager
 async def delivering(folder: Path, hostile: Any) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
-    endpoint = ServedEndpoint(folder, Authorities(AUTHORITY), EndpointOptions(), instead=hostile)
+    endpoint = ServedEndpoint(folder, CAs(AUTHORITY), EndpointOptions(), instead=hostile)
     cert, key, ca = write_files(folder / "watcher", leaf(AUTHORITY, "mine"), AUTHORITY.certificate_pem)
     settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address)
     outbox, metrics = Outbox(CHANGE, 100), Metrics()

@@ -13,7 +13,7 @@ import pytest
 import uvloop
 
 from http_guard import Bounds, server_for
-from kyma_certs import LeafRequest, create_authority, issue
+from kyma_certs import LeafRequest, create_ca, issue
 from tests.waiting import eventually
 
 BOUNDS = Bounds(connections=40, tls_seconds=1.0, handshakes=4)
@@ -59,7 +59,7 @@ async def app(
 @asynccontextmanager
 async def serving(folder: Path, bounds: Bounds) -> AsyncIterator[Served]:
     now = datetime.now(UTC)
-    authority = create_authority("authority", lifetime=timedelta(days=2), now=now)
+    authority = create_ca("authority", lifetime=timedelta(days=2), now=now)
     request = LeafRequest(common_name="server", ip_addresses=("127.0.0.1",), lifetime=timedelta(days=1))
     pair = issue(authority, request, now=now)
     (folder / "tls.crt").write_bytes(pair.certificate_pem)
