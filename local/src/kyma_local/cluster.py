@@ -143,7 +143,7 @@ class LocalCluster:
             f"--tls-cert-file={at / 'server.crt'}",
             f"--tls-private-key-file={at / 'server.key'}",
             f"--client-ca-file={at / 'ca.crt'}",
-            f"--service-account-key-file={at / 'service-account.key'}",
+            f"--service-account-key-file={at / 'service-account.crt'}",
             f"--service-account-signing-key-file={at / 'service-account.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--authorization-mode=RBAC",
