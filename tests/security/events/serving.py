@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from http_guard import Bounds
-from kyma_certs import Authorities, KeyPair, LeafRequest, ReloadingServerContext, create_authority, issue
+from kyma_certs import CAs, KeyPair, LeafRequest, ReloadingServerContext, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
 from lifecycle_manager.serving import serve
@@ -28,7 +28,7 @@ def now() -> datetime:
 
 
 def new_authority() -> KeyPair:
-    return create_authority("authority", lifetime=timedelta(days=10), now=now())
+    return create_ca("authority", lifetime=timedelta(days=10), now=now())
 
 
 def leaf(authority: KeyPair, runtime: str) -> KeyPair:
@@ -51,7 +51,7 @@ class ServedEndpoint:
     """An endpoint that is being served. `authorities` is what it trusts and is certified by."""
 
     folder: Path
-    authorities: Authorities
+    authorities: CAs
     options: EndpointOptions
     port: int = field(default_factory=free_port)
     taken: list[VerifiedEvent] = field(default_factory=list)
@@ -71,7 +71,7 @@ class ServedEndpoint:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    async def adopt(self, authorities: Authorities) -> None:
+    async def adopt(self, authorities: CAs) -> None:
         """Follow other authorities, as the Lifecycle Manager does."""
         self.authorities = authorities
         await self.certificate.write(authorities)
@@ -81,7 +81,7 @@ class ServedEndpoint:
     async def served(self, *, require_client_certificate: bool = True) -> AsyncGenerator[None, None]:
         await self.certificate.write(self.authorities)
         self.tls: ReloadingServerContext = self.certificate.server_context(
-            require_client_certificate=require_client_certificate, ask_for_client_certificate=True
+            require_client_certificate=require_client_certificate, request_client_certificate=True
         )
         app: Any = create_app(
             trust=lambda: self.authorities.trusted,

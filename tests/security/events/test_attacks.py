@@ -20,13 +20,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
 from kube_runtime.leases import NotHandedOver
-from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_authority, describe, issue
+from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, content_digest, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, Reason, UnknownRuntime, VerifiedEvent, create_app, refusal_counter
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-AUTHORITY = create_authority("authority", lifetime=timedelta(days=10), now=NOW)
-STRANGER = create_authority("authority", lifetime=timedelta(days=10), now=NOW)
+AUTHORITY = create_ca("authority", lifetime=timedelta(days=10), now=NOW)
+STRANGER = create_ca("authority", lifetime=timedelta(days=10), now=NOW)
 BODY = msgspec.json.encode(
     {
         "watched": {"Namespace": "kyma-system", "Name": "default"},

@@ -15,14 +15,14 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kyma_certs import LeafRequest, create_authority, describe, issue
+from kyma_certs import LeafRequest, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
 from lifecycle_manager.events.guards import Peers, Rates
 from tests.security.events.subscribers import into
 
 NOW = datetime.now(UTC)
-AUTHORITY = create_authority("authority", lifetime=timedelta(days=1), now=NOW)
+AUTHORITY = create_ca("authority", lifetime=timedelta(days=1), now=NOW)
 URL = "https://kcp/v2/lifecycle-manager/event"
 SIGNED = ("signature-input", "signature", "content-digest", "client-cert")
 GOOD = b'{"watched":{"Namespace":"a","Name":"b"},"watchedGvk":{"group":"g","version":"v1","kind":"K"}}'

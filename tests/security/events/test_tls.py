@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from http_guard import Bounds
-from kyma_certs import Authorities, KeyPair
+from kyma_certs import CAs, KeyPair
 from lifecycle_manager.events import EndpointOptions, Reason
 from lifecycle_manager.serving import BOUNDS
 from tests.security.events.serving import PATIENT, ServedEndpoint, leaf, new_authority
@@ -28,7 +28,7 @@ PLAIN = {"Content-Type": "application/json"}
 async def endpoint(
     folder: Path, *, mutual: bool = True, room: int | None = None, bounds: Bounds = PATIENT, **options: Any
 ) -> AsyncGenerator[ServedEndpoint, None]:
-    served = ServedEndpoint(folder, Authorities(AUTHORITY), EndpointOptions(require_peer=True, **options))
+    served = ServedEndpoint(folder, CAs(AUTHORITY), EndpointOptions(require_peer=True, **options))
     served.most_of_one_peer, served.bounds = room, bounds
     async with served.served(require_client_certificate=mutual):
         yield served

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kyma_certs import Authorities
+from kyma_certs import CAs
 from lifecycle_manager.events import EndpointOptions
 from tests.security.events.serving import ServedEndpoint, leaf, new_authority, write_files
 from tests.security.events.test_attacks import BODY, PATH, Message
@@ -68,7 +68,7 @@ async def exchange(endpoint: ServedEndpoint, sent: bytes, *, within: float = 1.5
 
 
 def served(folder: Path) -> ServedEndpoint:
-    return ServedEndpoint(folder, Authorities(AUTHORITY), EndpointOptions(require_peer=True))
+    return ServedEndpoint(folder, CAs(AUTHORITY), EndpointOptions(require_peer=True))
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
