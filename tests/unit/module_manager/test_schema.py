@@ -73,7 +73,7 @@ def test_what_fits_is_left_alone(spec: dict[str, Any]) -> None:
         ({"items": [{"name": x} for x in "abc"]}, "spec.items has 3 items, more than 2"),
     ],
 )
-def test_what_does_not_fit_is_named_with_its_field(spec: dict[str, Any], problem: str) -> None:
+def test_violation_is_reported_with_its_field(spec: dict[str, Any], problem: str) -> None:
     assert found(spec) == [problem]
 
 
