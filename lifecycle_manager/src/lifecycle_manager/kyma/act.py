@@ -16,7 +16,7 @@ from kube_runtime import (
     KubernetesObject,
     NotFound,
 )
-from lifecycle_manager.kcp_writes import let_go, patch_metadata, set_finalizers, write_status
+from lifecycle_manager.kcp_writes import remove_finalizer, patch_metadata, set_finalizers, write_status
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.purge import purge_finalizers, purge_synced
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
@@ -178,7 +178,7 @@ class KcpActions:
             case planned.AddFinalizer():
                 await set_finalizers(self.kcp, KYMAS, metadata, (*metadata.finalizers, names.KYMA_FINALIZER))
             case planned.RemoveFinalizer():
-                await let_go(self.kcp, KYMAS, metadata, names.KYMA_FINALIZER)
+                await remove_finalizer(self.kcp, KYMAS, metadata, names.KYMA_FINALIZER)
             case planned.RecordCrdHash(crd_hash):
                 await patch_metadata(self.kcp, KYMAS, metadata, {"annotations": {planned.CRD_HASH: crd_hash}})
             case planned.WriteStatus(status):
