@@ -17,7 +17,7 @@ from lifecycle_manager.skr.access import (
     SkrUnreachable,
     access_index,
 )
-from lifecycle_manager.skr.announcement import Announcement, Announcements, ObjectReference, Trace
+from lifecycle_manager.skr.announcement import Announcement, Announcements, Seen
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.failure import REACH_ERRORS, SkrFailure, failure_of
 from lifecycle_manager.skr.probing import ClusterProbe
@@ -32,11 +32,10 @@ __all__ = [
     "ClusterClaimed",
     "ClusterProbe",
     "Connections",
-    "ObjectReference",
+    "Seen",
     "SkrAccessError",
     "SkrFailure",
     "SkrUnreachable",
-    "Trace",
     "access_index",
     "failure_of",
 ]
