@@ -6,7 +6,7 @@ from its SKR, when its SKR can be reached again, and once an interval.
 
 from collections.abc import Iterable, Sequence
 
-from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
+from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.indexes import (
     BY_CHANNEL,
     BY_MODULE,
@@ -56,16 +56,15 @@ _OF_NO_MODULE = frozenset((names.GROUP, kind) for kind in (Kyma.KIND, ModuleTemp
 
 
 def setup(
-    manager: Manager, connections: Connections, offers: Offers, *, settings: KymaSettings = KymaSettings()
+    manager: Manager, connections: Connections, *, offers: Offers, settings: KymaSettings
 ) -> Controller[ObjectKey, KymaState]:
     """Add the controller of Kymas to a manager."""
-    namespace = names.KCP_NAMESPACE
-    kymas = manager.informer(KYMAS, namespace=namespace, indexes=(BY_MODULE, BY_CHANNEL, BY_TEMPLATE))
-    templates = manager.informer(MODULE_TEMPLATES, namespace=namespace)
-    releases = manager.informer(DATED_RELEASE_METAS, namespace=namespace)
-    manifests = manager.informer(MANIFESTS, namespace=namespace, indexes=(MANIFESTS_BY_KYMA,))
-    module_configs = manager.informer(MODULE_CONFIGS, namespace=namespace, indexes=(MODULE_CONFIGS_BY_KYMA,))
-    sync_resources = manager.informer(SYNC_RESOURCES, namespace=namespace, indexes=(SYNC_RESOURCES_BY_KYMA,))
+    kymas = manager.informer(KYMAS, indexes=(BY_MODULE, BY_CHANNEL, BY_TEMPLATE))
+    templates = manager.informer(MODULE_TEMPLATES)
+    releases = manager.informer(DATED_RELEASE_METAS)
+    manifests = manager.informer(MANIFESTS, indexes=(MANIFESTS_BY_KYMA,))
+    module_configs = manager.informer(MODULE_CONFIGS, indexes=(MODULE_CONFIGS_BY_KYMA,))
+    sync_resources = manager.informer(SYNC_RESOURCES, indexes=(SYNC_RESOURCES_BY_KYMA,))
     # Not required: SKRs have a CRD, and an installation with the rights of an earlier version can't read CRDs.
     crds = manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_CRD, required=False)
     controller: Controller[ObjectKey, KymaState] = manager.controller(

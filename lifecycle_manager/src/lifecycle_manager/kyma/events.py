@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from lifecycle_manager.kyma.reasons import MODULE_READY, MODULE_REMOVED, MORE_MODULES
-from lifecycle_manager_api import KymaModuleStatus, KymaStatus, State
+from lifecycle_manager_api import KymaStatus, State
 
 MAX_MODULE_EVENTS = 20
 _TROUBLE = frozenset({State.ERROR, State.WARNING})

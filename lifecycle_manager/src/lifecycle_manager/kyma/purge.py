@@ -1,7 +1,7 @@
 """Removes finalizers from objects of a module that nobody cleans up any more. Off by default.
 
-Only objects that are being deleted are changed, and only those that KCP applied or whose kind it applied: the objects in
-inventories, and the objects of the CRDs and of the Module CR's kind among them.
+Only objects that are being deleted are changed: those in inventories, those of the kinds whose CRDs are in inventories,
+and those of the kind of the default Module CR.
 """
 
 from collections.abc import AsyncIterator, Iterable

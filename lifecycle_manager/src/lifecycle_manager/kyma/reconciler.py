@@ -4,8 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kube_runtime import ApiError, Client, Informer, KubeError, Manager, ObjectKey, Result
-from kube_runtime.controller import Causes
+from kube_runtime import ApiError, Causes, Client, Informer, KubeError, Manager, ObjectKey, Result
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma.apply import KcpActions, SkrActions
 from lifecycle_manager.kyma.crd import KymaCrds
