@@ -17,6 +17,7 @@ import base64
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, cast
 
 import msgspec
@@ -35,9 +36,9 @@ from kube_runtime import (
     Result,
 )
 from kube_simulation import ApiRequest, Refused, SimulatedCluster, Simulation, serve_simulation
-from lifecycle_manager import kyma
+from lifecycle_manager import kyma, skr
 from lifecycle_manager.crd_installation import apply_crds
-from lifecycle_manager.kyma import KymaSettings
+from lifecycle_manager.kyma import KymaSettings, Patience
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -49,7 +50,7 @@ from lifecycle_manager.resources import (
     SECRETS,
 )
 from lifecycle_manager.rollout import RolloutSettings
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
 from lifecycle_manager_api import Kyma, as_document, names
 from tests.clocks import ManualClock
 from tests.waiting import eventually
@@ -136,7 +137,9 @@ class World:
     def __post_init__(self) -> None:
         recorder = cast("EventRecorder", self)
         self.manager = TurnManager(self.kcp, clock=self.clock, namespace=KCP, events=recorder)
-        self.connections = Connections.setup(self.manager, OPTIONS, PERMISSIVE)
+        secrets = self.manager.informer(SECRETS, label_selector=OUR_SECRETS, indexes=(ACCESS_SECRETS,))
+        self.connections = Connections(secrets, OPTIONS, PERMISSIVE)
+        skr.setup(self.manager, self.connections)
         self.offers = Offers(self.manager.informer(MODULE_TEMPLATES), self.manager.informer(DATED_RELEASE_METAS))
         kyma.setup(self.manager, self.connections, offers=self.offers, settings=self.settings)
 
@@ -286,7 +289,11 @@ class World:
 
 @asynccontextmanager
 async def open_world(**settings: Any) -> AsyncIterator[World]:
-    """Open a world with an empty KCP and the domain `kyma`; `settings` are those of KymaSettings."""
+    """Open a world with an empty KCP and the domain `kyma`; `settings` are those of KymaSettings, by default impatient."""
+    impatient = {
+        "patience": Patience(unreachable=timedelta(0)),
+        "rollout": RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0)),
+    }
     async with AsyncExitStack() as stack:
         simulation = await stack.enter_async_context(serve_simulation())
         cluster = simulation.cluster("kcp")
@@ -294,7 +301,7 @@ async def open_world(**settings: Any) -> AsyncIterator[World]:
         kcp = await Client.from_kubeconfig(cluster.kubeconfig, options=OPTIONS, policy=PERMISSIVE)
         await stack.enter_async_context(kcp)
         await apply_crds(kcp)
-        world = World(kcp, simulation, KymaSettings(**settings))
+        world = World(kcp, simulation, KymaSettings(**{**impatient, **settings}))
         stack.push_async_callback(world.close)
         yield world
 

@@ -4,7 +4,7 @@ A Kyma is reconciled when it changes, when its offer, its Manifests, ModuleConfi
 from its SKR, when its SKR can be reached again, and once an interval.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
 from lifecycle_manager.indexes import (
@@ -18,7 +18,6 @@ from lifecycle_manager.indexes import (
 from lifecycle_manager.kyma.crd import KymaCrds, crd_changed
 from lifecycle_manager.kyma.reconciler import KymaReconciler, KymaSettings, KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
-from lifecycle_manager.kyma.wanted import resource_in
 from lifecycle_manager.kyma_changes import kyma_changed, metadata_changed
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
@@ -32,7 +31,14 @@ from lifecycle_manager.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.rollout import Schedule
-from lifecycle_manager.signals import ClusterReachable, DescriptorFound, ObjectChanged, ObjectReference, ResyncRequested
+from lifecycle_manager.signals import (
+    ClusterReachable,
+    DescriptorFound,
+    ObjectChanged,
+    ObjectReference,
+    ResyncRequested,
+    UnclaimedChange,
+)
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager.telemetry import policy_readable
 from lifecycle_manager_api import (
@@ -40,7 +46,6 @@ from lifecycle_manager_api import (
     Kyma,
     Manifest,
     ModuleConfig,
-    ModuleReleaseMeta,
     ModuleTemplate,
     SyncResource,
     names,
@@ -51,8 +56,6 @@ SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.D
 
 SETTLE_SECONDS = 0.2
 """How long to wait for further changes: the parts of a Kyma often change several at a time."""
-
-_OF_NO_MODULE = frozenset((names.GROUP, kind) for kind in (Kyma.KIND, ModuleTemplate.KIND, ModuleReleaseMeta.KIND))
 
 
 def setup(
@@ -74,16 +77,12 @@ def setup(
     def changed_offer(template: ModuleTemplate | None) -> Iterable[ObjectKey]:
         return _keys(who_has_template(template, kymas=kymas, releases=releases)) if template is not None else ()
 
-    def changed_object(event: ObjectChanged) -> Iterable[ObjectKey]:
+    def announced(event: ObjectChanged) -> Iterable[ObjectKey]:
         key = _key(event.kyma)
-        if event.reference == SKR_KYMA:
-            if kymas.get(key) is None:
-                return ()
-            controller.state_or_new(key).announcements.announce(event, now=manager.clock.monotonic())
-            return (key,)
-        of_kyma = manifests.by_index(MANIFESTS_BY_KYMA, event.kyma)
-        configs = module_configs.by_index(MODULE_CONFIGS_BY_KYMA, event.kyma)
-        return (key,) if is_of_unknown_module(event.reference, manifests=of_kyma, configs=configs) else ()
+        if event.reference != SKR_KYMA or kymas.get(key) is None:
+            return ()
+        controller.state_or_new(key).announcements.announce(event, now=manager.clock.monotonic())
+        return (key,)
 
     controller.watches(kymas, when=status_is_outdated)
     controller.watches(crds, to=lambda _: _keys(kymas.list()), when=crd_changed, priority=Priority.RESYNC)
@@ -99,7 +98,8 @@ def setup(
     )
     controller.receives(ClusterReachable, to=_kyma_of_signal, priority=Priority.CHANGE)
     controller.receives(ResyncRequested, to=_kyma_of_signal)
-    controller.receives(ObjectChanged, to=changed_object, cause=lambda event: event.reference.kind)
+    controller.receives(UnclaimedChange, to=_kyma_of_signal)
+    controller.receives(ObjectChanged, to=announced, cause=lambda _: SKR_KYMA)
     controller.reconciles(
         KymaReconciler(
             manager=manager,
@@ -148,26 +148,6 @@ def state_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
     return old is None or new is None or old.status.state != new.status.state
 
 
-def is_of_unknown_module(
-    changed: ObjectReference, *, manifests: Sequence[Manifest], configs: Iterable[ModuleConfig]
-) -> bool:
-    """Tell whether an object belongs to no known module of a Kyma, so that the Kyma may have a new one."""
-    kind = (changed.group, changed.kind)
-    if kind in _OF_NO_MODULE:
-        return False
-    references = [
-        *(config.spec.resource_ref for config in configs),
-        *(resource_in(bytes(manifest.spec.resource)) for manifest in manifests),
-    ]
-    if any(kind == (each.api_version.rpartition("/")[0], each.kind) for each in references if each is not None):
-        return False
-    return not any(
-        changed == (each.group, each.kind, each.namespace, each.name)
-        for manifest in manifests
-        for each in manifest.status.synced
-    )
-
-
 def _other_conditions(kyma: Kyma) -> list[Condition]:
     return [condition for condition in kyma.status.conditions if condition.type not in OWN_CONDITIONS]
 
@@ -184,7 +164,7 @@ def _keys(kymas: Iterable[Kyma]) -> Iterable[ObjectKey]:
     return [_key(kyma.metadata.name) for kyma in kymas]
 
 
-def _kyma_of_signal(signal: ClusterReachable | ResyncRequested) -> Iterable[ObjectKey]:
+def _kyma_of_signal(signal: ClusterReachable | ResyncRequested | UnclaimedChange) -> Iterable[ObjectKey]:
     return (_key(signal.kyma),)
 
 

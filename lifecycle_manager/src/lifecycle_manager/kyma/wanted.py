@@ -115,7 +115,7 @@ def _wanted(snapshot: Snapshot, resolution: Resolution, manifest: Manifest | Non
     deferred = bool(resolution.reason)
     channel = manifest.metadata.labels.get(names.CHANNEL, "") if deferred and manifest else resolution.channel
     policy = resolution.module.custom_resource_policy
-    resource = resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
+    resource = _resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
     try:
         component = snapshot.offer.component(template)
     except DescriptorUnreadable as error:
@@ -159,8 +159,8 @@ class _Resource(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @lru_cache(maxsize=1024)
-def resource_in(data: bytes) -> TrackingObject | None:
-    """Return a default Module CR, as a template or a Manifest holds it, as a reference."""
+def _resource_in(data: bytes) -> TrackingObject | None:
+    """Return the default Module CR of a template as a reference."""
     found = msgspec.json.decode(data, type=_Resource | None)
     if found is None or not found.kind:
         return None
