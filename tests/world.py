@@ -14,19 +14,18 @@ Another domain: `catalog_sync.setup(world.manager, world.connections, ...)`, the
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import msgspec
 
 from kube_runtime import (
-    Causes,
     Client,
     ClientOptions,
-    Controller,
     EventRecorder,
     Informer,
     KubeconfigPolicy,
@@ -61,8 +60,6 @@ NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
 OPTIONS = ClientOptions(qps=0, timeout_seconds=60, attempts=1)
 PERMISSIVE = KubeconfigPolicy.permissive()
 
-Reconcile = Callable[[Any, Causes, Any], Awaitable[Result]]
-
 
 def is_manifest(module: str) -> Callable[[ApiRequest], bool]:
     """Match the writes of a module's Manifests."""
@@ -74,86 +71,76 @@ def key_of(name: str) -> ObjectKey:
     return ObjectKey(KCP, name)
 
 
-class Recorded:
-    """Passes everything on to a controller, and keeps the function that reconciles for turns by hand."""
+class EventLog(EventRecorder):
+    """Keeps Events instead of sending them, as pairs of reason and note."""
 
-    def __init__(self, controller: Controller[Any, Any]) -> None:
-        self.controller = controller
-        self.reconcile: Reconcile | None = None
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, controller="test", instance="test")
+        self.in_kcp: list[tuple[str, str]] = []
+        self.in_skr: list[tuple[str, str]] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.controller, name)
+    def record(self, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
+        """Keep an Event of KCP."""
+        self.in_kcp.append((reason, note))
 
-    def reconciles(self, reconcile: Reconcile) -> None:
-        """Keep the function, and pass it on."""
-        self.reconcile = reconcile
-        self.controller.reconciles(reconcile)
+    async def write_to(self, _skr: Client, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
+        """Keep an Event of an SKR."""
+        self.in_skr.append((reason, note))
 
 
 @dataclass(frozen=True)
 class Watched:
-    """An informer and what it was asked for."""
+    """An informer and what it selects."""
 
     informer: Informer[Any]
-    resource: Resource[Any]
     selectors: dict[str, Any]
 
 
-class TurnManager(Manager):
-    """A Manager whose informers and controllers a test can use without running it."""
+class WatchingManager(Manager):
+    """A Manager that knows its informers, so that a test can wait until they are current."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.controllers: dict[str, Recorded] = {}
-        self.watched: dict[int, Watched] = {}
+    watched: dict[int, Watched]
 
     def informer(self, resource: Resource[Any], **options: Any) -> Informer[Any]:
-        """Return the informer, and note what it is for."""
+        """Return the informer, and note what it selects."""
         informer = super().informer(resource, **options)
-        selectors = {key: options.get(key) for key in ("label_selector", "field_selector")}
-        self.watched[id(informer)] = Watched(informer, resource, selectors)
+        selectors = {key: options[key] for key in ("label_selector", "field_selector") if key in options}
+        self.watched[id(informer)] = Watched(informer, selectors)
         return informer
-
-    def controller(self, name: str, **options: Any) -> Controller[Any, Any]:
-        """Return the controller, and keep it for turns by hand."""
-        recorded = self.controllers[name] = Recorded(super().controller(name, **options))
-        return cast("Controller[Any, Any]", recorded)
 
 
 @dataclass(eq=False)
 class World:
-    """What a test does and sees. `unseen` are plural names of kinds in KCP whose informers see nothing new."""
+    """What a test does and sees. `unseen` are plural names of kinds in KCP whose informers need not be current."""
 
     kcp: Client
     simulation: Simulation
     settings: KymaSettings
+    stack: AsyncExitStack
     clock: ManualClock = field(default_factory=ManualClock)
-    events: list[tuple[str, str]] = field(default_factory=list)
-    skr_events: list[tuple[str, str]] = field(default_factory=list)
     unseen: set[str] = field(default_factory=set)
     clients: dict[str, Client] = field(default_factory=dict)
-    informing: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    is_started: bool = False
 
     def __post_init__(self) -> None:
-        recorder = cast("EventRecorder", self)
-        self.manager = TurnManager(self.kcp, clock=self.clock, namespace=KCP, events=recorder)
+        self.recorder = EventLog(self.kcp)
+        self.manager = WatchingManager(self.kcp, clock=self.clock, namespace=KCP, events=self.recorder)
+        self.manager.watched = {}
         secrets = self.manager.informer(SECRETS, label_selector=OUR_SECRETS, indexes=(ACCESS_SECRETS,))
         self.connections = Connections(secrets, OPTIONS, PERMISSIVE)
         skr.setup(self.manager, self.connections)
         self.offers = Offers(self.manager.informer(MODULE_TEMPLATES), self.manager.informer(DATED_RELEASE_METAS))
         kyma.setup(self.manager, self.connections, offers=self.offers, settings=self.settings)
 
-    def record(self, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
-        """Take an Event of KCP."""
-        self.events.append((reason, note))
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        """Return the Events in KCP, as pairs of reason and note."""
+        return self.recorder.in_kcp
 
-    async def write_to(self, _skr: Client, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
-        """Take an Event of an SKR."""
-        self.skr_events.append((reason, note))
-
-    async def run(self) -> None:
-        """Stand in for the recorder, which has nothing to send."""
-        await asyncio.Event().wait()
+    @property
+    def skr_events(self) -> list[tuple[str, str]]:
+        """Return the Events in SKRs, as pairs of reason and note."""
+        return self.recorder.in_skr
 
     def cluster(self, name: str) -> SimulatedCluster:
         """Return a cluster, to see its requests or to make them fail."""
@@ -203,20 +190,19 @@ class World:
         await (await self.skr(name)).merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, {"spec": spec}, SKR)
 
     async def look(self) -> None:
-        """Wait until the caches hold what KCP holds."""
-        for number, watched in self.manager.watched.items():
-            if watched.resource.plural in self.unseen:
-                continue
-            if number not in self.informing:
-                self.informing[number] = asyncio.create_task(watched.informer.run())
-            await eventually(lambda each=watched: self._is_current(each), what=f"{watched.resource.plural} are current")
+        """Wait until the caches hold what KCP holds. The first call starts the informers."""
+        if not self.is_started:
+            self.is_started = True
+            await self.stack.enter_async_context(self.manager.background())
+        for watched in self.manager.watched.values():
+            plural = watched.informer.resource.plural
+            if plural not in self.unseen:
+                await eventually(partial(self._is_current, watched), what=f"{plural} are current")
 
     async def turn(self, controller: str, key: Hashable, *causes: Hashable) -> Result:
         """Reconcile a key of a controller once, with current caches."""
         await self.look()
-        recorded = self.manager.controllers[controller]
-        assert recorded.reconcile is not None
-        return await recorded.reconcile(key, Causes.of_all(causes), recorded.controller.state_or_new(key))
+        return await self.manager.controllers[controller].reconcile_now(key, *causes)
 
     async def reconcile(self, name: str = "demo", *, times: int = 1) -> Result:
         """Reconcile a Kyma, each time with current caches."""
@@ -232,6 +218,7 @@ class World:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the Manager: informers, triggers, controllers."""
+        assert not self.is_started, "the world is driven turn by turn"
         stopping = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.manager.run(stopping))
@@ -268,10 +255,7 @@ class World:
         return self.cluster(cluster).requests(lambda record: record.is_write, since=since)
 
     async def close(self) -> None:
-        """Stop the informers and close the connections."""
-        for task in self.informing.values():
-            task.cancel()
-        await asyncio.gather(*self.informing.values(), return_exceptions=True)
+        """Close the connections."""
         await self.connections.close()
         for client in self.clients.values():
             await client.close()
@@ -281,16 +265,15 @@ class World:
         return {"config": base64.b64encode(config).decode()}
 
     async def _is_current(self, watched: Watched) -> bool:
-        resource, namespace = watched.resource, KCP if watched.resource.namespaced else None
-        items = (await self.kcp.list(resource, namespace, **watched.selectors)).items
-        cache = watched.informer.cache
-        return _versions(resource, items) == _versions(resource, cache.list())
+        resource = watched.informer.resource
+        items = (await self.kcp.list(resource, KCP if resource.namespaced else None, **watched.selectors)).items
+        return _versions(resource, items) == _versions(resource, watched.informer.cache.list())
 
 
 @asynccontextmanager
 async def open_world(**settings: Any) -> AsyncIterator[World]:
-    """Open a world with an empty KCP and the domain `kyma`; `settings` are those of KymaSettings, by default impatient."""
-    impatient = {
+    """Open a world with an empty KCP and the domain `kyma`; `settings` are KymaSettings, impatient by default."""
+    impatient: dict[str, Any] = {
         "patience": Patience(unreachable=timedelta(0)),
         "rollout": RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0)),
     }
@@ -301,15 +284,10 @@ async def open_world(**settings: Any) -> AsyncIterator[World]:
         kcp = await Client.from_kubeconfig(cluster.kubeconfig, options=OPTIONS, policy=PERMISSIVE)
         await stack.enter_async_context(kcp)
         await apply_crds(kcp)
-        world = World(kcp, simulation, KymaSettings(**{**impatient, **settings}))
+        world = World(kcp, simulation, KymaSettings(**{**impatient, **settings}), stack)
         stack.push_async_callback(world.close)
         yield world
 
 
 def _versions(resource: Resource[Any], items: Iterable[Any]) -> dict[ObjectKey, str]:
-    return {resource.key_of(item): _metadata(item) for item in items}
-
-
-def _metadata(item: Any) -> str:
-    metadata = item["metadata"] if isinstance(item, dict) else item.metadata
-    return metadata["resourceVersion"] if isinstance(metadata, dict) else metadata.resource_version
+    return {resource.key_of(item): resource.version_of(item) for item in items}
