@@ -19,6 +19,7 @@ from lifecycle_manager.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr import OUR_SECRETS
 from lifecycle_manager.skr_webhook.ca_store import CAStore, StoredCAs
+from lifecycle_manager.skr_webhook.metrics import CACollector
 from lifecycle_manager_api import Kyma
 
 IDLE_SECONDS = 3600.0
@@ -51,6 +52,10 @@ class CARotation:
         """The CAs in force in this process."""
         if self._current is None:
             raise RuntimeError("the CAs are read at the start of the manager, which has not run yet")
+        return self._current
+
+    def current_or_none(self) -> Authorities | None:
+        """Return the CAs in force in this process, None before its start."""
         return self._current
 
     async def start(self) -> None:
@@ -129,6 +134,7 @@ def setup_ca(manager: Manager, store: CAStore, rules: RotationRules = RotationRu
         secret = change.new or change.old
         return secret is not None and SECRETS.key_of(secret) == store.key
 
+    manager.registry.register(CACollector(rotation.current_or_none, rotation.clusters_behind, manager.clock.now))
     manager.before_start(rotation.start)
     controller: Controller[ObjectKey, None] = manager.controller(
         "ca", owner=lambda _: "", exists=lambda _: True, concurrency=1

@@ -124,7 +124,6 @@ class WatcherReconciler:
                 return Result()
             await self.steps.report(self.kymas.get(key) or kyma, failed(error))
             raise
-        state.timers = done.timers
         await self.steps.report(self.kymas.get(key) or kyma, done.status)
         return Result(requeue_after=done.requeue_after)
 
@@ -133,9 +132,10 @@ class WatcherReconciler:
             seen = WatcherSnapshot(
                 kyma=kyma, now=self.manager.clock.monotonic(), times=self.times, timers=state.timers
             )
-            return await run_steps(
-                seen, plan=plan, apply=partial(self.steps.apply, state=state, skr=skr), is_done=is_done
-            )
+            apply = partial(self.steps.apply, state=state, skr=skr)
+            done = await run_steps(seen, plan=plan, apply=apply, is_done=is_done)
+            state.timers = done.timers  # before anything is awaited: an event may change them meanwhile
+            return done
 
 
 def is_done(step: Step) -> TypeGuard[Done]:

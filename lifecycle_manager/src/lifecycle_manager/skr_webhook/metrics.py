@@ -1,6 +1,6 @@
 """Metrics of the CAs and of the Watchers' certificates."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter
@@ -8,7 +8,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kyma_certs import Authorities, describe
-from lifecycle_manager.skr_webhook.ca_rotation import CARotation
 
 STABLE, ANNOUNCED, SWITCHED = "Stable", "Announced", "Switched"
 
@@ -26,12 +25,21 @@ def certificates_issued(registry: CollectorRegistry) -> Counter:
 class CACollector(Collector):
     """The CAs in force in this process and the phase of the rotation, at the time of the scrape."""
 
-    def __init__(self, rotation: CARotation) -> None:
-        self._rotation = rotation
+    def __init__(
+        self,
+        current: Callable[[], Authorities | None],
+        clusters_behind: Callable[[], Sequence[str]],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._current = current
+        self._clusters_behind = clusters_behind
+        self._now = now
 
     def collect(self) -> Iterator[Metric]:
         """Give the metrics. Called in the thread of the metrics server."""
-        in_force, now = self._rotation.current, self._rotation.manager.clock.now()
+        in_force, now = self._current(), self._now()
+        if in_force is None:
+            return  # the manager has not started yet
         phase = GaugeMetricFamily(
             "lifecycle_mgr_watcher_authority_phase",
             "The phase of the rotation of the Watchers' CA; only the present one has a sample.",
@@ -52,7 +60,7 @@ class CACollector(Collector):
         yield GaugeMetricFamily(
             "lifecycle_mgr_watcher_authority_clusters_behind",
             "Clusters whose Watcher does not have the CAs in force yet; a rotation waits for them.",
-            value=len(self._rotation.clusters_behind()),
+            value=len(self._clusters_behind()),
         )
 
     def describe(self) -> Iterator[Metric]:
