@@ -5,7 +5,7 @@ what is there, and `reconciler` carries it out. A cluster that is as it was left
 alone, which are kept as a fingerprint on its Kyma.
 """
 
-from lifecycle_manager.catalog_sync.reconciler import CatalogReconciler
-from lifecycle_manager.catalog_sync.record import ANNOTATION as CATALOG_RECORD
 
-__all__ = ["CATALOG_RECORD", "CatalogReconciler"]
+
+
+__all__ = []
