@@ -38,7 +38,7 @@ from lifecycle_manager_api.references import (
     SyncedReference,
     TrackingObject,
 )
-from lifecycle_manager_api.selectors import LabelSelector, LabelSelectorRequirement
+from lifecycle_manager_api.selectors import KymaSelector, LabelSelector, LabelSelectorRequirement
 from lifecycle_manager_api.state import State, aggregate
 from lifecycle_manager_api.sync_resource import SyncedObject, SyncResource, SyncResourceSpec, SyncResourceStatus
 from lifecycle_manager_api.versions import InvalidVersion, Version
@@ -60,6 +60,7 @@ __all__ = [
     "Kyma",
     "KymaModule",
     "KymaModuleStatus",
+    "KymaSelector",
     "KymaSpec",
     "KymaStatus",
     "LabelSelector",

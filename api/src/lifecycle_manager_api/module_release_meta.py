@@ -4,10 +4,10 @@ from typing import Annotated, ClassVar
 
 from lifecycle_manager_api import names
 from lifecycle_manager_api.cel import MANDATORY_OR_CHANNELS
-from lifecycle_manager_api.fields import Channel, ModuleName, ModuleVersion, checked_by, default, keyed_by, schema
+from lifecycle_manager_api.fields import ATOMIC_MAP, Channel, ModuleName, ModuleVersion, checked_by, default, keyed_by, schema
 from lifecycle_manager_api.kinds import AGE, ApiObject, Column
 from lifecycle_manager_api.meta import Struct
-from lifecycle_manager_api.selectors import Selector
+from lifecycle_manager_api.selectors import KymaSelector
 from lifecycle_manager_api.versions import SEMANTIC_VERSION
 
 _COMPONENT = r"^[a-z][-a-z0-9]*([.][a-z][-a-z0-9]*)*[.][a-z]{2,}(/[a-z][-a-z0-9_]*([.][a-z][-a-z0-9_]*)*)+$"
@@ -40,8 +40,8 @@ class ModuleReleaseMetaSpec(Struct, frozen=True, kw_only=True):
     """Which version each channel has. Left out for a mandatory module."""
     internal: Annotated[bool, default(False)] = False
     """Whether only clusters whose Kyma has the label operator.kyma-project.io/internal may have the module."""
-    kyma_selector: Selector | None = None
-    """Which Kymas may have the module, by their labels. Left out, all may."""
+    kyma_selector: Annotated[KymaSelector, ATOMIC_MAP] | None = None
+    """Which Kymas may have the module, by their labels. Left out, all may; an empty selector matches none."""
     mandatory: MandatoryVersion | None = None
     """The version that every cluster gets, whether its users ask for it or not. Left out for a module to choose."""
     ocm_component_name: Annotated[str | None, schema(pattern=_COMPONENT, maxLength=255)] = None

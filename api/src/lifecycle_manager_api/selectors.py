@@ -48,4 +48,15 @@ class LabelSelector(Struct, frozen=True, kw_only=True):
         )
 
 
+class KymaSelector(LabelSelector, frozen=True, kw_only=True):
+    """Selects Kymas by their labels. Unlike an empty LabelSelector, an empty KymaSelector selects none.
+
+    A module with a selector is restricted; a selector that says nothing must not release it to every cluster.
+    """
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether the selector has requirements and the labels of a Kyma meet all of them."""
+        return bool(self.match_labels or self.match_expressions) and super().matches(labels)
+
+
 Selector = Annotated[LabelSelector, ATOMIC_MAP]

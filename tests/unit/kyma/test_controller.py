@@ -8,7 +8,7 @@ import pytest
 
 from kube_runtime import KubeError, NotFound, Resource
 from kube_simulation import Refuse
-from lifecycle_manager.kyma import CRD_HASH
+from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -17,24 +17,24 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager_api import find, names
 from tests import builders
-from tests.kyma_world import NO_API, is_manifest, kyma_world
+from tests.world import NO_API, is_manifest, open_world
 
 SKR = names.SKR_NAMESPACE
 NAMESPACES: Resource[Any] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
 async def test_quiet_kyma_is_read_and_never_written() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.introduced()
-        before = world.asked
+        before = world.requests
         await world.reconcile(times=3)
         assert world.writes_to("demo", before) == []
         assert world.writes_to("kcp", before) == []
 
 
 async def test_label_that_leaves_the_control_plane_leaves_the_cluster() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register(**{names.BETA: "true", names.REGION: "eu"})
         await world.introduced()
         await world.label(names.BETA, None)
@@ -42,13 +42,13 @@ async def test_label_that_leaves_the_control_plane_leaves_the_cluster() -> None:
         labels = (await world.in_skr()).metadata.labels
         assert names.BETA not in labels
         assert labels[names.REGION] == "eu"
-        before = world.asked
+        before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == []
 
 
 async def test_label_that_users_give_themselves_is_taken_off() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.introduced()
         skr = await world.skr()
@@ -58,13 +58,13 @@ async def test_label_that_users_give_themselves_is_taken_off() -> None:
         labels = (await world.in_skr()).metadata.labels
         assert names.BETA not in labels
         assert labels["mine"] == "stays"
-        before = world.asked
+        before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == []
 
 
 async def test_status_that_users_write_is_put_right_once() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.introduced()
         skr = await world.skr()
@@ -82,14 +82,14 @@ async def test_status_that_users_write_is_put_right_once() -> None:
         assert inner.status.state == outer.status.state
         assert inner.status.modules == ()
         assert {each.type for each in inner.status.conditions} == {each.type for each in outer.status.conditions}
-        before = world.asked
+        before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == []
 
 
 @pytest.mark.parametrize("kind", ["Kyma", "ModuleTemplate", "ModuleReleaseMeta"])
 async def test_definition_that_users_delete_comes_back_with_what_was_there(kind: str) -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.offer(builders.template(), builders.release(regular="0.1.0"))
         await world.introduced()
@@ -106,7 +106,7 @@ async def test_definition_that_users_delete_comes_back_with_what_was_there(kind:
 
 
 async def test_namespace_that_users_delete_comes_back_with_what_was_there() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register(names.DEFAULT_KYMA_NAME)
         world_name = names.DEFAULT_KYMA_NAME
         await world.offer(builders.template(), builders.release(regular="0.1.0"))
@@ -125,7 +125,7 @@ async def test_namespace_that_users_delete_comes_back_with_what_was_there() -> N
 
 
 async def test_kyma_with_thousands_of_modules_and_huge_names_says_what_is_wrong_within_bounds() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
@@ -138,12 +138,12 @@ async def test_kyma_with_thousands_of_modules_and_huge_names_says_what_is_wrong_
             modules = find(kyma.status.conditions, "Modules")
             assert modules is not None
             assert "of 3002 modules" in modules.message
-        assert 0 < len(world.told_users) < 50
+        assert 0 < len(world.skr_events) < 50
         assert 0 < len(world.events) < 50
 
 
 async def test_module_that_the_control_plane_refuses_holds_no_other_up() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         for module in ("api", "nats"):
             await world.offer(
                 builders.template(module, "1.0.0", installs=True), builders.release(module, regular="1.0.0")
@@ -160,31 +160,31 @@ async def test_module_that_the_control_plane_refuses_holds_no_other_up() -> None
 
 
 async def test_definition_that_changes_in_the_control_plane_is_brought_once() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.introduced()
         recorded = (await world.in_kcp()).metadata.annotations[CRD_HASH]
-        await world.redefine({"spec": {"names": {"shortNames": ["ky"]}}})
-        before = world.asked
+        await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
+        before = world.requests
         await world.reconcile()
         assert [record.name for record in world.writes_to("demo", before)] == [SKR, KYMAS.plural_name]
         assert [record.name for record in world.writes_to("kcp", before)] == ["demo"]
         definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
         assert definition["spec"]["names"]["shortNames"] == ["ky"]
         assert (await world.in_kcp()).metadata.annotations[CRD_HASH] != recorded
-        before = world.asked
+        before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
 
 
 async def test_definition_that_is_taken_back_in_the_control_plane_is_taken_back_in_the_cluster() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.introduced()
         recorded = (await world.in_kcp()).metadata.annotations[CRD_HASH]
-        await world.redefine({"spec": {"names": {"shortNames": ["ky"]}}})
+        await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
         await world.reconcile()
-        await world.redefine({"spec": {"names": {"shortNames": None}}})
+        await world.change_crd({"spec": {"names": {"shortNames": None}}})
         await world.reconcile()
         definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
         assert "shortNames" not in definition["spec"]["names"]
@@ -192,33 +192,33 @@ async def test_definition_that_is_taken_back_in_the_control_plane_is_taken_back_
 
 
 async def test_what_of_the_definition_is_the_control_planes_alone_is_not_brought() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.introduced()
         helm = {"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"helm.sh/resource-policy": "keep"}}
-        await world.redefine({"metadata": helm})
-        await world.redefine({"status": {"conditions": []}}, subresource="status")
-        before = world.asked
+        await world.change_crd({"metadata": helm})
+        await world.change_crd({"status": {"conditions": []}}, subresource="status")
+        before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
-        await world.redefine({"spec": {"names": {"shortNames": ["ky"]}}})
+        await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
         await world.reconcile()
         definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
         assert definition["metadata"].keys() & helm.keys() == set()
 
 
 async def test_new_cluster_does_not_wait_for_a_definition_that_can_not_be_seen() -> None:
-    async with kyma_world() as world:
-        world.unseen.add("definitions")
+    async with open_world() as world:
+        world.unseen.add("customresourcedefinitions")
         await world.register()
         await world.introduced()
         assert (await world.in_skr()).spec.channel == "regular"
         assert CRD_HASH not in (await world.in_kcp()).metadata.annotations
-        before = world.asked
+        before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
         world.unseen.clear()
-        await world.redefine({"spec": {"names": {"shortNames": ["ky"]}}})
+        await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
         await world.reconcile()
         definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
         assert definition["spec"]["names"]["shortNames"] == ["ky"]
@@ -226,26 +226,26 @@ async def test_new_cluster_does_not_wait_for_a_definition_that_can_not_be_seen()
 
 
 async def test_what_happened_is_told_once_on_both_sides() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register("demo", "tpyo")
         await world.introduced()
-        told = [reason for reason, _ in world.told_users]
+        told = [reason for reason, _ in world.skr_events]
         assert told.count("ModuleError") == [reason for reason, _ in world.events].count("ModuleError") == 1
         await world.reconcile(times=3)
-        assert [reason for reason, _ in world.told_users] == told
+        assert [reason for reason, _ in world.skr_events] == told
         await world.choose(name="demo")
         await world.reconcile()
-        assert ("ModuleRemoved", "module tpyo is gone") in world.told_users
-        assert ("ModuleRemoved", "module tpyo is gone") in world.events
+        assert ("ModuleRemoved", "module tpyo is removed") in world.skr_events
+        assert ("ModuleRemoved", "module tpyo is removed") in world.events
 
 
 async def test_skipped_kyma_is_not_even_asked_after() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
         await world.label(names.SKIP_RECONCILIATION, "true")
-        before = world.asked
+        before = world.requests
         await world.reconcile()
         await world.bring_catalog()
         assert world.cluster("demo").requests(since=before) == []
@@ -253,7 +253,7 @@ async def test_skipped_kyma_is_not_even_asked_after() -> None:
 
 
 async def test_upgrade_that_waits_for_its_window_shows_that_it_does() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
@@ -265,7 +265,7 @@ async def test_upgrade_that_waits_for_its_window_shows_that_it_does() -> None:
         assert (module.version, module.maintenance) == ("0.1.0", True)
         assert "2026-11-04T22:00:00+00:00" in module.message
         assert result.requeue_after is not None
-        world.now = datetime(2026, 11, 4, 22, 0, tzinfo=UTC)
+        world.clock.time = datetime(2026, 11, 4, 22, 0, tzinfo=UTC)
         await world.reconcile()
         (module,) = (await world.in_skr()).status.modules
         assert (module.version, module.maintenance) == ("0.2.0", False)
@@ -273,7 +273,7 @@ async def test_upgrade_that_waits_for_its_window_shows_that_it_does() -> None:
 
 
 async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0", spec={"beta": True}))
         await world.register("demo", "cloud-resources", **{names.BETA: "true"})
         await world.introduced()
@@ -293,7 +293,7 @@ async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it() -> N
 
 async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_they_are() -> None:
     """Users who change the definition can write what it would have refused."""
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
@@ -316,7 +316,7 @@ async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_th
 
 
 async def test_cluster_that_deletes_its_kyma_cr_each_time_is_not_served_without_a_pause() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.introduced()
         skr, pauses = await world.skr(), []
@@ -333,12 +333,12 @@ async def test_cluster_that_deletes_its_kyma_cr_each_time_is_not_served_without_
 @pytest.mark.parametrize("refused", ["customresourcedefinitions", "kymas"])
 async def test_modules_go_on_where_the_cluster_refuses_the_definition_or_the_status(refused: str) -> None:
     """A definition without a version that the cluster still stores is refused there, and is the same for the fleet."""
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
         await world.choose("cloud-resources")
-        await world.redefine({"spec": {"names": {"shortNames": ["ky"]}}})
+        await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
         refusing = Refuse(lambda request: request.is_write and f"/{refused}/" in request.path, refused=NO_API)
         with world.cluster("demo").ruled_by(refusing), pytest.raises(KubeError):
             await world.reconcile()

@@ -18,8 +18,8 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager_api import names
 from tests import builders
-from tests.kyma_world import kyma_world
 from tests.waiting import is_gone
+from tests.world import open_world
 
 SKR = names.SKR_NAMESPACE
 
@@ -38,7 +38,7 @@ class Deletions(Rule):
 
 
 async def test_modules_go_in_the_foreground_when_their_kyma_is_deleted() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
@@ -53,7 +53,7 @@ async def test_modules_go_in_the_foreground_when_their_kyma_is_deleted() -> None
 
 
 async def test_kyma_whose_cluster_gives_no_answer_goes_once_its_secret_is_gone() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.introduced()
         await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
@@ -65,7 +65,7 @@ async def test_kyma_whose_cluster_gives_no_answer_goes_once_its_secret_is_gone()
             assert (kyma.status.state, kyma.metadata.finalizers) == ("Deleting", (names.KYMA_FINALIZER,))
             assert kyma.status.last_operation is not None
             assert "can't be reached" in kyma.status.last_operation.operation
-            world.now += timedelta(days=10_000)
+            world.clock.time += timedelta(days=10_000)
             with pytest.raises(KubeError):
                 await world.reconcile()
             assert (await world.in_kcp()).status.state == "Warning"
@@ -76,7 +76,7 @@ async def test_kyma_whose_cluster_gives_no_answer_goes_once_its_secret_is_gone()
 
 @pytest.mark.parametrize("purge", [None, timedelta(minutes=5)])
 async def test_kyma_cr_that_somebody_else_holds_keeps_its_kyma_until_it_is_purged(purge: timedelta | None) -> None:
-    async with kyma_world(patience=Patience(purge=purge)) as world:
+    async with open_world(patience=Patience(purge=purge)) as world:
         await world.register()
         await world.introduced()
         held = {"metadata": {"finalizers": ["example.com/nobody-is-there", names.KYMA_FINALIZER]}}
@@ -90,14 +90,14 @@ async def test_kyma_cr_that_somebody_else_holds_keeps_its_kyma_until_it_is_purge
         assert "Kyma kyma-system/default" in outer.status.last_operation.operation
         deleted_at = outer.metadata.deletion_timestamp
         assert deleted_at is not None
-        world.now = deleted_at + timedelta(minutes=5)
+        world.clock.time = deleted_at + timedelta(minutes=5)
         await world.reconcile(times=2)
         assert await is_gone(world.in_kcp()) is (purge is not None)
 
 
 async def test_kyma_cr_that_can_not_be_read_holds_no_deletion_back() -> None:
     """Users who change the definition can write what it would have refused."""
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register()
         await world.introduced()
         skr = await world.skr()

@@ -5,14 +5,14 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager_api import find, names
 from tests import builders
-from tests.kyma_world import kyma_world
 from tests.waiting import is_gone
+from tests.world import open_world
 
 SKR = names.SKR_NAMESPACE
 
 
 async def test_cluster_that_another_kyma_has_is_left_to_it_until_that_is_gone() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
         await world.register("first", "cloud-resources")
@@ -21,7 +21,7 @@ async def test_cluster_that_another_kyma_has_is_left_to_it_until_that_is_gone() 
         await world.reconcile("first", times=2)
 
         await world.register("second", cluster="first")
-        before = world.asked
+        before = world.requests
         await world.introduced("second")
         await world.bring_catalog("second")
         await world.install_mandatory("second")
@@ -43,7 +43,7 @@ async def test_cluster_that_another_kyma_has_is_left_to_it_until_that_is_gone() 
 
 
 async def test_cluster_of_a_kyma_that_is_gone_is_taken_over() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register("first")
         await world.introduced("first")
         await world.kcp.merge_patch(KYMAS, "first", {"metadata": {"finalizers": []}}, names.KCP_NAMESPACE)
@@ -58,7 +58,7 @@ async def test_cluster_of_a_kyma_that_is_gone_is_taken_over() -> None:
 
 
 async def test_users_can_not_say_that_their_cluster_is_another_kymas() -> None:
-    async with kyma_world() as world:
+    async with open_world() as world:
         await world.register("first")
         await world.register("second")
         await world.introduced("first")

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from lifecycle_manager.kyma.resolution import Installed, Timing
+from lifecycle_manager.kyma.resolution import Installed
+from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy
 from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders

@@ -9,16 +9,17 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 
-from lifecycle_manager.kyma.resolution import Installed, Resolution, Subject, Timing, resolve
-from lifecycle_manager.mandatory_modules.installation import Apply
-from lifecycle_manager.mandatory_modules.installation import plan as plan_mandatory
+from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
+from lifecycle_manager.mandatory_modules.plan import ApplyManifest, plan_installation
 from lifecycle_manager.module_catalog import Offer, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.offer import version_of
+from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy
-from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, State, Version, names
+from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, ObjectMeta, State, Version, names
 from tests import builders
-from tests.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, SUNDAY_NIGHT, TIMINGS, offers
+from tests.unit.kyma.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, SUNDAY_NIGHT, TIMINGS, offers
 
 NAME = "cloud-resources"
 CLOSED = Timing(builders.NOW, policy=POLICY)
@@ -31,6 +32,10 @@ def spec(*modules: str, channel: str = "regular", **more: Any) -> KymaSpec:
     return msgspec.convert({"channel": channel, "modules": asked, **more}, KymaSpec)
 
 
+def metadata(labels: Mapping[str, str] | None = None, *, name: str = "k", uid: str = "u") -> ObjectMeta:
+    return ObjectMeta(name=name, uid=uid, labels=labels or {})
+
+
 def only(
     of: KymaSpec,
     offer: Offer,
@@ -38,7 +43,7 @@ def only(
     timing: Timing = NOW,
     labels: Mapping[str, str] | None = None,
 ) -> Resolution:
-    (resolution,) = resolve(of, Subject("demo", "uid", labels or {}), offer, installed, timing)
+    (resolution,) = resolve(of, metadata(labels), offer=offer, installed=installed, timing=timing)
     return resolution
 
 
@@ -225,16 +230,16 @@ def test_unmanaged_module_stays_as_it_is() -> None:
 
 class TestRollout:
     released = builders.NOW - timedelta(minutes=1)
-    timing = Timing(builders.NOW, {NAME: released}, rollout=timedelta(minutes=5))
+    timing = Timing(builders.NOW, {NAME: released}, max_delay=timedelta(minutes=5))
     offer = offer_of("1.0.0", "1.1.0", regular="1.1.0")
     there: Mapping[str, Installed] = {NAME: Installed("1.0.0", "regular")}
 
     def test_new_version_reaches_the_fleet_spread_over_time(self) -> None:
         turns = []
         for number in range(400):
-            subject = Subject(f"kyma-{number}", f"uid-{number}", {})
-            (first,) = resolve(spec(), subject, self.offer, self.there, self.timing)
-            (same,) = resolve(spec(), subject, self.offer, self.there, self.timing)
+            subject = metadata(name=f"kyma-{number}", uid=f"uid-{number}")
+            (first,) = resolve(spec(), subject, offer=self.offer, installed=self.there, timing=self.timing)
+            (same,) = resolve(spec(), subject, offer=self.offer, installed=self.there, timing=self.timing)
             assert first == same
             turns.append(first.again)
         waiting = [turn for turn in turns if turn is not None]
@@ -244,7 +249,9 @@ class TestRollout:
     def test_turn_is_that_of_the_cluster_and_not_of_its_name(self) -> None:
         def turn(name: str, uid: str) -> datetime | None:
             slow = replace(self.timing, now=self.released)
-            (resolution,) = resolve(spec(), Subject(name, uid, {}), self.offer, self.there, slow)
+            (resolution,) = resolve(
+                spec(), metadata(name=name, uid=uid), offer=self.offer, installed=self.there, timing=slow
+            )
             return resolution.again
 
         assert turn("demo", "one") == turn("other", "one") != turn("demo", "two")
@@ -258,7 +265,7 @@ class TestRollout:
     def test_release_of_a_time_to_come_and_a_rollout_of_no_length_hold_nothing_back(self) -> None:
         ahead = replace(self.timing, released_at={NAME: builders.NOW + timedelta(hours=1)})
         assert only(spec(), self.offer, self.there, ahead).version == "1.1.0"
-        at_once = Timing(builders.NOW, {NAME: builders.NOW}, rollout=timedelta(0))
+        at_once = Timing(builders.NOW, {NAME: builders.NOW}, max_delay=timedelta(0))
         assert only(spec(), self.offer, self.there, at_once).version == "1.1.0"
 
     def test_clock_that_is_a_little_behind_lets_nobody_have_it_early(self) -> None:
@@ -269,7 +276,13 @@ class TestRollout:
     def test_everybody_has_it_at_the_end(self) -> None:
         later = replace(self.timing, now=self.released + timedelta(minutes=5))
         for number in range(100):
-            (resolution,) = resolve(spec(), Subject("", f"uid-{number}", {}), self.offer, self.there, later)
+            (resolution,) = resolve(
+                spec(),
+                metadata(name="", uid=f"uid-{number}"),
+                offer=self.offer,
+                installed=self.there,
+                timing=later,
+            )
             assert resolution.version == "1.1.0"
 
     def test_first_installation_and_a_switch_of_channels_never_wait(self) -> None:
@@ -312,7 +325,7 @@ class TestMaintenance:
         assert only(spec(), self.offer, self.there, timing, {names.REGION: "eu-1"}).version == "1.1.0"
 
     def test_unreadable_policy_holds_upgrades_and_says_so_but_no_first_installation(self) -> None:
-        unreadable = Timing(builders.NOW, policy_unreadable="the file is no JSON")
+        unreadable = Timing(builders.NOW, policy_error="the file is no JSON")
         held = only(spec(), self.offer, self.there, unreadable)
         assert (held.version, held.state) == ("1.0.0", State.WARNING)
         assert "the file is no JSON" in held.message
@@ -332,7 +345,7 @@ def test_kyma_never_gets_a_module_that_its_labels_exclude(
     timing: Timing,
 ) -> None:
     offer = Offer.of(*catalog)
-    for resolution in resolve(asked, Subject("k", "u", labels), offer, NOTHING, timing):
+    for resolution in resolve(asked, metadata(labels), offer=offer, installed=NOTHING, timing=timing):
         if resolution.template is None:
             continue
         release = offer.releases.get(resolution.module.name)
@@ -357,7 +370,7 @@ def test_resolved_version_always_exists_and_never_goes_back(
     timing: Timing,
 ) -> None:
     offer = Offer.of(*catalog)
-    for resolution in resolve(asked, Subject("k", "u", labels), offer, installed, timing):
+    for resolution in resolve(asked, metadata(labels), offer=offer, installed=installed, timing=timing):
         if resolution.template is not None:
             assert offer.templates[resolution.template.metadata.name] == resolution.template
             assert module_of(resolution.template) == resolution.module.name
@@ -386,11 +399,11 @@ def test_resolution_does_not_depend_on_the_order_of_lists(
     order: Any,
 ) -> None:
     templates, releases = list(catalog[0]), list(catalog[1])
-    subject = Subject("k", "u", labels)
-    first = resolve(asked, subject, Offer.of(templates, releases), installed, timing)
+    subject = metadata(labels)
+    first = resolve(asked, subject, offer=Offer.of(templates, releases), installed=installed, timing=timing)
     order.shuffle(templates)
     order.shuffle(releases)
-    assert resolve(asked, subject, Offer.of(templates, releases), installed, timing) == first
+    assert resolve(asked, subject, offer=Offer.of(templates, releases), installed=installed, timing=timing) == first
 
 
 @LAWS
@@ -402,12 +415,12 @@ def test_nothing_changes_on_a_second_run(
     installed: dict[str, Installed],
     timing: Timing,
 ) -> None:
-    offer, subject = Offer.of(*catalog), Subject("k", "u", labels)
-    first = resolve(asked, subject, offer, installed, timing)
+    offer, subject = Offer.of(*catalog), metadata(labels)
+    first = resolve(asked, subject, offer=offer, installed=installed, timing=timing)
     then = installed | {
         each.module.name: Installed(each.version, each.channel) for each in first if each.version and not each.reason
     }
-    second = resolve(asked, subject, offer, then, timing)
+    second = resolve(asked, subject, offer=offer, installed=then, timing=timing)
     assert [(each.version, each.reason) for each in second] == [(each.version, each.reason) for each in first]
 
 
@@ -417,7 +430,7 @@ def test_module_is_mandatory_or_somebodys_to_choose_and_never_both(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], asked: KymaSpec
 ) -> None:
     offer = Offer.of(*catalog)
-    chosen = resolve(asked, Subject("k", "u", {}), offer, NOTHING, NOW)
+    chosen = resolve(asked, metadata(), offer=offer, installed=NOTHING, timing=NOW)
     assert not {each.module.name for each in chosen if each.template is not None} & offer.mandatory.keys()
 
 
@@ -429,8 +442,10 @@ def test_mandatory_module_is_in_every_kyma(
     offer = Offer.of(*catalog)
     reachable = {"type": "SKRReachable", "status": "True", "reason": "Reachable", "message": ""}
     kyma = builders.kyma(labels=labels, status={"conditions": [reachable]})
-    planned = plan_mandatory(kyma, offer, ())
-    installed = {module_of_manifest(each.manifest): each.manifest for each in planned if isinstance(each, Apply)}
+    planned = plan_installation(InstallationSnapshot(kyma, offer, ()))
+    installed = {
+        module_of_manifest(each.manifest): each.manifest for each in planned if isinstance(each, ApplyManifest)
+    }
     assert installed.keys() == offer.mandatory.keys()
     for module, manifest in installed.items():
         release = offer.releases.get(module)

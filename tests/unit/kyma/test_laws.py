@@ -8,13 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lifecycle_manager.kyma import plan as planned
-from lifecycle_manager.kyma.observe import SkrView, Snapshot
-from lifecycle_manager.kyma.resolution import Installed, Timing
+from lifecycle_manager.kyma.resolution import Installed
+from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
+from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.module_catalog import Offer, excluded, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.offer import version_of
+from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
-from tests.generated_fleets import INSTALLED, LABELS, SPECS, TIMINGS, offers
+from tests.unit.kyma.generated_fleets import INSTALLED, LABELS, SPECS, TIMINGS, offers
 
 LAWS = settings(max_examples=60)
 Catalog = tuple[list[ModuleTemplate], list[ModuleReleaseMeta]]
@@ -34,7 +36,7 @@ class Fleet:
     def of(
         cls, asked: KymaSpec, labels: dict[str, str], catalog: Catalog, there: dict[str, Installed], timing: Timing
     ) -> "Fleet":
-        kyma = builders.kyma(labels=labels, annotations={planned.CRD_HASH: "hash"})
+        kyma = builders.kyma(labels=labels, annotations={CRD_HASH: "hash"})
         shown, annotations = planned.visible_metadata(kyma)
         inner = builders.kyma("default", labels=shown, annotations=annotations, namespace="kyma-system")
         manifests = [builders.manifest(module, each.version, channel=each.channel) for module, each in there.items()]
@@ -59,7 +61,7 @@ class Fleet:
         match action:
             case planned.ApplyManifest(manifest):
                 self.manifests[manifest.metadata.name] = manifest
-            case planned.LeaveAlone(name):
+            case planned.MarkUnmanaged(name):
                 held = self.manifests[name]
                 marks = {**held.metadata.annotations, names.IS_UNMANAGED: "true"}
                 metadata = msgspec.structs.replace(held.metadata, annotations=marks)
@@ -70,7 +72,9 @@ class Fleet:
                 self.kyma = msgspec.structs.replace(self.kyma, status=status)
             case planned.WriteSkrStatus(status):
                 self.inner = msgspec.structs.replace(self.inner, status=status)
-            case planned.Tell() | planned.TellUsers() | planned.SyncSkrMetadata() | planned.DeleteSkrKyma():
+            case (
+                planned.RecordEvents() | planned.RecordSkrEvents() | planned.SyncSkrMetadata() | planned.DeleteSkrKyma()
+            ):
                 pass
             case _:
                 raise AssertionError(f"not expected of a Kyma that is introduced: {action}")

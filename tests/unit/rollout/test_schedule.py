@@ -2,7 +2,7 @@
 
 import json
 import os
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +13,10 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.resources import DatedReleaseMeta
-from lifecycle_manager.rollout.schedule import Schedule
+from lifecycle_manager.rollout import RolloutSettings, Schedule
 from lifecycle_manager.telemetry import policy_readable
 from tests import builders
+from tests.clocks import ManualClock
 
 GOOD = json.dumps({"default": {"days": ["Sat"], "begin": "00:00:00+00:00", "end": "02:00:00+00:00"}})
 METRIC = "lifecycle_mgr_maintenance_window_config_read_success"
@@ -24,8 +25,8 @@ METRIC = "lifecycle_mgr_maintenance_window_config_read_success"
 def schedule(cache: Cache[Any], policy: Path | None) -> tuple[Schedule, CollectorRegistry]:
     registry = CollectorRegistry()
     releases: Any = SimpleNamespace(cache=cache)
-    minutes = timedelta(minutes=5)
-    return Schedule(releases, lambda: builders.NOW, minutes, policy, minutes, policy_readable(registry)), registry
+    settings = RolloutSettings(policy_file=policy)
+    return Schedule(releases, ManualClock(), settings, policy_readable(registry)), registry
 
 
 def release(*times: str) -> DatedReleaseMeta:
@@ -64,25 +65,25 @@ def test_policy_is_followed_and_told_where_it_can_not_be_read(tmp_path: Path) ->
     planned, registry = schedule(Cache({}), file)
     missing = planned.timing()
     assert missing.policy is None
-    assert "No such file" in missing.policy_unreadable
+    assert "No such file" in missing.policy_error
     assert registry.get_sample_value(METRIC) == 0
 
     file.write_text(GOOD)
     good = planned.timing()
     assert good.policy is not None
-    assert good.policy_unreadable == ""
+    assert good.policy_error == ""
     assert registry.get_sample_value(METRIC) == 1
 
     file.write_text("{}")
     os.utime(file, ns=(1, 1))
     broken = planned.timing()
     assert broken.policy is None
-    assert "maintenance policy" in broken.policy_unreadable
+    assert "maintenance policy" in broken.policy_error
     assert registry.get_sample_value(METRIC) == 0
 
 
 def test_without_a_policy_nothing_waits_for_one() -> None:
     planned, registry = schedule(Cache({}), None)
     timing = planned.timing()
-    assert (timing.policy, timing.policy_unreadable) == (None, "")
+    assert (timing.policy, timing.policy_error) == (None, "")
     assert registry.get_sample_value(METRIC) == 1

@@ -1,4 +1,4 @@
-"""Gathers what the rules of a Kyma decide on: one snapshot from the caches and one read from its cluster."""
+"""What the rules of a Kyma decide on: one snapshot of the caches and one read of its SKR."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -6,18 +6,18 @@ from datetime import timedelta
 import msgspec
 
 from kube_runtime import Client, NotFound, ObjectUnreadable
-from lifecycle_manager.kyma.resolution import Timing
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.resources import KYMAS, RAW_KYMAS
+from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
 
 
 @dataclass(frozen=True, slots=True)
 class SkrView:
-    """What the user cluster holds: its Kyma CR, None where there is none (or no CRD for it).
+    """The Kyma CR in the SKR; None where there is none (or no CRD for it).
 
-    Of one that is not `is_readable` there are the metadata alone, which is enough to leave the cluster.
+    Where it is not `is_readable` it has only its metadata, which is enough to delete it.
     """
 
     kyma: Kyma | None
@@ -26,24 +26,24 @@ class SkrView:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait before a state tells of it.
+    """How long a state may last before it is reported or acted on.
 
-    - `unreachable`: until a cluster that gives no answer makes its Kyma an Error
-    - `deletion`: until a deletion that gets nowhere is a Warning
-    - `purge`: until finalizers that hold a deletion back are taken off; None for never
+    - `unreachable`: an SKR that does not answer makes its Kyma an Error
+    - `deletion`: a deletion that makes no progress is a Warning
+    - `purge`: finalizers that block a deletion are removed; None for never
     """
 
-    unreachable: timedelta = timedelta(0)
+    unreachable: timedelta = timedelta(seconds=30)
     deletion: timedelta = timedelta(minutes=10)
     purge: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that `plan` looks at.
+    """Everything that `plan` decides on.
 
-    `skr` is a failure where the cluster could not be read or written; `crd_hash` is that of the control plane's CRD,
-    empty where it can't be seen.
+    `skr` is a failure where the SKR could not be read or written; `crd_hash` is that of KCP's CRD, empty where that
+    can't be read.
     """
 
     timing: Timing
@@ -57,10 +57,10 @@ class Snapshot:
     patience: Patience = field(default_factory=Patience)
 
 
-async def observe_skr(skr: Client, *, leaving: bool = False) -> SkrView:
-    """Read the Kyma CR of a user cluster. Raises KubeError where that fails.
+async def read_skr(skr: Client, *, deleting: bool = False) -> SkrView:
+    """Read the Kyma CR of an SKR. Raises KubeError.
 
-    Who is `leaving` is not kept by what users have written into it where its definition no longer hinders them.
+    Where the Kyma is being deleted, a Kyma CR that users made unreadable, after changing its CRD, does not matter.
     """
     try:
         kyma = await skr.get(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
@@ -68,7 +68,7 @@ async def observe_skr(skr: Client, *, leaving: bool = False) -> SkrView:
     except NotFound:
         return SkrView(None)
     except ObjectUnreadable:
-        if not leaving:
+        if not deleting:
             raise
     try:
         document = await skr.get(RAW_KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)

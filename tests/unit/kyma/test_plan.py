@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from lifecycle_manager.kyma import plan as planned
-from lifecycle_manager.kyma.bounds import MOST_MODULES
-from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot
-from lifecycle_manager.kyma.resolution import Timing
+from lifecycle_manager.kyma.limits import MAX_MODULES
+from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot
 from lifecycle_manager.kyma.status import for_skr
 from lifecycle_manager.kyma.wanted import wanted_of
+from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Kyma, State, find, names
 from tests import builders
@@ -39,7 +40,8 @@ DELETED = "2026-11-01T12:00:00Z"
 
 
 def snapshot(kyma: Kyma, skr: SkrView | SkrFailure, *, offer: Offer = OFFER, **more: Any) -> Snapshot:
-    return Snapshot(Timing(builders.NOW), kyma, offer, skr, "hash", **more)
+    given = {"patience": Patience(unreachable=timedelta(0))} | more
+    return Snapshot(Timing(builders.NOW), kyma, offer, skr, "hash", **given)
 
 
 def skr_kyma(of: Kyma, **given: Any) -> Kyma:
@@ -62,7 +64,7 @@ def settled(kyma: Kyma, skr: Kyma, **more: Any) -> tuple[Kyma, Kyma]:
 
 
 def introduced(**given: Any) -> Kyma:
-    return builders.kyma(annotations={planned.CRD_HASH: "hash"}, **given)
+    return builders.kyma(annotations={CRD_HASH: "hash"}, **given)
 
 
 def written_in(decided: planned.Plan) -> planned.WriteStatus:
@@ -85,7 +87,7 @@ def test_new_cluster_gets_crd_and_kyma_with_the_default_modules() -> None:
     assert create.labels[names.REGION] == "eu"
     assert "internal.example/secret" not in create.labels
     assert planned.RecordCrdHash("hash") in decided.in_kcp
-    assert decided.soon
+    assert decided.at_once
 
 
 def test_users_spec_is_only_read() -> None:
@@ -104,12 +106,12 @@ def test_quiet_kyma_is_left_alone() -> None:
 
 
 def test_crd_that_changed_is_brought_again() -> None:
-    kyma = builders.kyma(annotations={planned.CRD_HASH: "older"})
+    kyma = builders.kyma(annotations={CRD_HASH: "older"})
     assert planned.InstallKymaCrd() in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)))).in_skr
 
 
 def test_cluster_keeps_its_crd_while_that_of_the_control_plane_can_not_be_seen() -> None:
-    kyma = builders.kyma(annotations={planned.CRD_HASH: "older"})
+    kyma = builders.kyma(annotations={CRD_HASH: "older"})
     unseen = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), crd_hash="")
     decided = planned.plan(unseen)
     assert planned.InstallKymaCrd() not in decided.in_skr
@@ -117,7 +119,7 @@ def test_cluster_keeps_its_crd_while_that_of_the_control_plane_can_not_be_seen()
 
 
 def test_cluster_that_lost_its_crd_meanwhile_is_known_to_have_none_of_the_control_plane() -> None:
-    kyma = builders.kyma(annotations={planned.CRD_HASH: "older"})
+    kyma = builders.kyma(annotations={CRD_HASH: "older"})
     decided = planned.plan(replace(snapshot(kyma, SkrView(None)), crd_hash=""))
     assert planned.InstallKymaCrd() in decided.in_skr
     assert decided.in_kcp == (planned.RecordCrdHash(""),)
@@ -189,8 +191,8 @@ def test_module_that_is_unknown_is_named_and_the_others_go_on() -> None:
     assert modules is not None
     assert modules.status == "False"
     assert "tpyo" in modules.message
-    (told,) = [action for action in decided.in_skr if isinstance(action, planned.TellUsers)]
-    assert [each.reason for each in told.happenings if "tpyo" in each.note] == ["ModuleError", "StateError"]
+    (told,) = [action for action in decided.in_skr if isinstance(action, planned.RecordSkrEvents)]
+    assert [each.reason for each in told.events if "tpyo" in each.note] == ["ModuleError", "StateError"]
 
 
 def test_kyma_cr_that_asks_for_endlessly_many_modules_is_not_decided_on_in_full() -> None:
@@ -199,7 +201,7 @@ def test_kyma_cr_that_asks_for_endlessly_many_modules_is_not_decided_on_in_full(
     many = [{"name": f"unknown-{number}", "managed": True} for number in range(20_000)]
     seen = SkrView(skr_kyma(kyma, modules=[*many, *ASKED]))
     wanted = wanted_of(snapshot(kyma, seen, offer=INSTALLING), seen.kyma.spec if seen.kyma is not None else kyma.spec)
-    assert len(wanted.modules) == MOST_MODULES + 1
+    assert len(wanted.modules) == MAX_MODULES + 1
     assert [each.name for each in wanted.modules if each.to_be_written] == ["cloud-resources"]
 
 
@@ -316,7 +318,7 @@ def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
     there = builders.manifest(version="0.0.9", status={"state": "Ready"})
     decided = planned.plan(snapshot(kyma, unmanaged, offer=INSTALLING, manifests=(there,)))
     assert [action for action in decided.in_kcp if isinstance(action, planned.ModuleAction)] == [
-        planned.LeaveAlone("demo-cloud-resources")
+        planned.MarkUnmanaged("demo-cloud-resources")
     ]
     (module,) = written_in(decided).status.modules
     assert (module.state, module.version) == (State.UNMANAGED, "0.0.9")
@@ -506,8 +508,8 @@ def test_kyma_cr_that_a_user_deletes_and_we_hold_is_let_go() -> None:
     kyma = introduced(status=OTHERS_READY)
     going = skr_kyma(kyma, finalizers=[names.KYMA_FINALIZER], deletionTimestamp=DELETED)
     decided = planned.plan(snapshot(kyma, SkrView(going)))
-    assert decided.in_skr == (planned.ReleaseSkrKyma(),)
-    assert decided.soon
+    assert decided.in_skr == (planned.RemoveSkrFinalizer(),)
+    assert decided.at_once
 
 
 def test_kyma_cr_that_is_held_is_looked_at_again_no_sooner_than_another_one() -> None:
@@ -516,5 +518,5 @@ def test_kyma_cr_that_is_held_is_looked_at_again_no_sooner_than_another_one() ->
     by_another = skr_kyma(kyma, finalizers=["example.com/mine"], deletionTimestamp=DELETED)
     for inner in (held, by_another):
         decided = planned.plan(snapshot(kyma, SkrView(inner)))
-        assert not decided.soon
-        assert planned.ReleaseSkrKyma() not in decided.in_skr
+        assert not decided.at_once
+        assert planned.RemoveSkrFinalizer() not in decided.in_skr

@@ -6,16 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from lifecycle_manager.kyma.definition import KymaDefinitions, brings_other, brought, digest_of
 
 from kube_runtime import Change, JsonObject, ObjectKey
 from kube_runtime.informer.cache import Cache
 from kube_simulation import Refuse, Refused
 from lifecycle_manager.informers import Informers
-from lifecycle_manager.kyma.definition import KymaDefinitions, brings_other, brought, digest_of
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager_api import Kyma, crds
-from tests.kyma_world import kyma_world
 from tests.waiting import eventually
+from tests.world import open_world
 
 KEY = ObjectKey("", KYMAS.plural_name)
 WEBHOOK = {
@@ -114,7 +114,7 @@ def test_definition_of_this_package_stands_in_for_one_that_can_not_be_seen_and_i
 
 
 async def test_of_all_definitions_in_the_control_plane_that_of_kymas_is_followed() -> None:
-    async with kyma_world() as world, asyncio.TaskGroup() as tasks:
+    async with open_world() as world, asyncio.TaskGroup() as tasks:
         informer = Informers.on(world.kcp).kyma_definitions
         changes: list[bool] = []
         following = tasks.create_task(informer.run())
@@ -123,8 +123,8 @@ async def test_of_all_definitions_in_the_control_plane_that_of_kymas_is_followed
         assert informer.cache.keys() == (KEY,)
         other = {"spec": {"names": {"shortNames": ["other"]}}}
         await world.kcp.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, f"manifests.{KYMAS.group}", other)
-        await world.redefine({"metadata": {"labels": {"touched": "true"}}})
-        await world.redefine(other)
+        await world.change_crd({"metadata": {"labels": {"touched": "true"}}})
+        await world.change_crd(other)
         await eventually(lambda: len(changes) == 2)
         assert changes == [False, True]
         following.cancel()
@@ -133,7 +133,7 @@ async def test_of_all_definitions_in_the_control_plane_that_of_kymas_is_followed
 async def test_process_that_has_no_right_to_see_the_definition_begins_without_it_and_sees_it_once_it_has() -> None:
     forbidden = Refused(403, "Forbidden", "not for you")
     refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path, refused=forbidden)
-    async with kyma_world() as world, asyncio.TaskGroup() as tasks:
+    async with open_world() as world, asyncio.TaskGroup() as tasks:
         informers = Informers.on(world.kcp)
         with world.cluster("kcp").ruled_by(refuse):
             following = informers.start_in(tasks)
