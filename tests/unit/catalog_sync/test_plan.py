@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kube_runtime import Revision
 from lifecycle_manager.catalog_sync.differences import differences, is_as_wanted
 from lifecycle_manager.catalog_sync.record import ANNOTATION, Record, fingerprint
-from lifecycle_manager.catalog_sync.wanted import Catalogs, WantedCatalog, wanted_catalog
+from lifecycle_manager.catalog_sync.plan import Catalogs, WantedCatalog, wanted_catalog
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders

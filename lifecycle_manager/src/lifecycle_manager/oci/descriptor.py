@@ -1,14 +1,14 @@
-"""Where the objects of a module's version are found, as its Open Component Model descriptor says it.
+"""Component descriptors of the Open Component Model: where the objects of a module's version are.
 
-Descriptors come in two schemas, v2 and v3alpha1 (ocm.software), inline in the ModuleTemplate or, where that leaves its
-own empty, from the registry (`lookups`). The objects are the resource named `raw-manifest`: a layer in the component's
-own repository, named by its digest. A label on it may select the Secrets that the layer is pulled with.
+Descriptors have one of two schemas, v2 and v3alpha1 (ocm.software). They are inline in the ModuleTemplate or, where it
+has none, in the registry (`components`). The objects of a module are the resource named `raw-manifest`: a layer in the
+component's own repository, named by its digest. A label on it may select the Secrets that the layer is pulled with.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -18,9 +18,9 @@ RAW_MANIFEST = "raw-manifest"
 CONFIG = "config"
 COMPONENT_DESCRIPTORS = "component-descriptors"
 HASHED_NAMES = "sha256-digest"
-"""The mapping by which a repository is named by the digest of the component's name, for registries with short paths."""
+"""The mapping that names a repository by the digest of the component's name, for registries with short paths."""
 Json = dict[str, Any]
-_LEFT_OUT = frozenset({b"", b"{}", b"null"})
+_EMPTY = frozenset({b"", b"{}", b"null"})
 
 
 class DescriptorUnreadable(Exception):
@@ -28,15 +28,32 @@ class DescriptorUnreadable(Exception):
 
 
 class DescriptorNotFound(DescriptorUnreadable):
-    """A ModuleTemplate leaves its descriptor out, and it is not found (yet)."""
+    """The descriptor of a ModuleTemplate is empty, and is not found in the registry (yet)."""
+
+
+class ComponentVersion(NamedTuple):
+    """A version of a component of the Open Component Model."""
+
+    component: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.component}:{self.version}"
+
+
+class LookupFailed(Exception):
+    """A descriptor could not be read from the registry; retry after `again_after_seconds`."""
+
+    def __init__(self, message: str, again_after_seconds: float) -> None:
+        super().__init__(message)
+        self.again_after_seconds = again_after_seconds
 
 
 class Component(msgspec.Struct, frozen=True):
-    """A component as a descriptor says it: name, version, and its layers by the name of their resource.
+    """A component: name, version, and the digests of its layers by the name of their resource.
 
-    They are in a `repository`, below a `path` that stands for the name of the component there.
-    `credentials` are the labels of the Secrets that a layer is pulled with, where it says any. `images` are those of
-    its containers, where the descriptor's landscape has them.
+    The layers are in `repository`, under `path`, which is the name of the component there. `credentials` holds for a
+    layer the labels of the Secrets that it is pulled with. `images` are the component's container images.
     """
 
     name: str
@@ -48,7 +65,7 @@ class Component(msgspec.Struct, frozen=True):
     images: tuple[str, ...] = ()
 
     def source(self, resource: str) -> Json | None:
-        """Return the image reference of a resource, as a Manifest has it; None where there is none."""
+        """Return the source of a resource as a Manifest's spec has it, None where the component has no such layer."""
         digest = self.layers.get(resource)
         if digest is None:
             return None
@@ -58,22 +75,22 @@ class Component(msgspec.Struct, frozen=True):
 
 
 def is_left_out(descriptor: msgspec.Raw) -> bool:
-    """Tell whether a ModuleTemplate leaves its descriptor to be looked up."""
-    return bytes(descriptor) in _LEFT_OUT
+    """Tell whether the descriptor of a ModuleTemplate is empty, and has to be looked up."""
+    return bytes(descriptor) in _EMPTY
 
 
 def component_of(descriptor: msgspec.Raw) -> Component:
-    """Read a descriptor. Raises DescriptorUnreadable with what is wrong."""
+    """Parse a descriptor. Raises DescriptorUnreadable."""
     return _read(bytes(descriptor))
 
 
 @lru_cache(maxsize=1024)
 def _read(descriptor: bytes) -> Component:
-    """Read a descriptor once for all the clusters that have the version."""
+    """Parse a descriptor once for all clusters that have the version."""
     try:
         document = msgspec.json.decode(descriptor, type=Json)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise DescriptorUnreadable(f"spec.descriptor is no object: {error}") from None
+        raise DescriptorUnreadable(f"spec.descriptor is not an object: {error}") from None
     return _version_3(document) if "apiVersion" in document else _version_2(document)
 
 
@@ -85,7 +102,7 @@ def _version_2(document: Json) -> Component:
 def _version_3(document: Json) -> Component:
     if document["apiVersion"] != "ocm.software/v3alpha1":
         raise DescriptorUnreadable(
-            f"spec.descriptor.apiVersion {document['apiVersion']!r} is not known; use ocm.software/v3alpha1"
+            f"unknown spec.descriptor.apiVersion {document['apiVersion']!r}; use ocm.software/v3alpha1"
         )
     metadata = _mapping(document, "metadata", "spec.descriptor")
     content = _mapping(document, "spec", "spec.descriptor") if document.get("spec") is not None else {}
@@ -105,7 +122,7 @@ def _component(named: Json, located: Json, content: Json, where: str) -> Compone
             layers[resource["name"]] = digest
             if (labels := _credentials(resource)) is not None:
                 credentials[resource["name"]] = labels
-    repository, path = _place(located, named["name"])
+    repository, path = _location(located, named["name"])
     return Component(named["name"], named["version"], repository, path, layers, credentials, _images(resources))
 
 
@@ -115,20 +132,20 @@ def _images(resources: Iterable[Json]) -> tuple[str, ...]:
 
 
 def _credentials(resource: Json) -> Mapping[str, str] | None:
-    """Return the labels of the Secrets that a resource is pulled with, None where it says none."""
-    said = [each.get("value") for each in _objects(resource, "labels") if each.get("name") == names.OCI_REGISTRY_CRED]
-    if not said:
+    """Return the labels of the Secrets that a resource is pulled with, None where it has no such label."""
+    values = [each.get("value") for each in _objects(resource, "labels") if each.get("name") == names.OCI_REGISTRY_CRED]
+    if not values:
         return None
     try:
-        labels: Mapping[str, str] = msgspec.convert(said[0], Annotated[dict[str, str], msgspec.Meta(min_length=1)])
+        labels: Mapping[str, str] = msgspec.convert(values[0], Annotated[dict[str, str], msgspec.Meta(min_length=1)])
     except msgspec.ValidationError as error:
         where = f"the label {names.OCI_REGISTRY_CRED} on {resource['name']} of spec.descriptor"
-        raise DescriptorUnreadable(f"{where} holds no labels of Secrets: {error}") from None
+        raise DescriptorUnreadable(f"{where} must be an object of labels that select Secrets: {error}") from None
     return labels
 
 
-def _place(located: Json, name: str) -> tuple[str, str]:
-    """Return repository and path where the component was last brought to: its newest context."""
+def _location(located: Json, name: str) -> tuple[str, str]:
+    """Return repository and path of the component in its newest repository context."""
     contexts = _objects(located, "repositoryContexts")
     if not contexts:
         return "", name
@@ -143,12 +160,12 @@ def _place(located: Json, name: str) -> tuple[str, str]:
 def _objects(section: Json, key: str) -> list[Json]:
     found = section.get(key) or []
     if not isinstance(found, list):
-        raise DescriptorUnreadable(f"{key} of spec.descriptor is no list")
+        raise DescriptorUnreadable(f"{key} of spec.descriptor is not a list")
     return [each for each in found if isinstance(each, dict)]
 
 
 def _mapping(document: Json, key: str, where: str) -> Json:
     found = document.get(key)
     if not isinstance(found, dict):
-        raise DescriptorUnreadable(f"{where}.{key} is missing or no object; the schemas v2 and v3alpha1 are read")
+        raise DescriptorUnreadable(f"{where}.{key} is missing or not an object; supported schemas are v2 and v3alpha1")
     return found

@@ -1,4 +1,4 @@
-"""What a component descriptor says of a module, as its Manifest has it."""
+"""Component descriptors, and what a Manifest has of them."""
 
 import hashlib
 from typing import Any
@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from lifecycle_manager.module_catalog import DescriptorUnreadable, differs, wanted_manifest
-from lifecycle_manager.module_catalog.descriptor import Component, component_of
-from lifecycle_manager.module_installation.logins import as_query, selector_of
+from lifecycle_manager.oci.descriptor import Component, component_of
 from lifecycle_manager.oci import Layer, source_in
 from lifecycle_manager_api import Manifest, names
 from tests import builders
@@ -45,7 +44,7 @@ def manifest(of: Component) -> Manifest:
         ),
     ],
 )
-def test_layer_is_where_the_newest_context_has_the_component(context: dict[str, str], url: str) -> None:
+def test_layer_is_in_the_newest_repository_context(context: dict[str, str], url: str) -> None:
     source = source_in(manifest(component(LAYER, **context)).spec.install.source)
     assert isinstance(source, Layer)
     assert source.url == f"https://registry.example.com/v2/{url}/blobs/sha256:{'0' * 64}"
@@ -53,21 +52,22 @@ def test_layer_is_where_the_newest_context_has_the_component(context: dict[str, 
 
 @pytest.mark.parametrize("schema", ["v2", "v3"])
 def test_layer_is_pulled_with_the_secrets_that_its_label_selects(schema: str) -> None:
-    made = manifest(component(LAYER | {"labels": [CREDENTIALS]}, schema=schema))
-    selector = selector_of(made)
-    assert selector is not None
-    assert as_query(selector) == f"{names.OCI_REGISTRY_CRED}=garden"
-    assert selector_of(manifest(component(LAYER, schema=schema))) is None
+    def selector_in(made: Manifest) -> Any:
+        return msgspec.json.decode(made.spec.install.source).get("credSecretSelector")
+
+    labelled = manifest(component(LAYER | {"labels": [CREDENTIALS]}, schema=schema))
+    assert selector_in(labelled) == {"matchLabels": {names.OCI_REGISTRY_CRED: "garden"}}
+    assert selector_in(manifest(component(LAYER, schema=schema))) is None
 
 
 @pytest.mark.parametrize("value", [None, "garden", {}, {"a": 1}, ["garden"]])
-def test_label_that_selects_no_secrets_is_told(value: Any) -> None:
+def test_label_that_selects_no_secrets_is_an_error(value: Any) -> None:
     with pytest.raises(DescriptorUnreadable, match="oci-registry-cred on raw-manifest"):
         component(LAYER | {"labels": [CREDENTIALS | {"value": value}]})
 
 
 @pytest.mark.parametrize("schema", ["v2", "v3"])
-def test_images_of_a_component_are_where_its_landscape_has_them(schema: str) -> None:
+def test_manifest_lists_the_images_of_the_component(schema: str) -> None:
     image = "eu.registry.example.com/restricted/garden-manager:1.0.0"
     resource = {"name": "garden-manager", "type": "ociArtifact", "relation": "external"}
     access = {"type": "ociArtifact", "imageReference": image}
@@ -78,7 +78,7 @@ def test_images_of_a_component_are_where_its_landscape_has_them(schema: str) -> 
     assert not differs(made, made)
 
 
-def test_images_that_somebody_else_has_put_on_a_manifest_are_left_alone() -> None:
+def test_images_that_others_put_on_a_manifest_are_kept() -> None:
     wanted = manifest(component(LAYER))
     theirs = msgspec.structs.replace(wanted.spec, localized_images=("registry.example.com/garden-manager:1.0.0",))
     assert not differs(msgspec.structs.replace(wanted, spec=theirs), wanted)
