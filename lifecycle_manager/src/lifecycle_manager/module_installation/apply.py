@@ -324,9 +324,7 @@ class Steps:
             case _:
                 raise TypeError(step)
 
-    async def _delete_objects(
-        self, seen: Snapshot, removal: Removal, entries: Collection[InventoryEntry]
-    ) -> Snapshot:
+    async def _delete_objects(self, seen: Snapshot, removal: Removal, entries: Collection[InventoryEntry]) -> Snapshot:
         result = await (await self._objects()).applier.delete(entries)
         self.services.neighbours.notify(self.manifest, without(entries, result.inventory))
         result.raise_first_failure()

@@ -1,22 +1,29 @@
 """The controller of Manifests: settings, triggers, and one reconcile from snapshot to status."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
 import structlog
 
-from kube_runtime import Change, EventRecorder, KubeError, ObjectKey, Priority, Result
-from kube_runtime.clock import Clock
-from kube_runtime.controller import Causes, Controller
-from kube_runtime.informer import Informer
-from kube_runtime.manager import Manager
-from kube_runtime.steps import run_steps
+from kube_runtime import (
+    Causes,
+    Change,
+    Clock,
+    Controller,
+    EventRecorder,
+    KubeError,
+    Manager,
+    ObjectKey,
+    Priority,
+    Result,
+    run_steps,
+)
 from lifecycle_manager.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
 from lifecycle_manager.kcp_writes import remove_finalizer
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
-from lifecycle_manager.module_catalog import Offers, module_of, module_of_manifest
+from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_template
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.apply import ManifestState, Neighbours, Services, Steps
@@ -39,7 +46,6 @@ from lifecycle_manager.signals import (
     WebhookRulesChanged,
 )
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, failure_of
-from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager_api import Manifest, ManifestStatus, ModuleTemplate, State, names
 
 log = structlog.get_logger("manifest")
@@ -97,9 +103,7 @@ def setup(
 
     def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
         found = manifests.by_index(MANIFESTS_BY_KYMA, change.kyma)
-        return [
-            MANIFESTS.key_of(each) for each in found if concerned_by(each, change.reference, settings.namespace)
-        ]
+        return [MANIFESTS.key_of(each) for each in found if concerned_by(each, change.reference, settings.namespace)]
 
     controller = manager.controller(
         "manifest",

@@ -27,7 +27,9 @@ def managers_of(
     return (own or InventoryEntry(wanted.group, wanted.version, wanted.kind, default_namespace, wanted.name),)
 
 
-def optional_managers_of(manager: ManagerReference | None, inventory: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+def optional_managers_of(
+    manager: ManagerReference | None, inventory: Iterable[InventoryEntry]
+) -> tuple[InventoryEntry, ...]:
     """Return the further objects that a module waits for while they exist."""
     if manager is not None:
         return ()

@@ -289,9 +289,7 @@ def plan_removal(seen: Snapshot) -> Step:
     return RemoveFinalizer()
 
 
-def prunable(
-    applied: ApplyResult, crd_objects: Mapping[InventoryEntry, Collection[str]]
-) -> tuple[InventoryEntry, ...]:
+def prunable(applied: ApplyResult, crd_objects: Mapping[InventoryEntry, Collection[str]]) -> tuple[InventoryEntry, ...]:
     """Return the objects that may be deleted after an apply: kept ones of the inventory.
 
     None in a round with a failure; a CRD only if its objects were listed, and there are none.
@@ -352,7 +350,10 @@ def _before_apply(
 def _needs_namespace(seen: Snapshot) -> bool:
     """Tell whether something goes into the shared namespace, unless that is kyma-system, which exists."""
     namespace, default = seen.options.namespace, default_cr(seen.manifest, seen.options.namespace)
-    used = {*(each.namespace for each in (*seen.leftover, *(seen.wanted or ()))), default.namespace if default is not None else ""}
+    used = {
+        *(each.namespace for each in (*seen.leftover, *(seen.wanted or ()))),
+        default.namespace if default is not None else "",
+    }
     return namespace != names.SKR_NAMESPACE and namespace in used
 
 
@@ -366,9 +367,7 @@ def _readiness(seen: Snapshot) -> Step:
     is_close = seen.applied is not None or manifest.status.state is not State.READY or wanted is None
     if is_close and seen.managers is None:
         named = manifest.spec.manager
-        return ReadManagers(
-            managers_of(named, seen.inventory, namespace), optional_managers_of(named, seen.inventory)
-        )
+        return ReadManagers(managers_of(named, seen.inventory, namespace), optional_managers_of(named, seen.inventory))
     managers = seen.managers or ()
     if wanted is not None and seen.module_cr is None:
         runs = all(each.readiness is not None and each.readiness.state == "Current" for each in managers)

@@ -115,9 +115,7 @@ def is_left_alone(manifest: Manifest) -> bool:
     return names.IS_UNMANAGED in metadata.annotations or metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
 
 
-def holder(
-    manifest: Manifest, remembered: Iterable[InventoryEntry], given_up: Collection[Identity]
-) -> Holder | None:
+def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], given_up: Collection[Identity]) -> Holder | None:
     """Return a Manifest as a holder of its objects; None where it is being deleted.
 
     `remembered` is what this process has applied and `given_up` what it has handed over, beyond what the status says.

@@ -30,9 +30,7 @@ class Reference(Protocol):
 
 def entries_of(references: Iterable[Reference]) -> tuple[InventoryEntry, ...]:
     """Return objects of a status as inventory entries."""
-    return tuple(
-        InventoryEntry(each.group, each.version, each.kind, each.namespace, each.name) for each in references
-    )
+    return tuple(InventoryEntry(each.group, each.version, each.kind, each.namespace, each.name) for each in references)
 
 
 def identities(entries: Iterable[InventoryEntry]) -> frozenset[Identity]:

@@ -17,7 +17,6 @@ from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities
 from lifecycle_manager_api import names
 
-
 Place = tuple[str, str, str]
 """Group, kind and name of an object, in any namespace."""
 

@@ -8,21 +8,22 @@ from typing import Literal
 import structlog
 
 from kube_runtime import (
+    Causes,
     Change,
     Client,
+    Clock,
+    Controller,
     EventRecorder,
+    Index,
     Informer,
     KubeError,
     KubernetesObject,
+    Manager,
     ObjectKey,
     Priority,
     Result,
+    run_steps,
 )
-from kube_runtime.clock import Clock
-from kube_runtime.controller import Causes, Controller
-from kube_runtime.informer import Index
-from kube_runtime.manager import Manager
-from kube_runtime.steps import run_steps
 from lifecycle_manager.indexes import SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kcp_writes import remove_finalizer
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
