@@ -20,7 +20,19 @@ from kube_runtime.apply import (
 )
 from kube_runtime.backoff import Backoff
 from kube_runtime.client import Client, ClientOptions, KubeconfigPolicy, RestMapper, Revision, WatchEvent
-from kube_runtime.controller import Controller, Failure, Pace, Priority, QueueShutDown, Result, RetryPolicy, WorkQueue
+from kube_runtime.clock import SYSTEM_CLOCK, Clock
+from kube_runtime.controller import (
+    MAX_CAUSES_PER_KEY,
+    Causes,
+    Controller,
+    Failure,
+    Pace,
+    Priority,
+    QueueShutDown,
+    Result,
+    RetryPolicy,
+    WorkQueue,
+)
 from kube_runtime.event_recorder import EventRecorder
 from kube_runtime.exceptions import (
     AlreadyExists,
@@ -49,13 +61,19 @@ from kube_runtime.exceptions import (
     UnsupportedMediaType,
     WatchSilent,
 )
-from kube_runtime.informer import Cache, Change, Informer
+from kube_runtime.informer import Cache, Change, Index, Informer
+from kube_runtime.manager import Manager
 from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
+from kube_runtime.sharding import ALONE, Sharding
+from kube_runtime.steps import TooManySteps, run_steps
 from kube_runtime.yaml_output import dump_yaml
 from kube_runtime.yaml_text import YamlLimits, load_documents, load_yaml
 
 __all__ = [
+    "ALONE",
+    "MAX_CAUSES_PER_KEY",
+    "SYSTEM_CLOCK",
     "AlreadyExists",
     "ApiError",
     "Applier",
@@ -64,9 +82,11 @@ __all__ = [
     "BadRequest",
     "Cache",
     "Cause",
+    "Causes",
     "Change",
     "Client",
     "ClientOptions",
+    "Clock",
     "ClusterUnreachable",
     "Conflict",
     "Controller",
@@ -74,6 +94,7 @@ __all__ = [
     "Failure",
     "Forbidden",
     "Gone",
+    "Index",
     "Informer",
     "Invalid",
     "InventoryEntry",
@@ -84,6 +105,7 @@ __all__ = [
     "KubeconfigPolicy",
     "KubeconfigRefused",
     "KubernetesObject",
+    "Manager",
     "ManifestInvalid",
     "MethodNotAllowed",
     "NotFound",
@@ -104,8 +126,10 @@ __all__ = [
     "Revision",
     "RuntimeMetrics",
     "ServerUnavailable",
+    "Sharding",
     "TerminalError",
     "TooManyRequests",
+    "TooManySteps",
     "Unauthorized",
     "UnsupportedMediaType",
     "WatchEvent",
@@ -117,4 +141,5 @@ __all__ = [
     "load_yaml",
     "parse_objects",
     "readiness",
+    "run_steps",
 ]

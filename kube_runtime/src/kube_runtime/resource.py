@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 from urllib.parse import quote
 
-__all__ = ["JsonObject", "Metadata", "ObjectKey", "ObjectList", "Resource"]
+__all__ = ["JsonObject", "Metadata", "ObjectKey", "ObjectList", "Resource", "version_number"]
 
 T = TypeVar("T")
 JsonObject = dict[str, Any]
@@ -127,6 +127,11 @@ class ObjectList(Generic[T]):
     items: tuple[T, ...]
     resource_version: str
     continue_token: str = ""
+
+
+def version_number(version: str) -> int:
+    """Return a resourceVersion as a number; 0 for one that is none, which is never compared."""
+    return int(version) if version.isdecimal() else 0
 
 
 def _metadata(item: object) -> Metadata:

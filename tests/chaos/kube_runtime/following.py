@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kube_runtime import (
+    Causes,
     Change,
     Client,
-    Controller,
     Informer,
     KubeError,
     NotFound,
@@ -18,6 +18,7 @@ from kube_runtime import (
     Result,
     RuntimeMetrics,
 )
+from kube_runtime.controller import Workers
 from tests.waiting import eventually
 
 CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
@@ -32,7 +33,7 @@ class Follower:
         self.counts = self.metrics.informer("configmaps")
         options = {"page_size": 2, **options}
         self.informer = Informer(client, CONFIG_MAPS, namespace=namespace, metrics=self.metrics, **options)
-        self.controller = Controller("follower", self._reconcile, concurrency=4, metrics=self.metrics)
+        self.controller = Workers("follower", self._reconcile, concurrency=4, metrics=self.metrics)
         self.informer.on_change(self._heard)
         self.reconciled: dict[ObjectKey, str] = {}
         self.twice: list[ObjectKey] = []
@@ -86,7 +87,7 @@ class Follower:
             self._newest_told[key] = version
         self.controller.queue.add(key)
 
-    async def _reconcile(self, key: ObjectKey) -> Result:
+    async def _reconcile(self, key: ObjectKey, _causes: Causes) -> Result:
         if key in self._under_way:
             self.twice.append(key)
         self._under_way.add(key)

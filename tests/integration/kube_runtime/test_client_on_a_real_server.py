@@ -186,21 +186,6 @@ async def test_watch_follows_from_a_version(client: Client, namespace: str) -> N
     assert seen == [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")]
 
 
-async def test_watch_can_begin_with_what_is_there(client: Client, namespace: str) -> None:
-    for name in ("one", "two"):
-        await client.create(CONFIG_MAPS, config_map(name), namespace, field_manager=MANAGER)
-
-    seen: list[str] = []
-    async with asyncio.timeout(120):
-        async with aclosing(client.watch(CONFIG_MAPS, namespace, initial_events=True)) as watch:
-            async for event in watch:
-                if event.initial_end:
-                    break
-                seen.append(event.object["metadata"]["name"] if event.object else "")
-
-    assert sorted(seen) == ["one", "two"]
-
-
 async def test_version_that_is_too_old_is_gone(client: Client) -> None:
     await Applier(client, field_manager=MANAGER).apply(parse_objects(as_text(definition())))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Change, Client, Informer, ObjectKey, Resource
+from kube_runtime import Change, Client, Index, Informer, ObjectKey, Resource
 from tests.unit.kube_runtime.until import until
 
 pytestmark = pytest.mark.parametrize("kcp", ["real", "simulated"], indirect=True)
@@ -72,7 +72,7 @@ async def test_selector_and_index(client: Client, namespace: str) -> None:
         CONFIG_MAPS,
         namespace=namespace,
         label_selector="team",
-        indexes={"team": lambda item: [item["metadata"]["labels"]["team"]]},
+        indexes=[Index("team", lambda item: [item["metadata"]["labels"]["team"]])],
     )
     async with following(informer):
         for name, team in (("a", "red"), ("b", "blue"), ("c", "red")):

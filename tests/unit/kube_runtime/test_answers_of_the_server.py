@@ -151,12 +151,11 @@ def test_empty_list_may_be_null() -> None:
     assert Decoding(Thing).list(b'{"metadata": {"resourceVersion": "1"}, "items": null}').items == ()
 
 
-def test_bookmark_has_a_version_and_may_end_the_beginning() -> None:
-    end = {"k8s.io/initial-events-end": "true"}
-    line = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5", "annotations": end}}}
+def test_bookmark_has_a_version() -> None:
+    line = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5"}}}
 
     for text in (json.dumps(line), json.dumps(line, separators=(",", ":"))):
-        assert Decoding(Thing).event(text.encode()) == WatchEvent("BOOKMARK", None, "5", initial_end=True)
+        assert Decoding(Thing).event(text.encode()) == WatchEvent("BOOKMARK", None, "5")
 
 
 def test_error_in_a_watch_is_raised_as_what_it_is() -> None:

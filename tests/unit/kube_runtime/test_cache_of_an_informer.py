@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kube_runtime import Cache, ObjectKey
+from kube_runtime import Cache, Index, ObjectKey
 
 WRITES = some.lists(
     some.tuples(some.integers(0, 5), some.one_of(some.none(), some.frozensets(some.sampled_from("xyz")))), max_size=40
@@ -19,7 +19,7 @@ def values_of(item: dict[str, Any]) -> list[str]:
 
 @given(WRITES)
 def test_index_always_equals_a_search(writes: list[tuple[int, frozenset[str] | None]]) -> None:
-    cache: Cache[dict[str, Any]] = Cache({"value": values_of})
+    cache: Cache[dict[str, Any]] = Cache([Index("value", values_of)])
     model: dict[ObjectKey, dict[str, Any]] = {}
     for number, values in writes:
         key = ObjectKey("", str(number))
@@ -40,4 +40,4 @@ def test_index_always_equals_a_search(writes: list[tuple[int, frozenset[str] | N
 
 def test_index_that_was_not_declared_is_a_mistake() -> None:
     with pytest.raises(KeyError):
-        Cache({}).by_index("nothing", "x")
+        Cache([]).by_index("nothing", "x")

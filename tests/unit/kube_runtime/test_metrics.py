@@ -4,7 +4,8 @@ import asyncio
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from kube_runtime import ClusterUnreachable, Controller, Result, RetryPolicy, RuntimeMetrics
+from kube_runtime import Causes, ClusterUnreachable, Result, RetryPolicy, RuntimeMetrics
+from kube_runtime.controller import Workers
 from tests.unit.kube_runtime.until import until
 
 
@@ -13,14 +14,14 @@ async def test_what_a_controller_does_is_exposed_under_the_names_that_dashboards
     metrics = RuntimeMetrics(registry)
     failed = False
 
-    async def reconcile(_key: str) -> Result:
+    async def reconcile(_key: str, _causes: Causes) -> Result:
         nonlocal failed
         if not failed:
             failed = True
             raise ClusterUnreachable("once")
         return Result()
 
-    controller = Controller(
+    controller = Workers(
         "things", reconcile, concurrency=2, retry=RetryPolicy(base_seconds=0.001, rate=0), metrics=metrics
     )
     metrics.request("200", "GET", "k.example:443")

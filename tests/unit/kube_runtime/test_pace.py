@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from kube_runtime import Controller, Pace, Priority, Result
+from kube_runtime import Causes, Pace, Priority, Result
+from kube_runtime.controller import Workers
 from tests.unit.kube_runtime.until import until
 
 
@@ -89,13 +90,13 @@ async def test_more_urgent_key_is_worked_on_while_others_take_long(
     begun: list[str] = []
     release = asyncio.Event()
 
-    async def reconcile(key: str) -> Result:
+    async def reconcile(key: str, _causes: Causes) -> Result:
         begun.append(key)
         if key not in {"urgent", "other-49"}:
             await release.wait()
         return Result()
 
-    controller = Controller("busy", reconcile, concurrency=4, pace=Pace())
+    controller = Workers("busy", reconcile, concurrency=4, pace=Pace())
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
         for number in range(50):

@@ -8,7 +8,10 @@ from kube_runtime import exceptions
 
 
 def test_everything_offered_is_there_and_in_order() -> None:
-    assert sorted(kube_runtime.__all__, key=lambda name: (name[0].islower(), name)) == kube_runtime.__all__
+    assert (
+        sorted(kube_runtime.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name))
+        == kube_runtime.__all__
+    )
     assert all(hasattr(kube_runtime, name) for name in kube_runtime.__all__)
 
 

@@ -4,17 +4,19 @@ One is right, the others are wrong in ways that tests of good days don't notice.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kube_runtime import (
     Applier,
+    Causes,
     Client,
     Controller,
     Informer,
     InventoryEntry,
     JsonObject,
     KubernetesObject,
+    Manager,
     NotFound,
     ObjectKey,
     Resource,
@@ -34,9 +36,18 @@ def workload(keeper: Callable[[Client, Informer[JsonObject]], Reconcile]) -> Wor
     """Return a workload of a controller, by what makes its reconcile in each life of its process."""
 
     async def process(process: Process) -> None:
-        things = Informer(process.client, THINGS, namespace="default", resync_seconds=process.resync_seconds)
-        reconcile = process.observed(keeper(process.client, things))
-        await _run(things, reconcile)
+        retry = RetryPolicy(base_seconds=0.005, most_seconds=0.02, rate=1000.0)
+        manager = Manager(process.client, namespace="default", retry=retry, resync_seconds=process.resync_seconds)
+        things = manager.informer(THINGS)
+        reconcile = keeper(process.client, things)
+
+        async def reconcile_key(key: ObjectKey, _causes: Causes, _state: None) -> Result:
+            return await reconcile(key)
+
+        controller: Controller[ObjectKey, None] = manager.controller(KEEPER, concurrency=2)
+        controller.watches(things)
+        controller.reconciles(process.observed(reconcile_key))
+        await manager.run(asyncio.Event())
 
     return Workload(process=process, script=script, initial=(definition(),))
 
@@ -191,15 +202,6 @@ def careless(client: Client, things: Informer[JsonObject]) -> Reconcile:
         return Result()
 
     return reconcile
-
-
-async def _run(things: Informer[JsonObject], reconcile: Callable[[ObjectKey], Awaitable[Result]]) -> None:
-    retry = RetryPolicy(base_seconds=0.005, most_seconds=0.02, rate=1000.0)
-    controller: Controller[ObjectKey] = Controller(KEEPER, reconcile, concurrency=2, retry=retry)
-    things.on_change(lambda change: controller.queue.add(THINGS.key_of(change.new or change.old or {})))
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(things.run())
-        tasks.create_task(controller.run())
 
 
 async def _set_finalizers(client: Client, found: JsonObject, finalizers: list[str]) -> None:

@@ -221,13 +221,11 @@ class Client:
         resource_version: str = "",
         label_selector: str | None = None,
         field_selector: str | None = None,
-        initial_events: bool = False,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Follow changes after a resource version, until the server ends the watch, as it does after a few minutes.
 
-        With `initial_events` the watch begins with every object that is there. Bookmarks are handed on. Raises Gone
-        where the version is too old, ClusterUnreachable where the stream breaks or falls silent. Whoever leaves
-        early closes it (`contextlib.aclosing`), for the connection is its own.
+        Bookmarks are handed on. Raises Gone where the version is too old, ClusterUnreachable where the stream breaks
+        or falls silent. Whoever leaves early closes it (`contextlib.aclosing`), for the connection is its own.
         """
         decoding = decoding_for(resource.type)
         lines = self.watch_lines(
@@ -236,7 +234,6 @@ class Client:
             resource_version=resource_version,
             label_selector=label_selector,
             field_selector=field_selector,
-            initial_events=initial_events,
         )
         async with aclosing(lines):
             async for batch in lines:
@@ -255,7 +252,6 @@ class Client:
         resource_version: str = "",
         label_selector: str | None = None,
         field_selector: str | None = None,
-        initial_events: bool = False,
     ) -> AsyncGenerator[Sequence[bytes], None]:
         """Follow changes as `watch` does, giving undecoded lines, those that came together in one list."""
         query: dict[str, Any] = {
@@ -266,8 +262,6 @@ class Client:
             "fieldSelector": field_selector,
             "timeoutSeconds": int(self._transport.options.watch_seconds),
         }
-        if initial_events:
-            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         return watch_lines(self._transport, _target(resource.path(namespace), query))
 
     async def create(

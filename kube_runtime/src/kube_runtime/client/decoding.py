@@ -24,15 +24,11 @@ EventType = Literal[ChangeType, "BOOKMARK"]
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """What a watch says. A bookmark has no object, only a resource version up to which everything was told.
-
-    `initial_end` marks the bookmark that ends the objects a watch was asked to begin with.
-    """
+    """One event of a watch. A bookmark has no object, only the resource version that the watch has reached."""
 
     type: EventType
     object: T | None
     resource_version: str
-    initial_end: bool = False
 
 
 class UnreadableDeletion(ObjectUnreadable):
@@ -56,7 +52,6 @@ class _Event(msgspec.Struct, Generic[T]):
 
 class _MarkMetadata(msgspec.Struct, rename="camel"):
     resource_version: str = ""
-    annotations: dict[str, str] | None = None
 
 
 class _Mark(msgspec.Struct):
@@ -144,7 +139,7 @@ class Decoding(Generic[T]):
         try:
             event = _OTHER.decode(line)
             if event.type == "BOOKMARK":
-                return _bookmark(_MARK.decode(event.object))
+                return WatchEvent("BOOKMARK", None, _MARK.decode(event.object).metadata.resource_version)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ResponseInvalid(f"a line of the watch is no watch event: {error}") from None
         if event.type == "ERROR":
@@ -183,11 +178,6 @@ def _unreadable(document: bytes | msgspec.Raw, why: Exception | None) -> ObjectU
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise ResponseInvalid(f"the answer is no Kubernetes object: {why}") from None
     return ObjectUnreadable(metadata.namespace, metadata.name, metadata.resource_version, str(why))
-
-
-def _bookmark(mark: _Mark) -> WatchEvent[Any]:
-    ended = (mark.metadata.annotations or {}).get("k8s.io/initial-events-end") == "true"
-    return WatchEvent("BOOKMARK", None, mark.metadata.resource_version, ended)
 
 
 _MADE: dict[type[Any], Decoding[Any]] = {}

@@ -1,10 +1,25 @@
-"""Working keys off: `queue` says which and in what order, `controller` has them reconciled, `retries` spaces failures,
-`turns` and `pace` leave room for events.
+"""Reconciling keys: `controller.Controller` declares what triggers them and keeps their state, `queue` holds them with
+their `causes`, `workers` reconcile them, `retries` spaces failures, `turns` and `pace` leave room for events.
 """
 
-from kube_runtime.controller.controller import Controller, Failure, Result
+from kube_runtime.controller.causes import MAX_CAUSES_PER_KEY, NO_CAUSES, Causes
+from kube_runtime.controller.controller import Controller
 from kube_runtime.controller.pace import Pace
 from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
 from kube_runtime.controller.retries import RetryPolicy
+from kube_runtime.controller.workers import Failure, Result, Workers
 
-__all__ = ["Controller", "Failure", "Pace", "Priority", "QueueShutDown", "Result", "RetryPolicy", "WorkQueue"]
+__all__ = [
+    "MAX_CAUSES_PER_KEY",
+    "NO_CAUSES",
+    "Causes",
+    "Controller",
+    "Failure",
+    "Pace",
+    "Priority",
+    "QueueShutDown",
+    "Result",
+    "RetryPolicy",
+    "WorkQueue",
+    "Workers",
+]

@@ -1,203 +1,281 @@
-"""Workers that reconcile keys, one key at a time and many keys at once.
+"""One controller: what triggers its keys, the state it keeps for each, and the function that reconciles them.
 
-A reconcile gets a key and nothing else: it reads what is there, brings it to what should be, and says when to look
-again. It is bounded in time. Whatever it raises concerns its key alone, which is tried again later.
+The state of a key is dropped when its object is deleted or replaced by another of that name, and when the key's owner
+moves to another replica or comes back from one: a returning key starts from scratch. Causes tell a reconcile what
+triggered it. A reconcile that raised gets its causes again.
 """
 
-import asyncio
 import logging
-import random
-import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from typing import Any, Generic, Protocol, TypeVar, cast
 
-from kube_runtime.controller.pace import Pace
-from kube_runtime.controller.queue import Priority, QueueShutDown, WorkQueue
-from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
-from kube_runtime.controller.turns import Turns
-from kube_runtime.exceptions import Conflict, KubeError, TerminalError
-from kube_runtime.metrics import ControllerMetrics, RuntimeMetrics
+from kube_runtime.controller.causes import Causes
+from kube_runtime.controller.queue import Priority, WorkQueue
+from kube_runtime.controller.workers import Failure, Result, Workers
+from kube_runtime.informer import Change, Informer
+from kube_runtime.leases.lease import LeaseLost
+from kube_runtime.resource import Resource
+from kube_runtime.sharding import Sharding
 
-__all__ = ["Controller", "Failure", "Result"]
+__all__ = ["Controller"]
 
 K = TypeVar("K", bound=Hashable)
+S = TypeVar("S")
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-FAILURES_KEPT = 1_000
-CONFLICT_SECONDS = 0.01
-"""The pause after a first conflict: somebody has written meanwhile, and the informers hear of it any moment."""
+OnResult = Callable[[str, Result | Exception], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a reconcile that went well asks for: to be called again after so many seconds, or None."""
+class Sources(Protocol):
+    """Where triggers come from: the Manager."""
 
-    requeue_after: float | None = None
+    sharding: Sharding
 
+    def informer(self, resource: Resource[T]) -> Informer[T]:
+        """Return the informer of a resource."""
+        ...
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The last failure of a key: what, when, and how many in a row."""
-
-    error: str
-    at: datetime
-    attempts: int
+    def receive(self, signal_type: type[T], receiver: Callable[[T], int]) -> None:
+        """Deliver signals of a type to a function that returns how many keys it enqueued."""
+        ...
 
 
-class Controller(Generic[K]):
-    """Reconciles the keys that are added to its queue.
-
-    - `concurrency`: how many keys at once; a quarter of the workers leave those alone that it is only time to look at
-      again, so that no change waits where many of these take long
-    - `timeout_seconds`: how long one reconcile may take
-    - `retry`: the pauses after failures, and `retry_priority` how urgent a key is then
-    - `pace`: shared with other controllers, limits what is under way of all that is not urgent; then a quarter as many
-      workers again, and never less than two, wait for events alone
-    - `requeue_jitter`: the share of `requeue_after` that is added at random, so that keys spread over time
-    """
+class Controller(Generic[K, S]):
+    """Made by `Manager.controller`, which describes its options."""
 
     def __init__(
         self,
+        sources: Sources,
         name: str,
-        reconcile: Callable[[K], Awaitable[Result]],
         *,
-        concurrency: int = 10,
-        timeout_seconds: float = 60.0,
-        retry: RetryPolicy = DEFAULT_POLICY,
-        retry_priority: Priority = Priority.CHANGE,
-        requeue_jitter: float = 0.05,
-        pace: Pace | None = None,
-        metrics: RuntimeMetrics | None = None,
+        state: Callable[[], S],
+        owner: Callable[[K], str],
+        exists: Callable[[K], bool] | None,
+        not_retried: tuple[type[Exception], ...],
+        on_result: OnResult | None,
+        workers: Callable[[str, Callable[[K, Causes], Awaitable[Result]]], Workers[K]],
     ) -> None:
         self.name = name
-        self.queue: WorkQueue[K] = WorkQueue(retry=retry, metrics=metrics.queue(name) if metrics else None)
-        self._reconcile = reconcile
-        self._concurrency = concurrency
-        self._timeout_seconds = timeout_seconds
-        self._retry_priority = retry_priority
-        self._requeue_jitter = requeue_jitter
-        self._pace = pace
-        self._metrics = metrics.controller(name, concurrency) if metrics else ControllerMetrics(concurrency)
-        self._failures: OrderedDict[K, Failure] = OrderedDict()
-        self._workers: list[asyncio.Task[None]] = []
-        self._turns = Turns()
+        self._sources = sources
+        self._new_state = state
+        self._owner = owner
+        self._exists = exists
+        self._not_retried = not_retried
+        self._on_result = on_result
+        self._workers = workers(name, self._reconcile_counted)
+        self.queue: WorkQueue[K] = self._workers.queue
+        self._reconcile: Callable[[K, Causes, S], Awaitable[Result]] | None = None
+        self._own_kind: Informer[Any] | None = None
+        self._watches: list[tuple[Informer[Any], Callable[[Change[Any]], None]]] = []
+        self._starts: list[tuple[Callable[[], Iterable[K]], tuple[Hashable, ...]]] = []
+        self._states: dict[K, S] = {}
+        self._under_way: dict[K, str] = {}
 
     @property
     def failures(self) -> dict[K, Failure]:
         """The keys that fail at present, and why; the newest thousand of them."""
-        return dict(self._failures)
+        return self._workers.failures
+
+    def watches(
+        self,
+        source: Informer[T] | Resource[T],
+        *,
+        to: Callable[[Change[T]], Iterable[K]] | None = None,
+        when: Callable[[Change[T]], bool] | None = None,
+        priority: Priority = Priority.CHANGE,
+        after: float = 0.0,
+        cause: Hashable | None = None,
+    ) -> None:
+        """Enqueue keys for the changes of a kind.
+
+        - `to`: the keys that a change concerns. Without it, it is the key of the changed object: the first source
+          without `to` is the controller's own kind
+        - `when`: the changes that matter
+        - `after`: seconds to wait for more changes
+        - `cause`: what the reconcile finds in its causes
+        """
+        informer = source if isinstance(source, Informer) else self._sources.informer(source)
+        is_own_kind = to is None and self._own_kind is None
+        if is_own_kind:
+            self._own_kind = informer
+        causes = () if cause is None else (cause,)
+
+        def own_key(change: Change[T]) -> Iterable[K]:
+            return (cast("K", informer.resource.key_of(_one(change))),)
+
+        keys_of = to or own_key
+
+        def handle(change: Change[T]) -> None:
+            if is_own_kind and _is_replaced(informer.resource, change):
+                for key in keys_of(change):
+                    self._drop(key)
+            if change.is_resync:
+                for key in keys_of(change):
+                    self.enqueue(key, *causes, priority=Priority.RESYNC)
+            elif when is None or when(change):
+                for key in keys_of(change):
+                    self.enqueue(key, *causes, priority=priority, after=after)
+
+        self._watches.append((informer, handle))
+
+    def receives(
+        self,
+        signal: type[T],
+        *,
+        to: Callable[[T], Iterable[K]],
+        priority: Priority = Priority.EVENT,
+        after: float = 0.0,
+        cause: Callable[[T], Hashable] | None = None,
+    ) -> None:
+        """Enqueue keys for each published signal of a type. The cause is the signal itself unless `cause` gives one."""
+
+        def receive(published: T) -> int:
+            caused_by: Hashable = cause(published) if cause is not None else published
+            keys = tuple(to(published))
+            for key in keys:
+                self.enqueue(key, caused_by, priority=priority, after=after)
+            return len(keys)
+
+        self._sources.receive(signal, receive)
+
+    def starts_with(self, keys: Callable[[], Iterable[K]], *, cause: Hashable | None = None) -> None:
+        """Enqueue these keys at the start, and when this replica gains their owners.
+
+        Without any such call it is the keys of the controller's own kind.
+        """
+        self._starts.append((keys, () if cause is None else (cause,)))
+
+    def reconciles(self, reconcile: Callable[[K, Causes, S], Awaitable[Result]]) -> None:
+        """Set the function that reconciles a key. What it raises concerns that key alone, which is retried."""
+        self._reconcile = reconcile
+
+    def enqueue(self, key: K, *causes: Hashable, priority: Priority = Priority.CHANGE, after: float = 0.0) -> None:
+        """Have a key reconciled, now or after so many seconds."""
+        self.queue.add_after(key, after, priority, Causes(causes))
+
+    def state(self, key: K) -> S | None:
+        """Return the state of a key, if it has one."""
+        return self._states.get(key)
+
+    def state_or_new(self, key: K) -> S:
+        """Return the state of a key, a new one if it has none."""
+        known = self._states.get(key)
+        if known is None:
+            known = self._states[key] = self._new_state()
+        return known
+
+    def waiting_causes(self, key: K) -> Causes:
+        """Return what arrived for a key while it is being reconciled: the causes of its next reconcile."""
+        return self.queue.waiting_causes(key)
+
+    async def reconcile_now(self, key: K, *causes: Hashable) -> Result:
+        """Reconcile a key outside of the queue and raise what the reconcile raises. For tests, and for single runs."""
+        return await self._reconcile_owned(key, Causes(causes))
+
+    def connect(self) -> None:
+        """Begin to take changes. Raises RuntimeError for a controller without a function that reconciles."""
+        if self._reconcile is None:
+            raise RuntimeError(f"controller {self.name!r} has no reconcile function: call reconciles()")
+        for informer, handle in self._watches:
+            informer.on_change(handle, replay=False)
+        self._watches.clear()
 
     async def run(self) -> None:
         """Work until `shutdown`, or until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for_changes = self._concurrency // 4
-            self._workers = [
-                tasks.create_task(
-                    self._work(Priority.CHANGE if number < for_changes else Priority.RESYNC),
-                    name=f"{self.name} worker {number}",
-                )
-                for number in range(self._concurrency)
-            ]
-            if self._pace is not None:
-                self._workers += [
-                    tasks.create_task(self._work_on_events(), name=f"{self.name} worker for events {number}")
-                    for number in range(max(2, self._concurrency // 4))
-                ]
+        await self._workers.run()
 
     async def shutdown(self, grace_seconds: float) -> None:
-        """Take no more keys; finish those that wait and those under way; stop what is left after the grace time."""
-        self.queue.shut_down()
-        if not self._workers:
-            return
-        _, late = await asyncio.wait(self._workers, timeout=grace_seconds)
-        for worker in late:
-            worker.cancel()
-        if late:
-            log.warning("%s: %d reconciles did not end in time and were stopped", self.name, len(late))
-            await asyncio.wait(late)
+        """Take no more keys, and finish those that wait and those under way within the grace time."""
+        await self._workers.shutdown(grace_seconds)
 
-    async def _work(self, least: Priority) -> None:
-        while True:
-            try:
-                await self.queue.filled(least)
-                async with self._slot():
-                    await self._turns.mine()
-                    if self.queue.holds(least):  # else somebody was faster
-                        await self._work_on(await self.queue.get(least))
-            except QueueShutDown:
-                return
+    def owners(self) -> set[str]:
+        """Return the owners of all keys to start with and of all keys with state."""
+        keys = {*self._states, *(key for keys, _ in self._start_keys() for key in keys())}
+        return {owner for key in keys if (owner := self._owner(key))}
 
-    async def _work_on_events(self) -> None:
-        while True:
-            try:
-                await self._work_on(await self.queue.get(Priority.EVENT))
-            except QueueShutDown:
-                return
+    def begin(self, gained: Collection[str], lost: Collection[str]) -> None:
+        """Drop the state of keys whose owner moved, and enqueue those of gained owners and of none."""
+        for key in tuple(self._states):
+            owner = self._owner(key)
+            if owner in gained or owner in lost:
+                self._drop(key)
+        for keys, causes in self._start_keys():
+            for key in keys():
+                owner = self._owner(key)
+                if not owner or owner in gained:
+                    self.enqueue(key, *causes, priority=Priority.RESYNC)
 
-    def _slot(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if self._pace is None else self._pace.slot()
+    async def finish(self, is_lost: Callable[[str], bool]) -> None:
+        """Return once no reconcile is under way for owners that a function selects."""
 
-    async def _work_on(self, key: K) -> None:
-        self._metrics.active_workers += 1
-        began = time.perf_counter()
+        def is_concerned(key: K) -> bool:
+            owner = self._under_way.get(key) or self._owner(key)
+            return bool(owner) and is_lost(owner)
+
+        await self.queue.finished(is_concerned)
+
+    def _start_keys(self) -> list[tuple[Callable[[], Iterable[K]], tuple[Hashable, ...]]]:
+        if self._starts or self._own_kind is None:
+            return self._starts
+        own_keys = self._own_kind.cache.keys
+        return [(cast("Callable[[], Iterable[K]]", own_keys), ())]
+
+    def _drop(self, key: K) -> None:
+        self._states.pop(key, None)
+        self.queue.drop_causes(key)
+
+    def _is_there(self, key: K) -> bool:
+        if self._exists is not None:
+            return self._exists(key)
+        return self._own_kind is None or self._own_kind.get(cast("Any", key)) is not None
+
+    async def _reconcile_counted(self, key: K, causes: Causes) -> Result:
         try:
-            await self._attempt(key)
-        finally:
-            self._metrics.reconcile_seconds.observe(time.perf_counter() - began)
-            self._metrics.active_workers -= 1
-            self.queue.done(key)
+            result = await self._reconcile_owned(key, causes)
+        except self._not_retried as error:
+            log.debug("%s: %s waits for a trigger: %s", self.name, key, error)
+            self.queue.keep_causes(key, causes)
+            result = Result()
+        except Exception as error:
+            if self._on_result is not None:
+                self._on_result(self.name, error)
+            raise
+        if self._on_result is not None:
+            self._on_result(self.name, result)
+        return result
 
-    async def _attempt(self, key: K) -> None:
-        deadline = asyncio.timeout(self._timeout_seconds)
+    async def _reconcile_owned(self, key: K, causes: Causes) -> Result:
+        """Reconcile a key unless it is another replica's. Keys without an owner are for every replica to drop."""
+        owner = self._owner(key)
+        if owner and not self._sources.sharding.owns(owner):
+            self._drop(key)
+            return Result()
+        if self._reconcile is None:
+            raise RuntimeError(f"controller {self.name!r} has no reconcile function: call reconciles()")
+        self._under_way[key] = owner
         try:
-            async with deadline:
-                result = await self._reconcile(key)
-        except TerminalError as error:
-            self._metrics.terminal_errors += 1
-            self.queue.forget(key)
-            self._note(key, error)
-            log.error("%s: %s failed for good: %s", self.name, key, error)  # noqa: TRY400 - it said why itself
-        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
-            if deadline.expired():
-                self._metrics.timeouts += 1
-            self._retry(key, error)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            return await self._reconcile(key, causes, self.state_or_new(key))
+        except (LeaseLost, ExceptionGroup) as error:  # a group comes from what a reconcile does at the same time
+            if isinstance(error, ExceptionGroup) and error.split(LeaseLost)[1] is not None:
                 raise
-            self._retry(key, error)  # it awaited something that was cancelled; this worker was not
-        else:
-            self._finish(key, result)
+            log.info("%s: %s is left to another replica", self.name, key)
+            self._drop(key)
+            return Result()
+        finally:
+            self._under_way.pop(key, None)
+            if not self._is_there(key):
+                self._drop(key)
 
-    def _finish(self, key: K, result: Result) -> None:
-        self.queue.forget(key)
-        self._failures.pop(key, None)
-        if result.requeue_after is None:
-            self._metrics.results["success"] += 1
-            return
-        self._metrics.results["requeue_after"] += 1
-        seconds = result.requeue_after * (1.0 + self._requeue_jitter * random.random())  # noqa: S311 - no secret
-        self.queue.add_after(key, seconds, Priority.RESYNC)
 
-    def _retry(self, key: K, error: BaseException) -> None:
-        self._note(key, error)
-        soon = CONFLICT_SECONDS if isinstance(error, Conflict) else None
-        self.queue.add_rate_limited(key, self._retry_priority, first_seconds=soon)
-        if isinstance(error, KubeError | TimeoutError):
-            log.warning("%s: %s failed: %s: %s", self.name, key, type(error).__name__, error)
-        else:
-            self._metrics.panics += 1
-            log.error("%s: %s failed", self.name, key, exc_info=error)
+def _one(change: Change[T]) -> T:
+    known = change.new if change.new is not None else change.old
+    assert known is not None  # noqa: S101 - a change has at least one of them
+    return known
 
-    def _note(self, key: K, error: BaseException) -> None:
-        self._metrics.errors += 1
-        self._metrics.results["error"] += 1
-        text = f"{type(error).__name__}: {error}"
-        self._failures.pop(key, None)
-        self._failures[key] = Failure(text, datetime.now(UTC), self.queue.failures(key) + 1)
-        if len(self._failures) > FAILURES_KEPT:
-            self._failures.popitem(last=False)
+
+def _is_replaced(resource: Resource[T], change: Change[T]) -> bool:
+    """Tell whether the object of before is gone, whatever has its name now."""
+    if change.old is None:
+        return False
+    return change.new is None or resource.uid_of(change.old) != resource.uid_of(change.new)

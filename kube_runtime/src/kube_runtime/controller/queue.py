@@ -19,6 +19,7 @@ from enum import IntEnum
 from itertools import count
 from typing import Generic, TypeVar
 
+from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.retries import DEFAULT_POLICY, Retries, RetryPolicy
 from kube_runtime.metrics import QueueMetrics
 
@@ -48,7 +49,8 @@ class WorkQueue(Generic[K]):
         self._waiting: dict[K, Priority] = {}
         self._working: dict[K, float] = {}
         self._again: dict[K, Priority] = {}
-        self._delayed: dict[K, tuple[float, Priority]] = {}
+        self._delayed: dict[K, tuple[float, Priority, Causes]] = {}
+        self._causes: dict[K, Causes] = {}
         self._alarms: list[tuple[float, int, K]] = []
         self._numbers = count()
         self._alarm: asyncio.Handle | None = None
@@ -66,10 +68,11 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, key: K, priority: Priority = Priority.CHANGE) -> None:
-        """Have a key worked on. One that waits already only becomes more urgent, if it does."""
+    def add(self, key: K, priority: Priority = Priority.CHANGE, causes: Causes = NO_CAUSES) -> None:
+        """Enqueue a key. Where it waits already, the higher urgency and the causes of both hold."""
         if self._shut_down:
             return
+        self.keep_causes(key, causes)
         if key in self._working:
             self._again[key] = min(priority, self._again.get(key, priority))
             return
@@ -84,32 +87,60 @@ class WorkQueue(Generic[K]):
             self._lanes[priority][key] = self._lanes[before].pop(key)
             self._wake(priority)
 
-    def add_after(self, key: K, seconds: float, priority: Priority = Priority.RESYNC) -> None:
-        """Add a key later. Where it is to be added anyway, the earlier time and the higher urgency hold."""
+    def add_after(
+        self, key: K, seconds: float, priority: Priority = Priority.RESYNC, causes: Causes = NO_CAUSES
+    ) -> None:
+        """Enqueue a key later. Where that is due anyway, the earlier time, the higher urgency and all causes hold."""
         if self._shut_down:
             return
         if seconds <= 0:
-            self.add(key, priority)
+            self.add(key, priority, causes)
             return
         when = asyncio.get_running_loop().time() + seconds
         known = self._delayed.get(key)
         if known is not None:
             priority = min(priority, known[1])
             when = min(when, known[0])
-        self._delayed[key] = (when, priority)
+            causes = known[2].merged(causes)
+        self._delayed[key] = (when, priority, causes)
         if known is None or when < known[0]:
             heapq.heappush(self._alarms, (when, next(self._numbers), key))
             self._set_alarm()
 
     def add_rate_limited(
-        self, key: K, priority: Priority = Priority.CHANGE, *, first_seconds: float | None = None
+        self,
+        key: K,
+        priority: Priority = Priority.CHANGE,
+        *,
+        first_seconds: float | None = None,
+        causes: Causes = NO_CAUSES,
     ) -> None:
-        """Add a key that failed, after a pause that grows with each failure until `forget`.
+        """Enqueue a key that failed, after a pause that grows with each failure until `forget`.
 
-        `first_seconds` is the pause after a first failure, if it is to be another one than the policy's.
+        `first_seconds` is the pause after a first failure, if it is to be another one than the policy's. The causes
+        go to the next reconcile of the key, which may come before its retry.
         """
         self._metrics.retries += 1
+        self.keep_causes(key, causes)
         self.add_after(key, self._retries.pause(key, first_seconds), priority)
+
+    def keep_causes(self, key: K, causes: Causes) -> None:
+        """Keep causes for the next reconcile of a key, without enqueueing it."""
+        if causes:
+            self._causes[key] = self._causes.get(key, NO_CAUSES).merged(causes)
+
+    def take_causes(self, key: K) -> Causes:
+        """Return the causes of a key that was given out, and forget them."""
+        return self._causes.pop(key, NO_CAUSES)
+
+    def waiting_causes(self, key: K) -> Causes:
+        """Return the causes for which a key will be reconciled next."""
+        return self._causes.get(key, NO_CAUSES)
+
+    def drop_causes(self, key: K) -> None:
+        """Forget the causes of a key that neither waits nor is worked on."""
+        if key not in self._waiting and key not in self._working:
+            self._causes.pop(key, None)
 
     def forget(self, key: K) -> None:
         """Take note that a key went well: its next failure counts as the first."""
@@ -246,7 +277,7 @@ class WorkQueue(Generic[K]):
             due = self._delayed.get(key)
             if due is not None and due[0] == when:
                 del self._delayed[key]
-                self.add(key, due[1])
+                self.add(key, due[1], due[2])
         if self._alarms:
             self._set_alarm()
 

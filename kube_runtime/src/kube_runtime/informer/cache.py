@@ -1,9 +1,10 @@
-"""What is known of a kind of object, by key and by whatever else it is asked for.
+"""The objects of one kind by key, and by the values of indexes.
 
-Objects in a cache are shared by all readers: take them as immutable, dicts too.
+Objects in a cache are shared by all readers: treat them as immutable, dicts too.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kube_runtime.resource import ObjectKey
@@ -11,21 +12,29 @@ from kube_runtime.resource import ObjectKey
 __all__ = ["Cache", "Index"]
 
 T = TypeVar("T")
-Index = Callable[[T], Iterable[str]]
-"""Says under which values an object is to be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Generic[T]):
+    """A name, and the values under which an object is found by it."""
+
+    name: str
+    values: Callable[[T], Iterable[str]]
 
 
 class Cache(Generic[T]):
     """The objects that an informer holds. Only the informer writes.
 
-    `changes` counts what was put and removed, so that what is made from all objects need not be made anew each time.
+    `changes` counts writes, so that what is computed from all objects need not be computed again each time.
     """
 
-    def __init__(self, indexes: Mapping[str, Index[T]]) -> None:
+    def __init__(self, indexes: Iterable[Index[T]] = ()) -> None:
         self.changes = 0
         self._objects: dict[ObjectKey, T] = {}
-        self._indexes = dict(indexes)
-        self._found: dict[str, dict[str, dict[ObjectKey, T]]] = {name: {} for name in indexes}
+        self._indexes: dict[str, Index[T]] = {}
+        self._found: dict[str, dict[str, dict[ObjectKey, T]]] = {}
+        for index in indexes:
+            self.add_index(index)
 
     def get(self, key: ObjectKey) -> T | None:
         """Return an object, or None where there is none."""
@@ -43,37 +52,53 @@ class Cache(Generic[T]):
         """Return the objects that an index has under a value. Raises KeyError for an index that was not declared."""
         return tuple(self._found[index].get(value, {}).values())
 
+    def index(self, name: str) -> Index[T]:
+        """Return a declared index. Raises KeyError for one that was not declared."""
+        return self._indexes[name]
+
     def __len__(self) -> int:
         return len(self._objects)
 
     def __contains__(self, key: object) -> bool:
         return key in self._objects
 
+    def add_index(self, index: Index[T]) -> None:
+        """Declare an index, also of the objects that are here already. Raises ValueError if its name is taken."""
+        known = self._indexes.get(index.name)
+        if known == index:
+            return
+        if known is not None:
+            raise ValueError(f"two indexes are named {index.name!r}")
+        self._indexes[index.name] = index
+        self._found[index.name] = {}
+        for key, item in self._objects.items():
+            self._reindex(index, key, None, item)
+
     def put(self, key: ObjectKey, new: T) -> T | None:
         """Store an object and return the one that it replaces."""
         self.changes += 1
         old = self._objects.get(key)
         self._objects[key] = new
-        if self._indexes:
-            self._reindex(key, old, new)
+        for index in self._indexes.values():
+            self._reindex(index, key, old, new)
         return old
 
     def remove(self, key: ObjectKey) -> T | None:
         """Drop an object and return it."""
         self.changes += 1
         old = self._objects.pop(key, None)
-        if old is not None and self._indexes:
-            self._reindex(key, old, None)
+        if old is not None:
+            for index in self._indexes.values():
+                self._reindex(index, key, old, None)
         return old
 
-    def _reindex(self, key: ObjectKey, old: T | None, new: T | None) -> None:
-        for name, index in self._indexes.items():
-            found = self._found[name]
-            values = set(index(new)) if new is not None else set()
-            for value in set(index(old)) - values if old is not None else ():
-                entries = found[value]
-                del entries[key]
-                if not entries:
-                    del found[value]
-            for value in values:
-                found.setdefault(value, {})[key] = new  # type: ignore[assignment]  # there are values only with a new object
+    def _reindex(self, index: Index[T], key: ObjectKey, old: T | None, new: T | None) -> None:
+        found = self._found[index.name]
+        values = set(index.values(new)) if new is not None else set()
+        for value in set(index.values(old)) - values if old is not None else ():
+            entries = found[value]
+            del entries[key]
+            if not entries:
+                del found[value]
+        for value in values:
+            found.setdefault(value, {})[key] = new  # type: ignore[assignment]  # there are values only with a new object

@@ -1,21 +1,16 @@
-"""A cache of one kind of object that follows the API server, and tells what changes.
+"""A cache of one kind of object that follows the API server and reports changes.
 
-List, then watch from there; when the watch ends, watch on from the last version heard of; when that version is too
-old, list again and tell the difference. A list whose pages expire before the last one is asked for as a whole. A
-stream that breaks, is refused or falls silent is opened again after a growing pause, and what the cache holds stays
-available meanwhile.
+List, then watch from there; when the watch ends, watch on from the last version seen; when that version is too old,
+list again and report the difference. A list whose pages expire before the last one is requested as a whole. A stream
+that breaks, is refused or falls silent is opened again after a growing pause, and the cache stays readable meanwhile.
 
-What is there can also come as the beginning of the watch itself (`initial_events`), where the API server offers that.
-It is off unless asked for: 5,000 objects of 4 kB took twice as long as in pages and nearly three times the server's
-CPU, and saved 3 of 25 MiB at the peak (docs/decisions/004-lists-in-pages.md).
-
-What is promised: after the last change of an object, a handler hears of its newest state at least once, and never of
-an older one after a newer one. What is not: that every state in between is heard of.
+Guaranteed: after the last change of an object, a handler gets its newest state at least once, and never an older state
+after a newer one. Not guaranteed: that a handler gets every state in between.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -24,10 +19,7 @@ from kube_runtime.backoff import Backoff
 from kube_runtime.client.client import Client
 from kube_runtime.client.decoding import UnreadableDeletion, WatchEvent, decoding_for
 from kube_runtime.exceptions import (
-    ApiError,
-    BadRequest,
     Gone,
-    Invalid,
     KubeError,
     ObjectUnreadable,
     ResponseInvalid,
@@ -36,25 +28,26 @@ from kube_runtime.exceptions import (
     WatchSilent,
 )
 from kube_runtime.informer.cache import Cache, Index
+from kube_runtime.informer.own_writes import OwnWrites
 from kube_runtime.metrics import InformerMetrics, RuntimeMetrics
-from kube_runtime.resource import ObjectKey, Resource
+from kube_runtime.resource import ObjectKey, Resource, version_number
 
 __all__ = ["Change", "Informer"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-STALE_LISTS = 5
+MAX_STALE_LISTS = 5
 STEADY_SECONDS = 5.0
-REMINDERS_AT_ONCE = 100
-MOST_ASKED_PAUSE_SECONDS = 60.0
+RESYNC_BATCH = 100
+MAX_RETRY_AFTER_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
     """One object as it was (None: it is new) and as it is (None: it is gone).
 
-    Where both are the same object nothing changed, and it is the periodic reminder that it is there.
+    Where both are the same object nothing changed: it is the periodic resync.
     """
 
     old: T | None
@@ -62,7 +55,7 @@ class Change(Generic[T]):
 
     @property
     def is_resync(self) -> bool:
-        """Tell whether this is only a reminder."""
+        """Tell whether nothing changed."""
         return self.old is self.new
 
 
@@ -70,11 +63,11 @@ Handler = Callable[[Change[T]], None]
 
 
 class Informer(Generic[T]):
-    """Holds the objects of a resource, or of a part of it, as the API server has them.
+    """Holds the objects of a resource, or a selection of them, as the API server has them.
 
-    `indexes` name the ways, besides by key, in which the cache is asked. `resync_seconds` has handlers reminded of
-    every object once in so long, evenly spread. `initial_events` has the server stream what is there instead of being
-    asked for pages; where it refuses, it is asked for pages. `metrics` and `page_size` speak for themselves.
+    `cache` is what the stream has shown. `get`, `list` and `by_index` show the same with this process's own writes
+    that the stream has not reached yet; `wrote` remembers those. `resync_seconds` repeats every object to the handlers
+    once in that time, evenly spread.
     """
 
     def __init__(
@@ -85,25 +78,22 @@ class Informer(Generic[T]):
         namespace: str | None = None,
         label_selector: str | None = None,
         field_selector: str | None = None,
-        indexes: Mapping[str, Index[T]] = {},
+        indexes: Iterable[Index[T]] = (),
         resync_seconds: float | None = None,
         page_size: int = 500,
-        initial_events: bool = False,
         backoff: Backoff | None = None,
         metrics: RuntimeMetrics | None = None,
     ) -> None:
         self.resource = resource
         self.cache: Cache[T] = Cache(indexes)
         self.last_error: KubeError | None = None
+        self._own: OwnWrites[T] = OwnWrites(resource, self.cache)
         self._client = client
         self._namespace = namespace
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._resync_seconds = resync_seconds
         self._page_size = page_size
-        self._offers_initial_events = initial_events
-        self._asks_for_pages = not initial_events
-        self._streamed: set[ObjectKey] | None = None
         self._metrics = metrics.informer(resource.plural_name) if metrics else InformerMetrics()
         self._metrics.objects = self.cache.__len__
         self._decoding = decoding_for(resource.type)
@@ -120,30 +110,70 @@ class Informer(Generic[T]):
         """Tell whether the cache has held everything once."""
         return self._synced.is_set()
 
-    async def wait_synced(self, timeout_seconds: float) -> None:
+    async def wait_synced(self, timeout_seconds: float | None = None) -> None:
         """Wait until the cache holds everything. Raises TimeoutError, from the last failure if there was one."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._synced.wait()
         except TimeoutError:
-            message = f"{self.resource.plural_name} could not be listed within {timeout_seconds:g} s"
+            message = f"{self.resource.plural_name} could not be listed within {timeout_seconds or 0:g} s"
             raise TimeoutError(message) from self.last_error
 
-    def on_change(self, handler: Handler[T], *, replay: bool = True) -> None:
-        """Have a function called with each change, on the event loop; at once for each object already there.
+    def get(self, key: ObjectKey) -> T | None:
+        """Return the newest known state of an object, own writes included; None where there is none."""
+        return self._own.newest(key)
 
-        It must not block. What it raises is logged and does not stop the informer. Without `replay` it hears of what
+    def list(self) -> tuple[T, ...]:
+        """Return all objects in their newest known state."""
+        return self._view(self.cache.list(), lambda _: True)
+
+    def by_index(self, index: Index[T] | str, value: str) -> tuple[T, ...]:
+        """Return the objects that an index has under a value, in their newest known state.
+
+        Raises KeyError for an index that was not declared.
+        """
+        name = index if isinstance(index, str) else index.name
+        values = self.cache.index(name).values
+        return self._view(self.cache.by_index(name, value), lambda item: value in values(item))
+
+    def wrote(self, answer: T) -> None:
+        """Remember the API server's answer to a create, update, patch or apply of this process.
+
+        The object has to be one that this informer selects. It counts until the stream reaches its version.
+        """
+        self._own.wrote(answer)
+
+    def deleted(self, key: ObjectKey, resource_version: str) -> None:
+        """Remember that an object is gone, and that its last known version was this one."""
+        self._own.deleted(key, version_number(resource_version))
+
+    def is_own_write(self, item: T) -> bool:
+        """Tell whether an object is exactly as this process wrote it last."""
+        return self._own.is_last(self.resource.key_of(item), version_number(self.resource.version_of(item)))
+
+    def _view(self, cached: Iterable[T], selects: Callable[[T], bool]) -> tuple[T, ...]:
+        written = self._own.keys()
+        if not written:
+            return tuple(cached)
+        unwritten = (item for item in cached if self.resource.key_of(item) not in written)
+        newest = (item for key in written if (item := self._own.newest(key)) is not None and selects(item))
+        return (*unwritten, *newest)
+
+    def on_change(self, handler: Handler[T], *, replay: bool = True) -> None:
+        """Call a function with each change, on the event loop; at once for each object already there.
+
+        It must not block. What it raises is logged and does not stop the informer. Without `replay` it is called for
         changes from now on.
         """
         self._handlers.append(handler)
         for each in self.cache.list() if replay else ():
-            self._tell_one(handler, Change(None, each))
+            self._notify_one(handler, Change(None, each))
 
     async def run(self) -> None:
         """Follow the resource until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             if self._resync_seconds is not None:
-                tasks.create_task(self._remind(self._resync_seconds))
+                tasks.create_task(self._resync(self._resync_seconds))
             while True:
                 await self._follow_once()
 
@@ -151,15 +181,12 @@ class Informer(Generic[T]):
         """List if that is needed, then watch to the end of one stream; pause unless the watch went well for a while."""
         clock = asyncio.get_running_loop().time
         watching_since: float | None = None
-        asked_pause = 0.0
-        self._streamed = None
+        retry_after = 0.0
         try:
-            if not self._version and self._asks_for_pages:
+            if not self._version:
                 await self._list()
             watching_since = clock()
             await self._watch()
-        except (Invalid, BadRequest) as error:
-            self._note_refusal(error)
         except Gone:
             self._pages_expire = not self._version
             what = "pages of a list" if self._pages_expire else "watch"
@@ -167,35 +194,24 @@ class Informer(Generic[T]):
             self._version = ""
         except KubeError as error:
             self._note_failure(error)
-            asked_pause = _asked_pause(error)
+            retry_after = _retry_after(error)
         if watching_since is not None and clock() - watching_since >= STEADY_SECONDS:
             self._backoff.reset()
             if self.last_error is None and self._version:
                 return
-        await asyncio.sleep(max(self._backoff.next(), asked_pause))
-
-    def _note_refusal(self, error: ApiError) -> None:
-        """Take note that the server does not understand what it was asked."""
-        if self._streamed is None:
-            self._note_failure(error)
-            return
-        log.info("%s can't be streamed by this server, asking for pages: %s", self.resource.plural_name, error)
-        self._offers_initial_events = False
-        self._asks_for_pages = True
+        await asyncio.sleep(max(self._backoff.next(), retry_after))
 
     def _note_failure(self, error: KubeError) -> None:
         self.last_error = error
-        if self._streamed is not None:
-            self._asks_for_pages = True  # whatever kept it from telling everything, pages come to an end
         self._metrics.failures += 1
         if isinstance(error, WatchSilent | ResponseInvalid):
-            # A silent server may have lost its past, and would never tell of what is new to it; a line that can't be
-            # read would come again from here.
+            # A silent server may have lost its past, and would never report what is new to it; a line that can't be
+            # decoded would come again from here.
             self._version = ""
-        log.warning("%s can't be followed: %s", self.resource.plural_name, error)
+        log.warning("list or watch of %s failed: %s", self.resource.plural_name, error)
 
     async def _list(self) -> None:
-        """Read everything and tell what differs from the cache."""
+        """Read everything and report what differs from the cache."""
         self._metrics.lists += 1
         seen: set[ObjectKey] = set()
         unreadable: list[ObjectUnreadable] = []
@@ -211,7 +227,7 @@ class Informer(Generic[T]):
         async for page in pages:
             if not version:
                 self._refuse_stale(page.resource_version)
-                self._highest = max(self._highest, _number(page.resource_version))  # seen, even if the list breaks
+                self._highest = max(self._highest, version_number(page.resource_version))  # even if the list breaks
             version = page.resource_version
             for item in page.items:
                 key = self.resource.key_of(item)
@@ -221,22 +237,17 @@ class Informer(Generic[T]):
             seen.add(ObjectKey(*error.identity[:2]))
             self._note_unreadable(error)
         self._pages_expire = False
-        self._asks_for_pages = not self._offers_initial_events
-        self._complete(seen, version)
-
-    def _complete(self, seen: set[ObjectKey], version: str) -> None:
-        """Take note that everything that is there was seen: what was not is gone."""
+        self._advance(version)
         for key in set(self.cache.keys()) - seen:
             self._remove(key)
-        self._advance(version)
         self.last_error = None
         self._synced.set()
 
     def _refuse_stale(self, version: str) -> None:
-        """Raise ResponseInvalid for a list from the past; not for ever, for a server may be restored from a backup."""
-        if _number(version) >= self._highest:
+        """Raise ResponseInvalid for a list from the past; not for ever, as a server may be restored from a backup."""
+        if version_number(version) >= self._highest:
             self._stale_lists = 0
-        elif self._stale_lists < STALE_LISTS:
+        elif self._stale_lists < MAX_STALE_LISTS:
             self._stale_lists += 1
             raise ResponseInvalid(
                 f"the list is of version {version}, older than {self._highest}, which was seen before"
@@ -245,74 +256,51 @@ class Informer(Generic[T]):
             log.warning("%s went back in time, following it there", self.resource.plural_name)
             self._stale_lists = 0
             self._highest = 0
+            self._own.drop_all()
 
     async def _watch(self) -> None:
-        """Follow one stream to its end. Without a version to begin at it begins with what is there."""
+        """Follow one stream to its end."""
         self._metrics.watches += 1
-        self._streamed = None if self._version else set()
-        self._metrics.lists += self._streamed is not None
         lines = self._client.watch_lines(
             self.resource,
             self._namespace,
             resource_version=self._version,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
-            initial_events=self._streamed is not None,
         )
         async with aclosing(lines):
             async for batch in lines:
                 for line in batch:
                     self._take_line(line)
                 self._backoff.reset()
-                if self._streamed is None:
-                    self.last_error = None
-        if self._streamed is not None:
-            raise ResponseInvalid("the watch ended before it had told what is there")
+                self.last_error = None
 
     def _take_line(self, line: bytes) -> None:
+        """Take one line of the watch. The position advances first, so handlers see no own write that was passed."""
         try:
             event = self._decoding.event(line)
         except ObjectUnreadable as error:
             self._note_unreadable(error)
-            key = ObjectKey(*error.identity[:2])
+            self._advance(error.identity[2])
             if isinstance(error, UnreadableDeletion):
-                self._remove(key)
-            self._told_of(key, error.identity[2])
+                self._remove(ObjectKey(*error.identity[:2]))
             return
         if isinstance(event, WatchEvent):
-            self._take_bookmark(event)
+            self._advance(event.resource_version)
             return
         self._metrics.events += 1
         kind, item = event
         key, version = self.resource.key_of(item), self.resource.version_of(item)
+        self._advance(version)
         if kind != "DELETED":
             self._put(key, item)
         elif not self._is_newer_known(key, version):
             self._remove(key)
-        self._told_of(key, version)
-
-    def _take_bookmark(self, mark: WatchEvent[T]) -> None:
-        if self._streamed is None:
-            self._advance(mark.resource_version)
-            return
-        if not mark.initial_end:
-            raise ResponseInvalid("the server does not say where the objects end that a watch begins with")
-        if _number(mark.resource_version) < self._highest:
-            raise ResponseInvalid(f"the watch begins with the past: version {mark.resource_version}")
-        seen, self._streamed = self._streamed, None
-        self._complete(seen, mark.resource_version)
-
-    def _told_of(self, key: ObjectKey, version: str) -> None:
-        """Go on from a version; but while a watch tells what is there, it can only be begun again."""
-        if self._streamed is None:
-            self._advance(version)
-        else:
-            self._streamed.add(key)
-            self._highest = max(self._highest, _number(version))
 
     def _advance(self, version: str) -> None:
         self._version = version
-        self._highest = max(self._highest, _number(version))
+        self._highest = max(self._highest, version_number(version))
+        self._own.advance(version_number(version))
 
     def _put(self, key: ObjectKey, new: T) -> None:
         known, resource = self.cache.get(key), self.resource
@@ -323,51 +311,51 @@ class Informer(Generic[T]):
             if self._is_newer_known(key, version):
                 return
         self.cache.put(key, new)
-        self._tell(Change(known, new))
+        self._own.shown(key, new)
+        self._notify(Change(known, new))
 
     def _is_newer_known(self, key: ObjectKey, version: str) -> bool:
         """Tell whether the cache holds a later state; never after the server went back in time."""
         known = self.cache.get(key)
-        return known is not None and _number(version) < _number(self.resource.version_of(known)) <= self._highest
+        return (
+            known is not None
+            and version_number(version) < version_number(self.resource.version_of(known)) <= self._highest
+        )
 
     def _remove(self, key: ObjectKey) -> None:
         old = self.cache.remove(key)
+        self._own.shown(key, None)
         if old is not None:
-            self._tell(Change(old, None))
+            self._notify(Change(old, None))
 
-    async def _remind(self, seconds: float) -> None:
-        """Tell handlers of every object once in so many seconds, a few at a time."""
+    async def _resync(self, seconds: float) -> None:
+        """Repeat every object to the handlers once in so many seconds, a few at a time."""
         while True:
             keys = self.cache.keys()
-            batches = max(1, -(-len(keys) // REMINDERS_AT_ONCE))
-            for start in range(0, batches * REMINDERS_AT_ONCE, REMINDERS_AT_ONCE):
+            batches = max(1, -(-len(keys) // RESYNC_BATCH))
+            for start in range(0, batches * RESYNC_BATCH, RESYNC_BATCH):
                 await asyncio.sleep(seconds / batches)
-                for key in keys[start : start + REMINDERS_AT_ONCE]:
+                for key in keys[start : start + RESYNC_BATCH]:
                     known = self.cache.get(key)
                     if known is not None:
-                        self._tell(Change(known, known))
+                        self._notify(Change(known, known))
 
     def _note_unreadable(self, error: ObjectUnreadable) -> None:
         self._metrics.unreadable += 1
-        log.error("%s: %s; what was known of it before is kept", self.resource.plural_name, error)
+        log.error("%s: %s; its last readable state is kept", self.resource.plural_name, error)
 
-    def _tell(self, change: Change[T]) -> None:
+    def _notify(self, change: Change[T]) -> None:
         for handler in self._handlers:
-            self._tell_one(handler, change)
+            self._notify_one(handler, change)
 
-    def _tell_one(self, handler: Handler[T], change: Change[T]) -> None:
+    def _notify_one(self, handler: Handler[T], change: Change[T]) -> None:
         try:
             handler(change)
         except Exception:
             log.exception("a handler of %s failed", self.resource.plural_name)
 
 
-def _asked_pause(error: KubeError) -> float:
-    """Return for how many seconds the server wants to be left alone, as far as that is believed."""
+def _retry_after(error: KubeError) -> float:
+    """Return the pause that the server asks for, within a limit."""
     asked = error.retry_after if isinstance(error, TooManyRequests | ServerUnavailable) else None
-    return min(asked or 0.0, MOST_ASKED_PAUSE_SECONDS)
-
-
-def _number(version: str) -> int:
-    """Return a resource version as the number that it is; 0 for one that is none, which is then never compared."""
-    return int(version) if version.isdecimal() else 0
+    return min(asked or 0.0, MAX_RETRY_AFTER_SECONDS)

@@ -31,7 +31,7 @@ from kube_runtime.leases.lease import (
     elapsed,
     wall_time,
 )
-from kube_runtime.leases.sharding import rendezvous
+from kube_runtime.leases.rendezvous import rendezvous
 
 __all__ = ["Member", "Membership"]
 

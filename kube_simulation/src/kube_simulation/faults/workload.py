@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from kube_runtime.client import Client
 from kube_runtime.resource import JsonObject
@@ -10,8 +10,8 @@ from kube_runtime.resource import JsonObject
 __all__ = ["Process", "Script", "Users", "Workload"]
 
 K = TypeVar("K")
+P = ParamSpec("P")
 R = TypeVar("R")
-Reconcile = Callable[[K], Coroutine[Any, Any, R]]
 Observe = Callable[[object, Coroutine[Any, Any, Any]], Awaitable[Any]]
 
 
@@ -31,11 +31,13 @@ class Process:
         """The connection to the first cluster, which is the only one of most workloads."""
         return next(iter(self.clients.values()))
 
-    def observed(self, reconcile: Callable[[K], Coroutine[Any, Any, R]]) -> Callable[[K], Awaitable[R]]:
+    def observed(
+        self, reconcile: Callable[Concatenate[K, P], Coroutine[Any, Any, R]]
+    ) -> Callable[Concatenate[K, P], Awaitable[R]]:
         """Return a reconcile whose rounds are counted and which can be cancelled at each of its awaits."""
 
-        async def round_of(key: K) -> R:
-            result: R = await self._observe(key, reconcile(key))
+        async def round_of(key: K, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            result: R = await self._observe(key, reconcile(key, *args, **kwargs))
             return result
 
         return round_of

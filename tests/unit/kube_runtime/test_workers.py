@@ -10,15 +10,16 @@ from itertools import pairwise
 import pytest
 
 from kube_runtime import (
+    Causes,
     ClusterUnreachable,
     Conflict,
-    Controller,
     Priority,
     Result,
     RetryPolicy,
     RuntimeMetrics,
     TerminalError,
 )
+from kube_runtime.controller import Workers
 from tests.unit.kube_runtime.until import until
 
 QUICK = RetryPolicy(base_seconds=0.001, most_seconds=0.001, rate=0)
@@ -26,14 +27,14 @@ QUICK = RetryPolicy(base_seconds=0.001, most_seconds=0.001, rate=0)
 
 @asynccontextmanager
 async def running(
-    reconcile: Callable[[str], Awaitable[Result]],
+    reconcile: Callable[[str, Causes], Awaitable[Result]],
     *,
     concurrency: int = 3,
     timeout_seconds: float = 60.0,
     metrics: RuntimeMetrics | None = None,
     requeue_jitter: float = 0.0,
-) -> AsyncIterator[Controller[str]]:
-    controller = Controller(
+) -> AsyncIterator[Workers[str]]:
+    controller = Workers(
         "test",
         reconcile,
         concurrency=concurrency,
@@ -54,7 +55,7 @@ async def test_key_is_never_with_two_workers_at_once() -> None:
     most = 0
     handled = 0
 
-    async def reconcile(key: str) -> Result:
+    async def reconcile(key: str, _causes: Causes) -> Result:
         nonlocal most, handled
         assert key not in under_way
         under_way.add(key)
@@ -80,7 +81,7 @@ async def test_whatever_a_reconcile_raises_concerns_its_key_alone(caplog: pytest
     attempts: dict[str, int] = {}
     done = asyncio.Event()
 
-    async def reconcile(key: str) -> Result:
+    async def reconcile(key: str, _causes: Causes) -> Result:
         attempts[key] = attempts.get(key, 0) + 1
         if key == "bug" and attempts[key] < 3:
             raise ZeroDivisionError
@@ -110,7 +111,7 @@ async def test_whatever_a_reconcile_raises_concerns_its_key_alone(caplog: pytest
 async def test_last_failure_of_a_key_can_be_seen_until_it_goes_well() -> None:
     broken = True
 
-    async def reconcile(key: str) -> Result:
+    async def reconcile(key: str, _causes: Causes) -> Result:
         if broken:
             raise ClusterUnreachable(f"no way to {key}")
         return Result()
@@ -127,7 +128,7 @@ async def test_reconcile_that_takes_too_long_is_stopped_and_tried_again() -> Non
     metrics = RuntimeMetrics()
     stopped = 0
 
-    async def reconcile(_key: str) -> Result:
+    async def reconcile(_key: str, _causes: Causes) -> Result:
         nonlocal stopped
         if stopped < 2:
             try:
@@ -149,14 +150,14 @@ async def test_first_retry_after_a_conflict_comes_soon_and_the_next_ones_do_not(
     loop = asyncio.get_running_loop()
     tried: list[float] = []
 
-    async def reconcile(_key: str) -> Result:
+    async def reconcile(_key: str, _causes: Causes) -> Result:
         tried.append(loop.time())
         if len(tried) < 4:
             raise Conflict(409, "Conflict", "somebody else has written it")
         return Result()
 
     policy = RetryPolicy(base_seconds=1, most_seconds=8, rate=0, jitter=0)
-    controller = Controller("test", reconcile, retry=policy)
+    controller = Workers("test", reconcile, retry=policy)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
         controller.queue.add("a")
@@ -170,7 +171,7 @@ async def test_first_retry_after_a_conflict_comes_soon_and_the_next_ones_do_not(
 async def test_terminal_error_is_not_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     calls = 0
 
-    async def reconcile(_key: str) -> Result:
+    async def reconcile(_key: str, _causes: Causes) -> Result:
         nonlocal calls
         calls += 1
         raise TerminalError("nothing to be done")
@@ -190,7 +191,7 @@ async def test_result_asks_to_be_called_again_with_some_jitter() -> None:
     loop = asyncio.get_running_loop()
     times: list[float] = []
 
-    async def reconcile(_key: str) -> Result:
+    async def reconcile(_key: str, _causes: Causes) -> Result:
         times.append(loop.time())
         return Result(requeue_after=100)
 
@@ -207,7 +208,7 @@ async def test_result_asks_to_be_called_again_with_some_jitter() -> None:
 async def test_shutdown_finishes_what_waits_and_what_is_under_way() -> None:
     finished: list[str] = []
 
-    async def reconcile(key: str) -> Result:
+    async def reconcile(key: str, _causes: Causes) -> Result:
         await asyncio.sleep(0.01)
         finished.append(key)
         return Result(requeue_after=0.001)
@@ -223,7 +224,7 @@ async def test_shutdown_stops_what_does_not_end_in_time(caplog: pytest.LogCaptur
     cleaned_up = False
     begun = asyncio.Event()
 
-    async def reconcile(_key: str) -> Result:
+    async def reconcile(_key: str, _causes: Causes) -> Result:
         nonlocal cleaned_up
         begun.set()
         try:
@@ -232,7 +233,7 @@ async def test_shutdown_stops_what_does_not_end_in_time(caplog: pytest.LogCaptur
             cleaned_up = True
         return Result()
 
-    controller: Controller[str] = Controller("test", reconcile)
+    controller: Workers[str] = Workers("test", reconcile)
     run = asyncio.ensure_future(controller.run())
     controller.queue.add("a")
     await begun.wait()
@@ -249,7 +250,7 @@ async def test_reconciles_that_never_wait_leave_room_for_events() -> None:
     added_at: dict[int, int] = {}
     waited: list[int] = []
 
-    async def reconcile(key: int) -> Result:
+    async def reconcile(key: int, _causes: Causes) -> Result:
         if key < 0:
             waited.append(len(done) - added_at[key])
         else:
@@ -257,7 +258,7 @@ async def test_reconciles_that_never_wait_leave_room_for_events() -> None:
             done.append(key)
         return Result()
 
-    controller: Controller[int] = Controller("test", reconcile)
+    controller: Workers[int] = Workers("test", reconcile)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
         for key in range(2_000):

@@ -1,0 +1,63 @@
+"""What triggered the reconcile of a key. Causes travel with the key in the queue and are merged there."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TypeVar
+
+__all__ = ["MAX_CAUSES_PER_KEY", "NO_CAUSES", "Causes"]
+
+T = TypeVar("T")
+
+MAX_CAUSES_PER_KEY = 100
+
+
+class Causes:
+    """The distinct causes of one reconcile, in the order of their arrival. Immutable.
+
+    A key keeps at most MAX_CAUSES_PER_KEY. Where more arrived, `overflowed` is true: some are missing, and the
+    reconcile has to read everything.
+    """
+
+    __slots__ = ("_causes", "overflowed")
+
+    def __init__(self, causes: Iterable[Hashable] = (), *, overflowed: bool = False) -> None:
+        distinct = tuple(dict.fromkeys(causes))
+        self._causes = distinct[:MAX_CAUSES_PER_KEY]
+        self.overflowed = overflowed or len(distinct) > MAX_CAUSES_PER_KEY
+
+    def of(self, type_: type[T]) -> tuple[T, ...]:
+        """Return the causes that are instances of a type."""
+        return tuple(each for each in self._causes if isinstance(each, type_))
+
+    def merged(self, later: "Causes") -> "Causes":
+        """Return these causes and later ones."""
+        if not later:
+            return self
+        if not self:
+            return later
+        return Causes((*self._causes, *later), overflowed=self.overflowed or later.overflowed)
+
+    def __contains__(self, cause: object) -> bool:
+        return cause in self._causes
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._causes)
+
+    def __len__(self) -> int:
+        return len(self._causes)
+
+    def __bool__(self) -> bool:
+        return bool(self._causes) or self.overflowed
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Causes):
+            return NotImplemented
+        return self.overflowed == other.overflowed and set(self._causes) == set(other)
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self._causes), self.overflowed))
+
+    def __repr__(self) -> str:
+        return f"Causes({list(self._causes)!r}, overflowed={self.overflowed})"
+
+
+NO_CAUSES = Causes()

@@ -1,0 +1,92 @@
+"""The sharding of a Manager among all members of a group."""
+
+import logging
+from collections.abc import Callable
+
+from kube_runtime.client.client import Client
+from kube_runtime.leases.lease import LeaseTiming
+from kube_runtime.leases.membership import DEFAULT_TIMING, Membership
+from kube_runtime.sharding import Work
+
+__all__ = ["LeaseSharding", "Ownership"]
+
+log = logging.getLogger(__name__)
+
+
+class Ownership:
+    """The owners that were a replica's at the last look."""
+
+    def __init__(self) -> None:
+        self._mine: frozenset[str] = frozenset()
+        self._identity = ""
+
+    def update(self, identity: str, mine: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """Return which owners were gained and lost since.
+
+        Under another identity all of them were gained: the membership had lapsed, and others may have had them.
+        """
+        before, self._mine = self._mine, mine
+        gained = mine - before if identity == self._identity else mine
+        self._identity = identity
+        return gained, before - mine
+
+
+class LeaseSharding:
+    """One of several replicas that share owners by their Leases. Until it runs it owns nothing.
+
+    - `name` tells it from the others; with `succeeds` whoever had the name before has ended for certain
+    - `address` is where the others can reach it
+    - `client` only renews Leases: nothing else that is requested may delay that
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        group: str,
+        name: str,
+        succeeds: bool = False,
+        address: str = "",
+        timing: LeaseTiming = DEFAULT_TIMING,
+    ) -> None:
+        self.membership = Membership(
+            client,
+            namespace=namespace,
+            group=group,
+            identity=name,
+            address=address,
+            succeeds=succeeds,
+            on_change=self._compare,
+            finish=self._finish,
+            timing=timing,
+        )
+        self._work: Work | None = None
+        self._ownership = Ownership()
+
+    def owns(self, owner: str) -> bool:
+        """Tell whether this replica, and no other, has the keys of an owner right now."""
+        return self.membership.owns(owner)
+
+    def check(self) -> None:
+        """Raise LeaseLost where others may have taken over."""
+        self.membership.check()
+
+    async def run(self, work: Work) -> None:
+        """Take part until cancelled; then the others take over at once."""
+        self._work = work
+        await self.membership.run()
+
+    def _compare(self) -> None:
+        """Begin with the owners that are this replica's by now and were not before."""
+        if self._work is None:
+            return
+        mine = frozenset(owner for owner in self._work.owners() if self.membership.owns(owner))
+        gained, lost = self._ownership.update(self.membership.identity, mine)
+        if gained or lost:
+            log.info("%s: %d owners gained, %d lost", self.membership.identity, len(gained), len(lost))
+        self._work.begin(gained, lost)
+
+    async def _finish(self, is_lost: Callable[[str], bool]) -> None:
+        if self._work is not None:
+            await self._work.finish(is_lost)

@@ -1,0 +1,319 @@
+"""Everything that the controllers of one process share, and the order in which it starts and stops.
+
+A controller is declared in one place: what triggers it, its state, how it reconciles. The Manager owns the informers,
+queues, metrics, Events, sharding, signals and probes. `run` starts informers and background tasks, waits for the
+caches, runs `before_start`, and starts the controllers and the servers. At the end servers stop first, then the queues
+are worked off, and only then other replicas may take over.
+
+Signals are typed messages within the process for what no resource says. They are delivered synchronously, by type.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable
+from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
+from types import EllipsisType
+from typing import Any, TypeVar, cast
+
+from prometheus_client import CollectorRegistry
+
+from kube_runtime.client.client import Client
+from kube_runtime.clock import SYSTEM_CLOCK, Clock
+from kube_runtime.controller.controller import Controller, OnResult
+from kube_runtime.controller.pace import Pace
+from kube_runtime.controller.queue import Priority
+from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
+from kube_runtime.controller.workers import Workers
+from kube_runtime.event_recorder import EventRecorder
+from kube_runtime.health import LoopMonitor, ProbeServer
+from kube_runtime.informer import Index, Informer
+from kube_runtime.metrics import RuntimeMetrics
+from kube_runtime.resource import Resource
+from kube_runtime.sharding import ALONE, Sharding
+
+__all__ = ["Manager"]
+
+K = TypeVar("K", bound=Hashable)
+S = TypeVar("S")
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+OPTIONAL_SYNC_SECONDS = 5.0
+"""How long the start waits for informers that are not required, once all others are synced."""
+TURN_SECONDS = 0.001
+"""How long other work may delay an event at each turn of the loop that it takes."""
+
+
+def _owner_of(key: object) -> str:
+    return getattr(key, "name", None) or str(key)
+
+
+class Manager:
+    """Owns what controllers share. Constructing it starts nothing; `run` does.
+
+    - `sharding`: which keys are this replica's. `client` becomes fenced by it
+    - `retry`: the pauses after failures, for controllers without a policy of their own
+    - `registry`: where `metrics` are registered for /metrics; made where it is not given
+    - `namespace`: of informers that don't name one
+    - `events`: records Events; by default as `name`
+    - `on_result`: called with the name of the controller and what came of each reconcile
+    - `probes`: the addresses at which /healthz, /readyz and /metrics are served
+    - `sync_timeout_seconds`: how long the first lists may take, None for as long as it takes
+    - `grace_seconds`: how long reconciles may take to end at the stop
+    - `resync_seconds`: how often every watched object is enqueued without a change, never by default
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        name: str = "kube-runtime",
+        clock: Clock = SYSTEM_CLOCK,
+        sharding: Sharding = ALONE,
+        retry: RetryPolicy = DEFAULT_POLICY,
+        metrics: RuntimeMetrics | None = None,
+        registry: CollectorRegistry | None = None,
+        namespace: str | None = None,
+        events: EventRecorder | None = None,
+        on_result: OnResult | None = None,
+        probes: Iterable[tuple[str, int]] = (),
+        sync_timeout_seconds: float | None = 120.0,
+        grace_seconds: float = 20.0,
+        resync_seconds: float | None = None,
+    ) -> None:
+        self.client = client if sharding is ALONE else client.fenced_by(sharding.check)
+        self.clock = clock
+        self.sharding = sharding
+        self.metrics = metrics or RuntimeMetrics()
+        self.registry = registry or CollectorRegistry()
+        self.registry.register(self.metrics)
+        self.events = events or EventRecorder(client, controller=name, instance=socket.gethostname(), now=clock.now)
+        self.controllers: dict[str, Controller[Any, Any]] = {}
+        self.probe_ports: tuple[int, ...] = ()
+        self._unfenced = client
+        self._retry = retry
+        self._namespace = namespace
+        self._on_result = on_result
+        self._probes = tuple(probes)
+        self._sync_timeout_seconds = sync_timeout_seconds
+        self._grace_seconds = grace_seconds
+        self._resync_seconds = resync_seconds
+        self._pace = Pace(turn_seconds=TURN_SECONDS)
+        self._informers: dict[tuple[str, str | None, str | None, str | None], Informer[Any]] = {}
+        self._required: set[Informer[Any]] = set()
+        self._receivers: defaultdict[type[Any], list[Callable[[Any], int | None]]] = defaultdict(list)
+        self._before_start: list[Callable[[], Awaitable[None]]] = []
+        self._background: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._servers: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._checks: dict[str, Callable[[], bool]] = {"informers": self._synced, "controllers": lambda: self.working}
+        self.working = False
+        """Whether the controllers take keys: from the start to the beginning of the stop."""
+
+    def informer(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str | EllipsisType | None = ...,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        indexes: Iterable[Index[T]] = (),
+        required: bool = True,
+    ) -> Informer[T]:
+        """Return the informer of a resource, made at the first call; a later call adds its indexes.
+
+        The namespace is the Manager's unless one is given. Start and readiness don't wait for an informer to the end
+        that nobody requires.
+        """
+        if isinstance(namespace, EllipsisType):
+            namespace = self._namespace if resource.namespaced else None
+        place = (resource.plural_name, namespace, label_selector, field_selector)
+        informer = cast("Informer[T] | None", self._informers.get(place))
+        if informer is None:
+            informer = self._informers[place] = Informer(
+                self._unfenced,
+                resource,
+                namespace=namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                resync_seconds=self._resync_seconds,
+                metrics=self.metrics,
+            )
+        elif informer.resource != resource:
+            raise ValueError(f"{resource.plural_name} is watched as {informer.resource.type} and as {resource.type}")
+        for index in indexes:
+            informer.cache.add_index(index)
+        if required:
+            self._required.add(informer)
+        return informer
+
+    def controller(
+        self,
+        name: str,
+        *,
+        state: Callable[[], S] = cast("Any", type(None)),  # noqa: B008 - a type, for controllers without state
+        owner: Callable[[K], str] = _owner_of,
+        exists: Callable[[K], bool] | None = None,
+        concurrency: int = 10,
+        timeout_seconds: float = 60.0,
+        retry: RetryPolicy | None = None,
+        retry_priority: Priority = Priority.CHANGE,
+        not_retried: tuple[type[Exception], ...] = (),
+    ) -> Controller[K, S]:
+        """Return a new controller; declare its triggers and the function that reconciles on it.
+
+        - `state`: makes the state of a key
+        - `owner`: by whose name a key is shared among replicas; "" for a key that every replica reconciles
+        - `exists`: whether a key is still there; the state of one that is not is dropped. By default whether its
+          object is, of the first kind watched without `to`
+        - `concurrency`, `timeout_seconds`: how many keys at once, and how long one reconcile may take
+        - `retry`, `retry_priority`: the pauses after failures, and how urgent a key is then
+        - `not_retried`: errors after which a trigger comes when it is worth trying again. The causes are kept till then
+        """
+        if name in self.controllers:
+            raise ValueError(f"two controllers are named {name!r}")
+        workers: Callable[..., Workers[K]] = partial(
+            Workers,
+            concurrency=concurrency,
+            timeout_seconds=timeout_seconds,
+            retry=retry or self._retry,
+            retry_priority=retry_priority,
+            pace=self._pace,
+            metrics=self.metrics,
+            clock=self.clock,
+        )
+        made: Controller[K, S] = Controller(
+            self,
+            name,
+            state=state,
+            owner=owner,
+            exists=exists,
+            not_retried=not_retried,
+            on_result=self._on_result,
+            workers=workers,
+        )
+        self.controllers[name] = made
+        return made
+
+    def publish(self, signal: object) -> int:
+        """Deliver a signal to everyone who receives exactly its type; return how many keys were enqueued."""
+        return sum(receive(signal) or 0 for receive in self._receivers.get(type(signal), ()))
+
+    def receive(self, signal_type: type[T], receiver: Callable[[T], int | None]) -> None:
+        """Deliver signals of a type to a function that returns how many keys it enqueued."""
+        self._receivers[signal_type].append(receiver)
+
+    def on(self, signal_type: type[T], handler: Callable[[T], None]) -> None:
+        """Call a function with each published signal of a type. For what is not a controller."""
+        self._receivers[signal_type].append(handler)
+
+    def before_start(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Await a function after the caches are synced and before the controllers run."""
+        self._before_start.append(prepare)
+
+    def runs(self, background: Callable[[], Awaitable[None]], *, name: str) -> None:
+        """Run a task from start to stop. Its failure ends the manager."""
+        self._background.append((name, background))
+
+    def serves(self, server: Callable[[], Awaitable[None]], *, name: str) -> None:
+        """Run a server: started last, cancelled first at the stop, and awaited while the queues are worked off."""
+        self._servers.append((name, server))
+
+    def check(self, name: str, ready: Callable[[], bool]) -> None:
+        """Be ready only where a function says so."""
+        self._checks[name] = ready
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Run until told to stop. Raises TimeoutError where the first lists don't come in time."""
+        monitor = LoopMonitor()
+        self.runs(monitor.run, name="loop monitor")
+        probes = ProbeServer(monitor, self._checks, registry=self.registry)
+        with ExitStack() as stack:
+            self.probe_ports = tuple(stack.enter_context(probes.serving(*address)) for address in self._probes)
+            async with self.background():
+                if await _unless_set(stopping, self._start()):
+                    await self._work(stopping)
+
+    @asynccontextmanager
+    async def background(self) -> AsyncIterator[None]:
+        """Run the informers, Events and background tasks inside the context, without any controller."""
+        async with asyncio.TaskGroup() as tasks:
+            running = [
+                *(tasks.create_task(each.run(), name=f"informer {each.resource}") for each in self._informers.values()),
+                tasks.create_task(self.events.run(), name="events"),
+                *(tasks.create_task(_awaited(each()), name=name) for name, each in self._background),
+            ]
+            yield
+            for task in running:
+                task.cancel()
+
+    async def wait_synced(self) -> None:
+        """Wait until the caches hold everything. Raises TimeoutError."""
+        async with asyncio.timeout(self._sync_timeout_seconds):
+            for informer in self._required:
+                await informer.wait_synced(self._sync_timeout_seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(OPTIONAL_SYNC_SECONDS):
+                for informer in self._informers.values():
+                    await informer.wait_synced()
+
+    def owners(self) -> frozenset[str]:
+        """Return all owners that have keys."""
+        return frozenset().union(*(each.owners() for each in self.controllers.values()))
+
+    def begin(self, gained: Collection[str], lost: Collection[str]) -> None:
+        """Begin with the keys of gained owners from scratch, and forget those of lost ones."""
+        for controller in self.controllers.values():
+            controller.begin(gained, lost)
+
+    async def finish(self, is_lost: Callable[[str], bool]) -> None:
+        """Return once no reconcile is under way for the owners that a function selects."""
+        async with asyncio.TaskGroup() as tasks:
+            for controller in self.controllers.values():
+                tasks.create_task(controller.finish(is_lost))
+
+    def _synced(self) -> bool:
+        return all(informer.synced for informer in self._required)
+
+    async def _start(self) -> None:
+        await self.wait_synced()
+        for prepare in self._before_start:
+            await prepare()
+
+    async def _work(self, stopping: asyncio.Event) -> None:
+        """Work the queues off until told to stop, then finish what was enqueued."""
+        controllers = tuple(self.controllers.values())
+        for controller in controllers:
+            controller.connect()
+        async with asyncio.TaskGroup() as tasks:
+            for controller in controllers:
+                tasks.create_task(controller.run(), name=f"controller {controller.name}")
+            sharing = tasks.create_task(self.sharding.run(self), name="sharding")
+            serving = [tasks.create_task(_awaited(each()), name=name) for name, each in self._servers]
+            self.working = True
+            log.info("started")
+            await stopping.wait()
+            self.working = False
+            log.info("stopping, within %g s", self._grace_seconds)
+            for task in serving:
+                task.cancel()
+            await asyncio.gather(*(controller.shutdown(self._grace_seconds) for controller in controllers))
+            sharing.cancel()  # only now other replicas may take over
+
+
+async def _awaited(awaitable: Awaitable[None]) -> None:
+    await awaitable
+
+
+async def _unless_set(stopping: asyncio.Event, start: Any) -> bool:
+    """Await something unless an event is set first. Returns whether it came to its end."""
+    async with asyncio.TaskGroup() as tasks:
+        starting = tasks.create_task(start)
+        waiting = tasks.create_task(stopping.wait())
+        await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not starting.done():
+            starting.cancel()
+    return not stopping.is_set()

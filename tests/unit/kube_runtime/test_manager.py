@@ -1,0 +1,513 @@
+"""A Manager: triggers, causes, state, sharding, signals, and the order of start and stop. On a simulated API server."""
+
+import asyncio
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kube_runtime import (
+    Causes,
+    Change,
+    Client,
+    ClientOptions,
+    Controller,
+    KubeconfigPolicy,
+    Manager,
+    ObjectKey,
+    Resource,
+    Result,
+    RetryPolicy,
+)
+from kube_runtime.leases import LeaseLost
+from kube_runtime.leases.lease_sharding import Ownership
+from kube_runtime.sharding import Work
+from kube_simulation import serve_simulation
+from tests.unit.kube_runtime.until import until
+
+CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+SECRETS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
+QUICK = RetryPolicy(base_seconds=0.001, most_seconds=0.01, rate=0)
+NAMESPACE = "default"
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey(NAMESPACE, name)
+
+
+def config_map(name: str, value: str = "x") -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": {"value": value}}
+
+
+@pytest_asyncio.fixture
+async def client() -> AsyncIterator[Client]:
+    """A client of a simulated cluster."""
+    async with serve_simulation() as simulation:
+        options, policy = ClientOptions(qps=0), KubeconfigPolicy(allow_insecure=True)
+        kubeconfig = simulation.cluster("one").kubeconfig
+        async with await Client.from_kubeconfig(kubeconfig, options=options, policy=policy) as made:
+            yield made
+
+
+@dataclass
+class Memory:
+    """The state of a key: how often it was reconciled."""
+
+    rounds: int = 0
+
+
+@dataclass
+class Reconciler:
+    """Notes what it reconciles, waits where a test wants that, and fails as a test says."""
+
+    reconciled: list[tuple[str, tuple[Any, ...], int]] = field(default_factory=list)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    failures: list[Exception] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: Memory) -> Result:
+        state.rounds += 1
+        self.reconciled.append((key.name, tuple(causes), state.rounds))
+        await self.gate.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        return Result()
+
+    def names(self) -> list[str]:
+        return [name for name, _, _ in self.reconciled]
+
+
+@dataclass
+class Owned:
+    """A sharding that gives out what a test says."""
+
+    mine: set[str] = field(default_factory=set)
+    work: Work | None = None
+
+    def owns(self, owner: str) -> bool:
+        return owner in self.mine
+
+    def check(self) -> None:
+        """Let every write pass."""
+
+    async def run(self, work: Work) -> None:
+        self.work = work
+        work.begin(frozenset(self.mine), ())
+        await asyncio.Event().wait()
+
+    def change(self, *mine: str) -> None:
+        """Own these from now on."""
+        assert self.work is not None
+        before, self.mine = self.mine, set(mine)
+        self.work.begin(self.mine - before, before - self.mine)
+
+
+def controller_of(manager: Manager, reconciler: Reconciler, **options: Any) -> Controller[ObjectKey, Memory]:
+    controller: Controller[ObjectKey, Memory] = manager.controller("test", state=Memory, **options)
+    controller.watches(CONFIG_MAPS)
+    controller.reconciles(reconciler.reconcile)
+    return controller
+
+
+def manager_on(client: Client, **options: Any) -> Manager:
+    return Manager(client, namespace=NAMESPACE, retry=QUICK, **options)
+
+
+@asynccontextmanager
+async def running(manager: Manager) -> AsyncIterator[None]:
+    stopping = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(manager.run(stopping))
+        await until(lambda: manager.working)
+        await asyncio.sleep(0)
+        yield
+        stopping.set()
+
+
+async def put(client: Client, name: str, value: str = "x") -> dict[str, Any]:
+    return await client.apply(CONFIG_MAPS, name, config_map(name, value), NAMESPACE, field_manager="test")
+
+
+async def test_what_is_there_at_the_start_is_reconciled_and_what_changes_later(client: Client) -> None:
+    await put(client, "early")
+    manager, reconciler = manager_on(client), Reconciler()
+    controller_of(manager, reconciler)
+    async with running(manager):
+        await until(lambda: reconciler.names() == ["early"])
+        await put(client, "late")
+        await until(lambda: reconciler.names() == ["early", "late"])
+
+
+async def test_changes_enqueue_the_keys_that_they_concern_with_their_cause(client: Client) -> None:
+    def value_changed(change: Change[dict[str, Any]]) -> bool:
+        return change.old is None or change.new is None or change.old["data"] != change.new["data"]
+
+    await put(client, "source")
+    manager, reconciler = manager_on(client), Reconciler()
+    controller: Controller[ObjectKey, Memory] = manager.controller("test", state=Memory)
+    controller.watches(CONFIG_MAPS, to=lambda _: [key("one"), key("two")], when=value_changed, cause="source")
+    controller.reconciles(reconciler.reconcile)
+    async with running(manager):
+        labels = {"metadata": {"labels": {"other": "label"}}}
+        await client.merge_patch(CONFIG_MAPS, "source", labels, NAMESPACE)
+        await put(client, "source", "y")
+        await until(lambda: len(reconciler.reconciled) == 2)
+    assert reconciler.reconciled == [("one", ("source",), 1), ("two", ("source",), 1)]
+
+
+@dataclass(frozen=True)
+class Ping:
+    name: str
+
+
+async def test_signal_is_delivered_by_type_and_counts_the_keys_it_enqueued(client: Client) -> None:
+    manager, reconciler = manager_on(client), Reconciler()
+    controller: Controller[ObjectKey, Memory] = manager.controller("test", state=Memory)
+    controller.receives(Ping, to=lambda ping: [key(ping.name)] if ping.name else ())
+    controller.reconciles(reconciler.reconcile)
+    heard: list[Ping] = []
+    manager.on(Ping, heard.append)
+    async with running(manager):
+        assert manager.publish(Ping("a")) == 1
+        assert manager.publish(Ping("")) == 0
+        assert manager.publish("nobody receives texts") == 0
+        await until(lambda: reconciler.reconciled)
+    assert reconciler.reconciled == [("a", (Ping("a"),), 1)]
+    assert heard == [Ping("a"), Ping("")]
+
+
+async def test_state_of_a_key_lasts_from_one_reconcile_to_the_next(client: Client) -> None:
+    await put(client, "a")
+    manager, reconciler = manager_on(client), Reconciler()
+    controller = controller_of(manager, reconciler)
+    async with running(manager):
+        await until(lambda: len(reconciler.reconciled) == 1)
+        controller.enqueue(key("a"), "again")
+        await until(lambda: len(reconciler.reconciled) == 2)
+        assert controller.state(key("a")) == Memory(2)
+        assert controller.state(key("b")) is None
+    assert reconciler.reconciled[-1] == ("a", ("again",), 2)
+
+
+async def test_state_of_an_object_that_is_deleted_is_dropped(client: Client) -> None:
+    await put(client, "a")
+    manager, reconciler = manager_on(client), Reconciler()
+    controller = controller_of(manager, reconciler)
+    async with running(manager):
+        await until(lambda: controller.state(key("a")) is not None)
+        await client.delete(CONFIG_MAPS, "a", NAMESPACE)
+        await until(lambda: len(reconciler.reconciled) == 2 and controller.state(key("a")) is None)
+    assert reconciler.reconciled[-1] == ("a", (), 1)
+
+
+async def test_object_that_replaces_another_of_its_name_has_a_new_state(client: Client) -> None:
+    await put(client, "a")
+    manager, reconciler = manager_on(client), Reconciler()
+    controller = controller_of(manager, reconciler)
+    async with running(manager):
+        await until(lambda: controller.state(key("a")) is not None)
+        reconciler.gate.clear()
+        controller.enqueue(key("a"))
+        await until(lambda: len(reconciler.reconciled) == 2)
+        await client.delete(CONFIG_MAPS, "a", NAMESPACE)
+        again = await put(client, "a")
+        informer = manager.informer(CONFIG_MAPS)
+        await until(lambda: (informer.get(key("a")) or again)["metadata"]["uid"] == again["metadata"]["uid"])
+        reconciler.gate.set()
+        await until(lambda: len(reconciler.reconciled) >= 3)
+    assert [rounds for _, _, rounds in reconciler.reconciled[:3]] == [1, 2, 1]
+
+
+async def test_key_that_returns_from_another_replica_starts_from_scratch(client: Client) -> None:
+    for name in ("a", "b"):
+        await put(client, name)
+    sharding, reconciler = Owned({"a", "b"}), Reconciler()
+    manager = manager_on(client, sharding=sharding)
+    controller = controller_of(manager, reconciler)
+    async with running(manager):
+        await until(lambda: len(reconciler.reconciled) == 2)
+        sharding.change("b")
+        assert controller.state(key("a")) is None
+        controller.state_or_new(key("a")).rounds = 7  # somebody leaves a note for it meanwhile
+        sharding.change("a", "b")
+        await until(lambda: len(reconciler.reconciled) == 3)
+        assert reconciler.reconciled[2] == ("a", (), 1)
+        assert controller.state(key("b")) == Memory(1)
+
+
+async def test_key_that_moves_away_under_its_reconcile_and_returns_has_a_new_state(client: Client) -> None:
+    await put(client, "a")
+    sharding, reconciler = Owned({"a"}), Reconciler()
+    manager = manager_on(client, sharding=sharding)
+    controller_of(manager, reconciler)
+    reconciler.gate.clear()
+    async with running(manager):
+        await until(lambda: len(reconciler.reconciled) == 1)
+        sharding.change()
+        sharding.change("a")
+        reconciler.gate.set()
+        await until(lambda: len(reconciler.reconciled) == 2)
+    assert [rounds for _, _, rounds in reconciler.reconciled] == [1, 1]
+
+
+async def test_key_of_another_replica_is_dropped(client: Client) -> None:
+    manager, reconciler = manager_on(client, sharding=Owned({"mine"})), Reconciler()
+    controller_of(manager, reconciler)
+    async with running(manager):
+        for name in ("other", "mine"):
+            await put(client, name)
+        await until(lambda: reconciler.reconciled)
+    assert reconciler.names() == ["mine"]
+
+
+async def test_key_without_an_owner_is_reconciled_by_every_replica(client: Client) -> None:
+    await put(client, "a")
+    manager, reconciler = manager_on(client, sharding=Owned()), Reconciler()
+    controller_of(manager, reconciler, owner=lambda _: "")
+    async with running(manager):
+        await until(lambda: reconciler.names() == ["a"])
+
+
+async def test_replica_that_gains_an_owner_begins_with_all_its_keys_and_no_others(client: Client) -> None:
+    for name in ("a-1", "a-2", "b-1"):
+        await put(client, name)
+    sharding, reconciler = Owned({"b"}), Reconciler()
+    manager = manager_on(client, sharding=sharding)
+    controller_of(manager, reconciler, owner=lambda it: it.name.partition("-")[0])
+    async with running(manager):
+        await until(lambda: reconciler.names() == ["b-1"])
+        assert manager.owners() == {"a", "b"}
+        sharding.change("a", "b")
+        await until(lambda: len(reconciler.reconciled) == 3)
+    assert reconciler.names()[1:] == ["a-1", "a-2"]
+
+
+async def test_owner_is_given_away_when_nothing_of_it_is_under_way(client: Client) -> None:
+    await put(client, "leaves")
+    manager, reconciler = manager_on(client), Reconciler()
+    controller_of(manager, reconciler)
+    reconciler.gate.clear()
+    async with running(manager):
+        await until(lambda: reconciler.reconciled)
+        await manager.finish(lambda owner: owner == "stays")
+
+        finishing = asyncio.ensure_future(manager.finish(lambda owner: owner == "leaves"))
+        await asyncio.sleep(0.01)
+        assert not finishing.done()
+        reconciler.gate.set()
+        async with asyncio.timeout(60):
+            await finishing
+
+
+LOST = LeaseLost("others may have taken over")
+
+
+@pytest.mark.parametrize("error", [LOST, ExceptionGroup("at once", [LOST, LOST])])
+async def test_reconcile_that_the_fence_stopped_is_left_to_whoever_has_the_key_now(
+    client: Client, error: Exception
+) -> None:
+    await put(client, "a")
+    manager, reconciler = manager_on(client), Reconciler(failures=[error])
+    controller = controller_of(manager, reconciler)
+    async with running(manager):
+        await until(lambda: reconciler.reconciled)
+        await controller.queue.drained()
+        assert controller.failures == {}
+        assert controller.state(key("a")) is None
+    assert len(reconciler.reconciled) == 1
+
+
+async def test_other_failure_beside_a_lost_lease_is_retried(client: Client) -> None:
+    await put(client, "a")
+    both = ExceptionGroup("at once", [LOST, ValueError("something else")])
+    manager, reconciler = manager_on(client), Reconciler(failures=[both])
+    controller_of(manager, reconciler)
+    async with running(manager):
+        await until(lambda: len(reconciler.reconciled) == 2)
+
+
+class NoAccess(Exception):
+    pass
+
+
+async def test_error_that_waits_for_a_trigger_is_not_retried_and_keeps_its_causes(client: Client) -> None:
+    await put(client, "a")
+    manager, reconciler = manager_on(client), Reconciler(failures=[NoAccess()])
+    controller = controller_of(manager, reconciler, not_retried=(NoAccess,))
+    controller.starts_with(lambda: [key("a")], cause="start")
+    async with running(manager):
+        await until(lambda: reconciler.reconciled)
+        await asyncio.sleep(0.05)
+        assert len(reconciler.reconciled) == 1
+        assert controller.failures == {}
+        controller.enqueue(key("a"), "access")
+        await until(lambda: len(reconciler.reconciled) == 2)
+    assert reconciler.reconciled[-1] == ("a", ("start", "access"), 2)
+
+
+async def test_outcome_of_each_reconcile_is_reported(client: Client) -> None:
+    await put(client, "a")
+    outcomes: list[tuple[str, Result | Exception]] = []
+    error = ValueError("once")
+    manager = manager_on(client, on_result=lambda name, outcome: outcomes.append((name, outcome)))
+    controller_of(manager, Reconciler(failures=[error]))
+    async with running(manager):
+        await until(lambda: len(outcomes) == 2)
+    assert outcomes == [("test", error), ("test", Result())]
+
+
+async def test_causes_that_arrive_during_a_reconcile_can_be_seen(client: Client) -> None:
+    await put(client, "a")
+    manager, reconciler = manager_on(client), Reconciler()
+    controller = controller_of(manager, reconciler)
+    reconciler.gate.clear()
+    async with running(manager):
+        await until(lambda: reconciler.reconciled)
+        controller.enqueue(key("a"), "more")
+        assert controller.waiting_causes(key("a")) == Causes(["more"])
+        reconciler.gate.set()
+
+
+async def test_single_reconcile_outside_of_the_queue_raises_what_it_raises(client: Client) -> None:
+    await put(client, "a")
+    manager, reconciler = manager_on(client), Reconciler(failures=[ValueError("once")])
+    controller = controller_of(manager, reconciler)
+    async with manager.background():
+        await manager.wait_synced()
+        with pytest.raises(ValueError, match="once"):
+            await controller.reconcile_now(key("a"))
+        assert await controller.reconcile_now(key("a"), "again") == Result()
+    assert reconciler.reconciled == [("a", (), 1), ("a", ("again",), 2)]
+
+
+def test_informer_is_shared_by_all_that_watch_the_same(client: Client) -> None:
+    manager = manager_on(client)
+
+    assert manager.informer(CONFIG_MAPS) is manager.informer(CONFIG_MAPS, namespace=NAMESPACE)
+    assert manager.informer(CONFIG_MAPS) is not manager.informer(CONFIG_MAPS, label_selector="some=label")
+
+
+def test_controller_names_are_unique(client: Client) -> None:
+    manager = manager_on(client)
+    manager.controller("test")
+    with pytest.raises(ValueError, match="'test'"):
+        manager.controller("test")
+
+
+async def test_start_and_stop_have_an_order(client: Client) -> None:
+    await put(client, "a")
+    happened: list[str] = []
+    manager, reconciler = manager_on(client), Reconciler()
+    informer = manager.informer(CONFIG_MAPS)
+    controller = controller_of(manager, reconciler)
+
+    async def prepare() -> None:
+        happened.append(f"prepare with {len(informer.cache)}")
+
+    def until_cancelled(name: str) -> Callable[[], Any]:
+        async def run() -> None:
+            happened.append(f"{name} starts")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                happened.append(f"{name} stops after {len(reconciler.reconciled)}")
+
+        return run
+
+    manager.before_start(prepare)
+    manager.runs(until_cancelled("task"), name="task")
+    manager.serves(until_cancelled("server"), name="server")
+    async with running(manager):
+        await until(lambda: reconciler.reconciled)
+        reconciler.gate.clear()
+        controller.enqueue(key("a"))
+        await until(lambda: len(reconciler.reconciled) == 2)
+        controller.enqueue(key("b"))
+        asyncio.get_running_loop().call_later(0.05, reconciler.gate.set)
+    assert happened == [
+        "task starts",
+        "prepare with 1",
+        "server starts",
+        "server stops after 3",
+        "task stops after 3",
+    ]
+
+
+async def test_failure_of_a_background_task_ends_the_manager(client: Client) -> None:
+    async def fail() -> None:
+        raise ValueError("broken")
+
+    manager = manager_on(client)
+    manager.runs(fail, name="broken")
+    with pytest.raises(ExceptionGroup) as raised:
+        await manager.run(asyncio.Event())
+    assert raised.value.subgroup(ValueError) is not None
+
+
+async def test_stop_during_the_start_is_heeded(client: Client) -> None:
+    async def prepare() -> None:
+        await asyncio.Event().wait()
+
+    manager, stopping = manager_on(client), asyncio.Event()
+    manager.before_start(prepare)
+    asyncio.get_running_loop().call_later(0.05, stopping.set)
+    async with asyncio.timeout(60):
+        await manager.run(stopping)
+
+
+async def test_controller_that_reconciles_nothing_is_a_mistake(client: Client) -> None:
+    manager = manager_on(client)
+    manager.controller("forgotten")
+    with pytest.raises(ExceptionGroup) as raised:
+        await manager.run(asyncio.Event())
+    assert "forgotten" in str(raised.value.exceptions[0])
+
+
+def _readiness(port: int) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+async def test_manager_is_ready_when_its_controllers_work_and_every_check_says_so(client: Client) -> None:
+    manager = manager_on(client, probes=[("127.0.0.1", 0)])
+    controller_of(manager, Reconciler())
+    opened = False
+    manager.check("door", lambda: opened)
+    async with running(manager):
+        (port,) = manager.probe_ports
+        assert await asyncio.to_thread(_readiness, port) == (503, "waits for: door\n")
+        opened = True
+        assert await asyncio.to_thread(_readiness, port) == (200, "ok\n")
+
+
+async def test_informer_that_is_not_required_does_not_hold_up_the_start(client: Client) -> None:
+    missing: Resource[dict[str, Any]] = Resource.dynamic("example.com", "v1", "Thing", "things", namespaced=True)
+    manager, reconciler = manager_on(client), Reconciler()
+    manager.informer(missing, required=False)
+    controller_of(manager, reconciler)
+    async with running(manager):
+        assert manager.working
+
+
+def test_only_gained_owners_are_begun_and_all_of_them_after_the_membership_had_lapsed() -> None:
+    ownership = Ownership()
+    changes = [ownership.update("first-life", frozenset(mine)) for mine in ("a", "ab", "b", "ab")]
+    changes.append(ownership.update("second-life", frozenset("ac")))
+
+    assert [(set(gained), set(lost)) for gained, lost in changes] == [
+        ({"a"}, set()),
+        ({"b"}, set()),
+        (set(), {"a"}),
+        ({"a"}, set()),
+        ({"a", "c"}, {"b"}),
+    ]
