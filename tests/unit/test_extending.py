@@ -6,15 +6,16 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lifecycle_manager
-from kube_runtime import Client, KubeconfigPolicy, Manager, NotFound
+from kube_runtime import Client, KubeconfigPolicy, Manager, NotFound, dump_yaml
 from kube_simulation import serve_simulation
-from lifecycle_manager.crd_installation import apply_crds
+from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager_api import names
 from tests.waiting import eventually
@@ -70,7 +71,7 @@ async def test_controller_of_the_page_keeps_the_report_of_a_kyma(code: dict[str,
         for state in ("Processing", "Ready"):
             status = {"status": {"modules": [MODULE | {"state": state}]}}
             await client.merge_patch(KYMAS, "demo", status, KCP, subresource="status", field_manager="test")
-            await eventually(lambda state=state: report_is(client, f"cloud-resources 0.1.0 {state}\n"))
+            await eventually(partial(report_is, client, f"cloud-resources 0.1.0 {state}\n"))
 
         await client.delete(config_maps(), "demo-modules", KCP)
         await eventually(lambda: report_is(client, "cloud-resources 0.1.0 Ready\n"))
@@ -97,6 +98,8 @@ async def running(line_of_app: str) -> AsyncIterator[Client]:
         kubeconfig = simulation.cluster("kcp").kubeconfig
         policy = KubeconfigPolicy(allow_insecure=True)
         async with await Client.from_kubeconfig(kubeconfig, policy=policy) as client:
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KCP}}
+            await apply_objects(client, dump_yaml(namespace))
             await apply_crds(client)
             stopping = asyncio.Event()
             manager = Manager(client, namespace=KCP)
