@@ -100,8 +100,8 @@ async def _issue(client: Client, certificate: dict[str, Any]) -> None:
         if (shown.common_name, set(shown.dns_names)) == (spec["commonName"], set(spec["dnsNames"])):
             return
     issuer = await client.get(ISSUERS, spec["issuerRef"]["name"], NAMESPACE)
-    ca = await client.get(SECRETS, issuer["spec"]["ca"]["secretName"], NAMESPACE)
-    ca = KeyPair(base64.b64decode(ca.data["tls.crt"]), base64.b64decode(ca.data["tls.key"]))
+    secret = await client.get(SECRETS, issuer["spec"]["ca"]["secretName"], NAMESPACE)
+    ca = KeyPair(base64.b64decode(secret.data["tls.crt"]), base64.b64decode(secret.data["tls.key"]))
     key = spec["privateKey"]
     request = LeafRequest(
         common_name=spec["commonName"],
