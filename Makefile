@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 UV_VERSION := 0.13.8
 OLDEST := v1.34.4
+PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard */pyproject.toml))
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
@@ -46,6 +47,9 @@ lint: setup ## Check style, formatting and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	@for package in $(PACKAGES); do \
+	  (cd $$package && ../$(BIN)/deptry src) || failed="$$failed $$package"; \
+	done; test -z "$$failed" || { echo "imports and dependencies disagree in:$$failed"; exit 1; }
 
 format: setup ## Format the code
 	$(BIN)/ruff check --fix .
