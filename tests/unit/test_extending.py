@@ -23,7 +23,7 @@ from tests.waiting import eventually
 PAGE = Path("docs/extending.md")
 PACKAGE = "lifecycle_manager/src/lifecycle_manager"
 DOMAIN = "lifecycle_manager.module_report"
-FILES = ("apply", "controller", "plan", "snapshot", "status")
+FILES = ("__init__", "apply", "controller", "plan", "snapshot", "status")
 BLOCK = re.compile(r"^```python\n# (?P<path>\S+\.py)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 KCP = names.KCP_NAMESPACE
 MODULE = {"name": "cloud-resources", "version": "0.1.0", "state": "Processing"}
@@ -91,9 +91,8 @@ async def test_controller_of_the_page_leaves_config_maps_of_others_alone(code: d
 
 
 @asynccontextmanager
-async def running(line_of_app: str) -> AsyncIterator[Client]:
-    """Run a Manager with the line of the page, on a simulated control plane; yield a client of that."""
-    controller: Any = importlib.import_module(f"{DOMAIN}.controller")
+async def running(lines_of_app: str) -> AsyncIterator[Client]:
+    """Run a Manager with the lines of the page, on a simulated control plane; yield a client of that."""
     async with serve_simulation() as simulation:
         kubeconfig = simulation.cluster("kcp").kubeconfig
         policy = KubeconfigPolicy(allow_insecure=True)
@@ -103,7 +102,7 @@ async def running(line_of_app: str) -> AsyncIterator[Client]:
             await apply_crds(client)
             stopping = asyncio.Event()
             manager = Manager(client, namespace=KCP)
-            exec(line_of_app, vars(controller) | {"manager": manager})  # noqa: S102 - our own page
+            exec(lines_of_app, {"manager": manager})  # noqa: S102 - our own page
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(manager.run(stopping))
                 yield client
