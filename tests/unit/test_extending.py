@@ -6,15 +6,16 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lifecycle_manager
-from kube_runtime import Client, KubeconfigPolicy, Manager, NotFound
+from kube_runtime import Client, KubeconfigPolicy, Manager, NotFound, dump_yaml
 from kube_simulation import serve_simulation
-from lifecycle_manager.crd_installation import apply_crds
+from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager_api import names
 from tests.waiting import eventually
@@ -22,7 +23,7 @@ from tests.waiting import eventually
 PAGE = Path("docs/extending.md")
 PACKAGE = "lifecycle_manager/src/lifecycle_manager"
 DOMAIN = "lifecycle_manager.module_report"
-FILES = ("apply", "controller", "plan", "snapshot", "status")
+FILES = ("__init__", "apply", "controller", "plan", "snapshot", "status")
 BLOCK = re.compile(r"^```python\n# (?P<path>\S+\.py)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 KCP = names.KCP_NAMESPACE
 MODULE = {"name": "cloud-resources", "version": "0.1.0", "state": "Processing"}
@@ -70,7 +71,7 @@ async def test_controller_of_the_page_keeps_the_report_of_a_kyma(code: dict[str,
         for state in ("Processing", "Ready"):
             status = {"status": {"modules": [MODULE | {"state": state}]}}
             await client.merge_patch(KYMAS, "demo", status, KCP, subresource="status", field_manager="test")
-            await eventually(lambda state=state: report_is(client, f"cloud-resources 0.1.0 {state}\n"))
+            await eventually(partial(report_is, client, f"cloud-resources 0.1.0 {state}\n"))
 
         await client.delete(config_maps(), "demo-modules", KCP)
         await eventually(lambda: report_is(client, "cloud-resources 0.1.0 Ready\n"))
@@ -90,17 +91,18 @@ async def test_controller_of_the_page_leaves_config_maps_of_others_alone(code: d
 
 
 @asynccontextmanager
-async def running(line_of_app: str) -> AsyncIterator[Client]:
-    """Run a Manager with the line of the page, on a simulated control plane; yield a client of that."""
-    controller: Any = importlib.import_module(f"{DOMAIN}.controller")
+async def running(lines_of_app: str) -> AsyncIterator[Client]:
+    """Run a Manager with the lines of the page, on a simulated control plane; yield a client of that."""
     async with serve_simulation() as simulation:
         kubeconfig = simulation.cluster("kcp").kubeconfig
         policy = KubeconfigPolicy(allow_insecure=True)
         async with await Client.from_kubeconfig(kubeconfig, policy=policy) as client:
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KCP}}
+            await apply_objects(client, dump_yaml(namespace))
             await apply_crds(client)
             stopping = asyncio.Event()
             manager = Manager(client, namespace=KCP)
-            exec(line_of_app, vars(controller) | {"manager": manager})  # noqa: S102 - our own page
+            exec(lines_of_app, {"manager": manager})  # noqa: S102 - our own page
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(manager.run(stopping))
                 yield client

@@ -1,4 +1,4 @@
-"""One real cluster on this machine: a kube-apiserver with RBAC on loopback, its Services reached without kube-proxy."""
+"""One cluster on this machine: a real kube-apiserver with RBAC on loopback, Services without kube-proxy."""
 
 import base64
 import ssl
@@ -27,9 +27,10 @@ ADMINISTRATORS = ("system:masters",)
 
 @dataclass(eq=False)
 class LocalCluster:
-    """One cluster: an API server and, where asked for, a controller manager and an audit log.
+    """One cluster: an API server and, optionally, a controller manager and an audit log.
 
-    `with_controllers` has garbage collected and namespaces emptied, `with_workloads` has Pods made of Deployments.
+    `with_controllers` runs the garbage collector and the namespace controller, `with_workloads` the controllers that
+    create Pods of Deployments.
     """
 
     name: str
@@ -56,7 +57,7 @@ class LocalCluster:
 
     @property
     def admin_kubeconfig(self) -> Path:
-        """A kubeconfig of an administrator."""
+        """The kubeconfig of an administrator."""
         return self.directory / "kubeconfig"
 
     def kubeconfig_for(self, user: str, groups: tuple[str, ...] = ()) -> Path:
@@ -65,7 +66,7 @@ class LocalCluster:
         return write_private(path, self._kubeconfig(user, issue_for(self.ca, user, groups)))
 
     async def route_service(self, namespace: str, name: str, port: int, host: str, target_port: int) -> None:
-        """Have the API server reach a Service's port at a local process."""
+        """Route a Service's port to a local process."""
         add_route(self.directory / "routes", Route(namespace, name, port, host, target_port))
 
     async def start(self) -> None:
@@ -80,7 +81,7 @@ class LocalCluster:
             await self._start_controllers()
 
     async def start_api_server(self) -> None:
-        """Start the API server, with the state it had and on the port it had. Raises StartFailed."""
+        """Start the API server with its previous state and port. Raises StartFailed."""
         command = [str(self.binaries.kube_apiserver), *self._api_server_flags()]
         log = self.directory / "kube-apiserver.log"
         context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
@@ -90,12 +91,11 @@ class LocalCluster:
             )
 
     async def stop_api_server(self) -> None:
-        """Stop the API server; what it stored stays."""
+        """Stop the API server; its state is kept."""
         await self._children.pop("kube-apiserver").stop()
 
     async def restart_controllers(self) -> None:
-        """Restart the controller manager: its garbage collector learns of new kinds at its start, and then only
-        every 30 s."""
+        """Restart the controller manager: its garbage collector finds new kinds at its start, later only every 30 s."""
         await self._children.pop("kube-controller-manager").stop()
         await self._start_controllers()
 
@@ -106,7 +106,7 @@ class LocalCluster:
             await child.stop()
 
     async def serve_egress(self, listening: Callable[[], None] = lambda: None) -> None:
-        """Connect the API server to Services until cancelled. `listening` is called once that is possible."""
+        """Connect the API server to Services until cancelled. `listening` is called when connections are accepted."""
         async with await Client.from_kubeconfig(
             self._kubeconfig("admin", issue_for(self.ca, "admin", ADMINISTRATORS))
         ) as admin:
@@ -154,7 +154,7 @@ class LocalCluster:
             "--v=1",
         ]
         if not self.with_controllers:
-            # Its finalizer is for a controller to remove, and there is none here.
+            # It adds a finalizer that only a controller removes, and none runs here.
             flags.append("--disable-admission-plugins=StorageObjectInUseProtection")
         if self.audit:
             policy = at / "audit-policy.yaml"

@@ -18,9 +18,9 @@ from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
 from skr_watcher.settings import Settings
-from tests.security.events.serving import ServedEndpoint, leaf, new_authority, write_files
+from tests.security.events.serving import ServedEndpoint, leaf, new_ca, write_files
 
-AUTHORITY = new_authority()
+CA = new_ca()
 CHANGE = ObjectChange("lifecycle-manager", "g", "v1", "Thing", "ns", "one", "UPDATE", "u", "7", 1)
 PATIENCE = 60.0
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -68,8 +68,8 @@ class Hostile:
 
 @asynccontextmanager
 async def delivering(folder: Path, hostile: Any) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
-    endpoint = ServedEndpoint(folder, CAs(AUTHORITY), EndpointOptions(), instead=hostile)
-    cert, key, ca = write_files(folder / "watcher", leaf(AUTHORITY, "mine"), AUTHORITY.certificate_pem)
+    endpoint = ServedEndpoint(folder, CAs(CA), EndpointOptions(), instead=hostile)
+    cert, key, ca = write_files(folder / "watcher", leaf(CA, "mine"), CA.certificate_pem)
     settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address)
     outbox, metrics = Outbox(CHANGE, 100), Metrics()
     async with endpoint.served(), asyncio.TaskGroup() as tasks:

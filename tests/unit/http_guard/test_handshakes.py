@@ -59,14 +59,14 @@ async def app(
 @asynccontextmanager
 async def serving(folder: Path, bounds: Bounds) -> AsyncIterator[Served]:
     now = datetime.now(UTC)
-    authority = create_ca("authority", lifetime=timedelta(days=2), now=now)
+    ca = create_ca("ca", lifetime=timedelta(days=2), now=now)
     request = LeafRequest(common_name="server", ip_addresses=("127.0.0.1",), lifetime=timedelta(days=1))
-    pair = issue(authority, request, now=now)
+    pair = issue(ca, request, now=now)
     (folder / "tls.crt").write_bytes(pair.certificate_pem)
     (folder / "tls.key").write_bytes(pair.key_pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    served = Served(0, ssl.create_default_context(cadata=authority.certificate_pem.decode()))
+    served = Served(0, ssl.create_default_context(cadata=ca.certificate_pem.decode()))
 
     def refused() -> None:
         served.refusals += 1

@@ -1,8 +1,8 @@
-"""A control plane and thousands of user clusters, all simulated; told what to do by lines of JSON on its input.
+"""A simulated control plane with thousands of simulated user clusters, controlled by lines of JSON on its input.
 
-The control plane begins with a catalog, and with a Kyma and its access Secret for every cluster. Each line of what it
-says answers one command, or tells of a Manifest that was waited for: `{"applied": ["kyma-7", "module-a"], "at": 12.5}`,
-with the monotonic clock of the machine. Run by `benchmarks.fleet`.
+At the start the control plane has a catalog, and a Kyma with its access Secret for every cluster. Each line of the
+output answers one command, or reports an awaited Manifest: `{"applied": ["kyma-7", "module-a"], "at": 12.5}`, with the
+monotonic clock of the machine. Run by `benchmarks.fleet`.
 """
 
 import argparse
@@ -41,7 +41,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Layers:
-    """Where the modules' objects are: a registry, and the digest of each version by its name."""
+    """The layers of the modules: a registry, and the digest of each version by its name."""
 
     registry: str
     digests: dict[str, str]
@@ -52,13 +52,13 @@ def kyma_name(number: int) -> str:
     return f"kyma-{number}"
 
 
-class Counting(Rule):
-    """Counts what is asked of the clusters."""
+class RequestCounter(Rule):
+    """Counts the requests to the clusters."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.detail: Counter[str] = Counter()
-        self.looked_at: set[str] = set()
+        self.reconciled: set[str] = set()
         self.writes_to: Counter[str] = Counter()
 
     async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -67,15 +67,15 @@ class Counting(Rule):
             self.counts[f"{side}_{'writes' if request.is_write else 'reads'}"] += 1
             kind = request.kind.plural if request.kind is not None else "discovery"
             if side == "skr" and (request.verb, kind) == ("get", "kymas"):
-                self.looked_at.add(request.cluster)
+                self.reconciled.add(request.cluster)
             if side == "skr" and request.is_write:
                 self.writes_to[request.cluster] += 1
             self.detail[f"{side} {request.verb} {kind}/{request.subresource} by {request.manager}"] += 1
         return await proceed()
 
 
-class Awaited(Rule):
-    """Tells of the Manifests that somebody waits for."""
+class ManifestReporter(Rule):
+    """Reports when awaited Manifests are written."""
 
     def __init__(self) -> None:
         self.keys: set[tuple[str, str]] = set()
@@ -88,35 +88,35 @@ class Awaited(Rule):
             key = (labels[names.KYMA_NAME], labels[names.MODULE_NAME])
             if key in self.keys:
                 self.keys.discard(key)
-                say({"applied": key, "at": time.monotonic()})
+                write_line({"applied": key, "at": time.monotonic()})
         return answer
 
 
 class Fleet:
-    """The clusters, and what can be done with them."""
+    """The clusters, and the commands on them."""
 
     def __init__(self, simulation: Simulation, kymas: int, modules: int, layers: Layers) -> None:
         self.simulation = simulation
         self.kcp = simulation.cluster("kcp")
         self.skrs = [simulation.cluster(kyma_name(number)) for number in range(kymas)]
-        self.counting = Counting()
-        self.awaited = Awaited()
+        self.requests = RequestCounter()
+        self.awaited = ManifestReporter()
         self.silent: dict[str, NeverAnswer] = {}
         self._set_up(modules, layers)
         for cluster in (self.kcp, *self.skrs):
-            cluster.add_rule(self.counting)
+            cluster.add_rule(self.requests)
         self.kcp.add_rule(self.awaited)
 
-    def obey(self, command: Document) -> Document:
-        """Do what a command says."""
+    def execute(self, command: Document) -> Document:
+        """Execute a command, and return the answer."""
         do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
         return do(**command)
 
     def _set_up(self, modules: int, layers: Layers) -> None:
         self.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": names.KCP_NAMESPACE}})
-        for definition in crds.all_crds():
+        for crd in crds.all_crds():
             target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=benchmark"
-            answer = self.kcp.answer_to("POST", target, definition)
+            answer = self.kcp.answer_to("POST", target, crd)
             assert answer.code == 201, answer.body
         uids = itertools.count(1)
         self.kcp.restore(_with_uid(document, uids) for document in _catalog(layers))
@@ -124,26 +124,26 @@ class Fleet:
             self.kcp.restore(_with_uid(each, uids) for each in _registration(number, modules, skr.kubeconfig))
 
     def _counts(self) -> Document:
-        return {"looked_at": len(self.counting.looked_at), **self.counting.counts}
+        return {"reconciled": len(self.requests.reconciled), **self.requests.counts}
 
     def _begin_round(self) -> Document:
-        """Count from here on which clusters' Kymas are looked at, and which clusters are written to."""
-        self.counting.looked_at.clear()
-        self.counting.writes_to.clear()
+        """Start to count anew in which clusters the Kyma CR is read, and which clusters are written to."""
+        self.requests.reconciled.clear()
+        self.requests.writes_to.clear()
         return self._counts()
 
     def _writes(self, beyond: int) -> Document:
-        """Say how much was written in this round to the clusters from a number on."""
+        """Return the writes of this round to the clusters from a number on."""
         users = {kyma_name(number) for number in range(beyond)}
-        return {"writes": sum(count for cluster, count in self.counting.writes_to.items() if cluster not in users)}
+        return {"writes": sum(count for cluster, count in self.requests.writes_to.items() if cluster not in users)}
 
     def _detail(self) -> Document:
-        """Say what was asked since this was asked last, by verb, kind and field manager."""
-        detail, self.counting.detail = dict(self.counting.detail), Counter()
+        """Return the requests since the last call by verb, kind and field manager."""
+        detail, self.requests.detail = dict(self.requests.detail), Counter()
         return detail
 
     def _in_sync(self) -> Document:
-        """Say how many Kymas have their modules and their catalog, and how many modules each channel's version has."""
+        """Return how many Kymas have their modules and their catalog."""
         body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body
         kymas = msgspec.json.decode(body, type=ObjectList[Kyma]).items
         return {"in_sync": sum(_is_in_sync(kyma) for kyma in kymas), "of": len(kymas)}
@@ -157,7 +157,7 @@ class Fleet:
         return {"there": found.count(version), "of": len(found)}
 
     def _edit(self, kyma: int, module: str, wanted: bool) -> Document:
-        """Do what a user does: add a module to the Kyma CR in the cluster, or remove it."""
+        """Edit the Kyma CR in a cluster as its user: add a module, or remove it."""
         skr = self.skrs[kyma]
         path = f"{API}/{names.SKR_NAMESPACE}/kymas/{names.DEFAULT_KYMA_NAME}"
         current = skr.answer_to("GET", path).document()
@@ -176,7 +176,7 @@ class Fleet:
         return {"bumped": module}
 
     def _silence(self, share: float) -> Document:
-        """Have a share of the clusters take connections and never answer; the last ones, by number."""
+        """Let a share of the clusters, the last ones, accept connections and never answer."""
         for skr in self.skrs[len(self.skrs) - round(len(self.skrs) * share) :]:
             self.silent[skr.name] = NeverAnswer()
             skr.add_rule(self.silent[skr.name])
@@ -212,7 +212,7 @@ def _catalog(layers: Layers) -> Iterator[Document]:
 
 
 def _registration(number: int, modules: int, kubeconfig: Document) -> Iterator[Document]:
-    """Give the Kyma of a cluster and its access Secret."""
+    """Return the Kyma of a cluster and its access Secret."""
     name = kyma_name(number)
     labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
     config = base64.b64encode(json.dumps(kubeconfig).encode()).decode()
@@ -231,8 +231,8 @@ def _object(kind: str, name: str, spec: Document) -> Document:
 
 
 def _with_uid(document: Document, uids: Iterator[int]) -> Document:
-    made = {"uid": f"00000000-0000-0000-0000-{next(uids):012}", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    return {**document, "metadata": {**document["metadata"], **made}}
+    assigned = {"uid": f"00000000-0000-0000-0000-{next(uids):012}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {**document, "metadata": {**document["metadata"], **assigned}}
 
 
 def _is_in_sync(kyma: Kyma) -> bool:
@@ -245,34 +245,36 @@ def _is_in_sync(kyma: Kyma) -> bool:
     )
 
 
-def say(line: Document) -> None:
-    """Write one line of the output."""
+def write_line(line: Document) -> None:
+    """Write one line to the output."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
 async def serve(arguments: argparse.Namespace) -> None:
-    """Serve and obey until the input ends."""
+    """Serve the clusters and execute commands until the input ends."""
     async with serve_simulation(history=200_000, records=0) as simulation:
         layers = msgspec.json.decode(arguments.layers.read_bytes(), type=Layers)
         fleet = Fleet(simulation, arguments.kymas, arguments.modules, layers)
-        # A collection of garbage takes seconds here, and would be taken for a pause of what is measured.
+        # Garbage collection takes seconds here, and would count as a pause of the measured process.
         gc.disable()
-        say({"kubeconfig": fleet.kcp.kubeconfig})
+        write_line({"kubeconfig": fleet.kcp.kubeconfig})
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while line := await reader.readline():
-            say(fleet.obey(json.loads(line)))
+            write_line(fleet.execute(json.loads(line)))
 
 
 def main() -> None:
     """Read the command line and serve."""
-    import uvloop  # noqa: PLC0415 - only the program needs it
+    import uvloop  # noqa: PLC0415 - needed by the program only
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kymas", type=int, default=10_000)
     parser.add_argument("--modules", type=int, default=5)
-    parser.add_argument("--layers", type=Path, required=True, help="file that says where the modules' objects are")
+    parser.add_argument(
+        "--layers", type=Path, required=True, help="file with the registry and the digests of the layers"
+    )
     uvloop.run(serve(parser.parse_args()))
 
 

@@ -1,4 +1,4 @@
-"""Sends requests over some TLS connections, as fast as answers come or at a rate, and notes how long each took."""
+"""Sends requests over several TLS connections, without pause or at a rate, and records the latency of each."""
 
 import asyncio
 import ssl
@@ -12,7 +12,7 @@ CONNECTIONS = 20
 
 @dataclass(slots=True)
 class Load:
-    """What came of a load."""
+    """The result of a load."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -21,7 +21,7 @@ class Load:
 
     @property
     def per_second(self) -> float:
-        """Answers a second."""
+        """Answers per second."""
         return len(self.latencies) / self.seconds if self.seconds else 0.0
 
     def quantile_ms(self, share: float) -> float:
@@ -32,14 +32,14 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one connection sends, and how it is secured."""
+    """The requests of one connection, and its TLS context."""
 
     context: ssl.SSLContext
     requests: Iterator[bytes]
 
 
 class _Connection(asyncio.Protocol):
-    """Sends one request after another; answers are short and have a Content-Length."""
+    """Sends one request after another; expects short answers with a Content-Length."""
 
     def __init__(self, requests: Iterator[bytes], load: Load) -> None:
         self._requests = requests
@@ -52,14 +52,14 @@ class _Connection(asyncio.Protocol):
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def pace(self, seconds: float, first: float) -> None:
-        """Send at a rate; a request that is late counts from when it was due."""
+        """Send at a rate; the latency of a late request counts from the time at which it was due."""
         self._rate_seconds, self._due = seconds, first
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: Any = transport
 
     def begin(self, stop_at: float) -> None:
-        """Send until then."""
+        """Send until `stop_at`."""
         self._stop_at = stop_at
         self._next()
 
@@ -110,20 +110,20 @@ class _Connection(asyncio.Protocol):
 async def run_load(
     port: int, context: ssl.SSLContext, bodies: Sequence[bytes], path: str, *, seconds: float, per_second: float = 0.0
 ) -> Load:
-    """Send the bodies in turn for so many seconds; without a rate, as fast as answers come."""
+    """Send the bodies in turn for `seconds`; without a rate, each request follows the previous answer."""
     source = Source(context, _requests(bodies, path))
     return await run_sources(port, [source] * CONNECTIONS, seconds=seconds, per_second=per_second)
 
 
 async def run_sources(port: int, sources: Sequence[Source], *, seconds: float, per_second: float = 0.0) -> Load:
-    """Send what the sources give, each over a connection of its own."""
+    """Send the requests of the sources, each source over its own connection."""
     load = Load()
     loop = asyncio.get_running_loop()
     opened = []
     for source in sources:
         connection = _Connection(source.requests, load)
         await loop.create_connection(
-            lambda made=connection: made,  # type: ignore[misc]  # mypy can't infer a lambda's default
+            lambda made=connection: made,  # type: ignore[misc]  # mypy cannot infer a lambda's default
             "127.0.0.1",
             port,
             ssl=source.context,

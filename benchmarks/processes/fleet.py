@@ -1,4 +1,4 @@
-"""Who plays in the benchmark of a fleet: the process with the clusters, the Lifecycle Manager, and users."""
+"""The processes of the benchmark of a fleet: the simulated clusters, the Lifecycle Manager, and users with Watchers."""
 
 import argparse
 import asyncio
@@ -18,7 +18,7 @@ import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from benchmarks.simulated.fleet import MODULES, VERSIONS, kyma_name
+from benchmarks.processes.simulated_fleet import MODULES, VERSIONS, kyma_name
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
 from kyma_certs import describe
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
@@ -28,14 +28,14 @@ from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager_api import Watched, WatchedGvk, WatchEvent, encode_event, names
 from tests.registries import blob_server, packed
 
-PATIENCE_SECONDS = 3_600.0
-TICKS = os.sysconf("SC_CLK_TCK")
+TIMEOUT_SECONDS = 3_600.0
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 Answer = dict[str, Any]
 
 
 @dataclass(eq=False)
-class FleetProgram:
-    """The process that plays the clusters."""
+class FleetProcess:
+    """The process with the simulated clusters."""
 
     process: asyncio.subprocess.Process
     kubeconfig: Mapping[str, Any] = field(default_factory=dict)
@@ -44,36 +44,36 @@ class FleetProgram:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def read(self) -> None:
-        """Follow what it says."""
+        """Read its output until it ends."""
         assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
-            said = json.loads(line)
-            if "applied" in said:
-                self._applied.pop((said["applied"][0], said["applied"][1])).set_result(said["at"])
+            answer = json.loads(line)
+            if "applied" in answer:
+                self._applied.pop((answer["applied"][0], answer["applied"][1])).set_result(answer["at"])
             else:
-                self._answers.put_nowait(said)
+                self._answers.put_nowait(answer)
 
-    async def heard(self) -> Answer:
-        """Return what it says next."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+    async def next_answer(self) -> Answer:
+        """Return its next answer."""
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             return await self._answers.get()
 
-    async def do(self, what: str, **arguments: Any) -> Answer:
-        """Have it do something, and return its answer."""
+    async def do(self, command: str, **arguments: Any) -> Answer:
+        """Send it a command, and return the answer."""
         assert self.process.stdin is not None
         async with self._turn:
-            self.process.stdin.write(json.dumps({"do": what, **arguments}).encode() + b"\n")
-            return await self.heard()
+            self.process.stdin.write(json.dumps({"do": command, **arguments}).encode() + b"\n")
+            return await self.next_answer()
 
     def await_manifest(self, kyma: int, module: str) -> asyncio.Future[float]:
-        """Return what gets the time at which a Manifest is written."""
-        self._applied[kyma_name(kyma), module] = told = asyncio.get_running_loop().create_future()
-        return told
+        """Return a future of the time at which a Manifest is written."""
+        self._applied[kyma_name(kyma), module] = written = asyncio.get_running_loop().create_future()
+        return written
 
 
 @dataclass(eq=False)
 class User:
-    """Who changes a Kyma in one cluster, and the Watcher there, which tells of it."""
+    """The user of one cluster, and the Watcher there, which reports the user's change of the Kyma CR."""
 
     kyma: int
     client: httpx.AsyncClient
@@ -83,7 +83,7 @@ class User:
     url: str
     sent: int = 0
 
-    async def tell(self, edited: Answer) -> None:
+    async def send_event(self, edited: Answer) -> None:
         """Send the signed event of a change."""
         event = WatchEvent(
             watched=Watched(namespace=names.SKR_NAMESPACE, name=names.DEFAULT_KYMA_NAME),
@@ -102,20 +102,20 @@ class User:
 
 
 @dataclass(eq=False)
-class Manager:
+class LifecycleManagerProcess:
     """A running Lifecycle Manager."""
 
     child: ChildProcess
     metrics_port: int
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that it has used."""
+        """Return the CPU time that the process has used."""
         fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
-    async def has_nothing_left(self) -> None:
-        """Wait until no key waits in any queue but for its time."""
-        async with asyncio.timeout(PATIENCE_SECONDS), httpx.AsyncClient(timeout=30) as client:
+    async def wait_until_idle(self) -> None:
+        """Wait until no key is due in any queue."""
+        async with asyncio.timeout(TIMEOUT_SECONDS), httpx.AsyncClient(timeout=30) as client:
             while True:
                 text = (await client.get(f"http://127.0.0.1:{self.metrics_port}/metrics")).text
                 lines = [line for line in text.splitlines() if line.startswith("workqueue_depth{")]
@@ -124,14 +124,14 @@ class Manager:
                 await asyncio.sleep(1)
 
     def peak_memory(self) -> float:
-        """Return the most memory that it has had, in MB."""
+        """Return the peak memory of the process, in MB."""
         lines = Path(f"/proc/{self.child.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 @asynccontextmanager
-async def module_layers(folder: Path) -> AsyncIterator[Path]:
-    """Serve the modules' objects, a ConfigMap each; give the file that says where."""
+async def serve_layers(folder: Path) -> AsyncIterator[Path]:
+    """Serve the layers of the modules, a ConfigMap each; yield the file with their digests."""
     async with blob_server() as layers:
         digests = {}
         for name in (f"{module}-{version}" for module in MODULES for version in VERSIONS):
@@ -144,24 +144,24 @@ async def module_layers(folder: Path) -> AsyncIterator[Path]:
 
 
 @asynccontextmanager
-async def fleet_program(options: argparse.Namespace, layers: Path) -> AsyncIterator[FleetProgram]:
-    """Run the process with the clusters."""
+async def run_fleet(options: argparse.Namespace, layers: Path) -> AsyncIterator[FleetProcess]:
+    """Run the process with the simulated clusters."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "benchmarks.simulated.fleet",
+        "benchmarks.processes.simulated_fleet",
         f"--kymas={options.kymas}",
         f"--modules={options.modules}",
         f"--layers={layers}",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    program = FleetProgram(process)
+    fleet = FleetProcess(process)
     async with asyncio.TaskGroup() as tasks:
-        reading = tasks.create_task(program.read())
+        reading = tasks.create_task(fleet.read())
         try:
-            program.kubeconfig = (await program.heard())["kubeconfig"]
-            yield program
+            fleet.kubeconfig = (await fleet.next_answer())["kubeconfig"]
+            yield fleet
         finally:
             reading.cancel()
             process.terminate()
@@ -169,8 +169,8 @@ async def fleet_program(options: argparse.Namespace, layers: Path) -> AsyncItera
 
 
 @asynccontextmanager
-async def running_manager(kubeconfig: Path, port: int, folder: Path) -> AsyncIterator[Manager]:
-    """Run the Lifecycle Manager of that control plane; events come to a port."""
+async def run_lifecycle_manager(kubeconfig: Path, port: int, folder: Path) -> AsyncIterator[LifecycleManagerProcess]:
+    """Run the Lifecycle Manager of a control plane, with the event endpoint on a port."""
     metrics_port = free_port()
     command = [
         str(Path(sys.executable).with_name("klm")),
@@ -193,15 +193,15 @@ async def running_manager(kubeconfig: Path, port: int, folder: Path) -> AsyncIte
     ]
     child = await start_child("lifecycle-manager", command, folder / "lifecycle-manager.log")
     try:
-        yield Manager(child, metrics_port)
+        yield LifecycleManagerProcess(child, metrics_port)
     finally:
         await child.stop(60)
         if child.returncode != 0:
             print(tail(child.log, 40), file=sys.stderr)
 
 
-async def listening(port: int) -> None:
-    """Wait until events are taken."""
+async def wait_for_endpoint(port: int) -> None:
+    """Wait until the event endpoint accepts connections."""
     async with asyncio.timeout(120):
         while True:
             try:
@@ -212,10 +212,10 @@ async def listening(port: int) -> None:
                 return writer.close()
 
 
-async def users_of(
-    fleet: FleetProgram, options: argparse.Namespace, port: int, folder: Path, stack: AsyncExitStack
+async def create_users(
+    fleet: FleetProcess, options: argparse.Namespace, port: int, folder: Path, stack: AsyncExitStack
 ) -> list[User]:
-    """Return users of the first clusters, with what their Watchers have to sign with."""
+    """Return users of the first clusters, with the keys of their Watchers."""
     kcp = await Client.from_kubeconfig(
         fleet.kubeconfig, options=ClientOptions(qps=0), policy=KubeconfigPolicy.permissive()
     )

@@ -1,4 +1,4 @@
-"""The peer: FastAPI that gives a request's body back, on uvicorn as fast as it goes. Arguments: port, cert, key."""
+"""The peer: a FastAPI echo on uvicorn, tuned for speed. Arguments: port, cert, key."""
 
 import sys
 
@@ -10,7 +10,7 @@ app = FastAPI()
 
 @app.post("/validate/{manager}")
 async def echo(request: Request) -> Response:
-    """Give the body back."""
+    """Return the body of the request."""
     return Response(await request.body(), media_type="application/json")
 
 

@@ -1,4 +1,4 @@
-"""AdmissionReviews as an API server sends them for a Module CR of 2.5 kB: 6 kB with both objects."""
+"""AdmissionReviews as an API server sends them for an object of 2.5 kB: 6 kB with both versions."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import msgspec
 
 
 def review(name: str, *, changed: bool) -> bytes:
-    """Return a review of an update that changes the spec, or nothing but the bookkeeping."""
-    old, new = _thing(name, 1, "7"), _thing(name, 2 if changed else 1, "8")
+    """Return the review of an update that changes the spec, or only fields that the API server maintains."""
+    old, new = _kyma(name, 1, "7"), _kyma(name, 2 if changed else 1, "8")
     request: dict[str, Any] = {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
         "kind": {"group": "operator.kyma-project.io", "version": "v1beta2", "kind": "Kyma"},
@@ -24,7 +24,7 @@ def review(name: str, *, changed: bool) -> bytes:
     return msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
 
 
-def _thing(name: str, version: int, resource_version: str) -> dict[str, Any]:
+def _kyma(name: str, version: int, resource_version: str) -> dict[str, Any]:
     fields: dict[str, Any] = {f"f:module-{number}": {"f:channel": {}, "f:name": {}} for number in range(20)}
     return {
         "apiVersion": "operator.kyma-project.io/v1beta2",
