@@ -322,7 +322,7 @@ async def test_containers_have_no_rights_on_the_node_and_limits(helm: Helm, way:
     assert {"cpu", "memory"} <= set(container["resources"]["requests"])
 
 
-async def test_pod_waits_for_the_authority_that_cert_manager_makes(helm: Helm) -> None:
+async def test_pod_waits_for_the_ca_of_cert_manager(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *values(certManager__enabled=True))
     (certificate,) = of_kind(rendered, "Certificate").values()
     (issuer,) = of_kind(rendered, "Issuer").values()
