@@ -28,7 +28,8 @@ from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr_webhook import CARotation
-from lifecycle_manager.sync_resource import Allowances, objection_to
+from lifecycle_manager.sync_resource.plan import objection_to
+from lifecycle_manager.sync_resource.policy import Allowances
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
