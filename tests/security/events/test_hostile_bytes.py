@@ -126,7 +126,7 @@ async def test_openapi_tells_the_path_the_answers_and_the_event() -> None:
 
 
 def test_runtime_over_its_rate_is_known_by_its_connection_until_a_token_is_back() -> None:
-    rates, peers = Rates(per_second=10, burst=2), Peers(most=2)
+    rates, peers = Rates(per_second=10, burst=2), Peers(limit=2)
     assert peers.runtime_of(b"der") is None
     peers.remember(b"der", "noisy")
     assert peers.runtime_of(b"der") == "noisy"

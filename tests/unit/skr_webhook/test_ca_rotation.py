@@ -1,36 +1,75 @@
-"""A rotation that another replica has begun is followed as soon as the Secret says so."""
+"""The rotation of CAs: triggered by its Secret, it waits for the clusters that do not have the CAs in force yet."""
 
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
-from kube_runtime import Change, ObjectKey
-from kube_runtime.informer.cache import Cache
-from lifecycle_manager.resources import Secret
-from lifecycle_manager.wiring import Wiring
-from lifecycle_manager_api import ObjectMeta, names
+import pytest
 
-KEY = ObjectKey(names.KCP_NAMESPACE, "klm-watcher")
-
-
-def woken_by(change: Change[Secret]) -> list[ObjectKey]:
-    woken: list[ObjectKey] = []
-    queue = SimpleNamespace(queue=SimpleNamespace(add=lambda key, _: woken.append(key)))
-    reconcilers = SimpleNamespace(authority=SimpleNamespace(key=KEY))
-    controllers: Any = SimpleNamespace(reconcilers=reconcilers, authority=queue)
-    informers: Any = SimpleNamespace(kymas=SimpleNamespace(cache=Cache({})))
-    Wiring(informers, controllers)._secret_changed(change)
-    return woken
+from kube_runtime import Manager
+from kyma_certs import RotationRules
+from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
+from lifecycle_manager.resources import KYMAS, SECRETS
+from lifecycle_manager.signals import CAsChanged
+from lifecycle_manager.skr_webhook import ROTATE, CARotation, CAStore, setup_ca
+from tests.waiting import eventually
+from tests.world import KCP, World, open_world
 
 
-def secret(name: str) -> Secret:
-    return Secret(metadata=ObjectMeta(name=name, namespace=names.KCP_NAMESPACE))
+@asynccontextmanager
+async def rotation_in(world: World) -> AsyncGenerator[tuple[CARotation, Manager], None]:
+    rotation = setup_ca(world.manager, CAStore(world.kcp, world.clock), RotationRules())
+    await rotation.start()
+    yield rotation, world.manager
 
 
-def test_change_and_deletion_of_the_authoritys_secret_wake_the_rotation() -> None:
-    ours = secret(KEY.name)
-    for change in (Change(None, ours), Change(ours, ours), Change(ours, None)):
-        assert woken_by(change) == [KEY]
+async def request_rotation(world: World, store: CAStore) -> None:
+    annotations = {"metadata": {"annotations": {ROTATE: "now"}}}
+    await world.kcp.merge_patch(SECRETS, store.name, annotations, KCP)
 
 
-def test_other_secrets_do_not() -> None:
-    assert woken_by(Change(None, secret("demo-webhook-tls"))) == []
+async def record(world: World, name: str, trust: str) -> None:
+    """Record CAs on a Kyma as those of its Watcher."""
+    annotations = {"metadata": {"annotations": {WATCHER_RECORD: "digest", TRUST_RECORD: trust}}}
+    await world.kcp.merge_patch(KYMAS, name, annotations, KCP)
+
+
+async def test_cas_are_unknown_before_the_start() -> None:
+    async with open_world() as world:
+        rotation = setup_ca(world.manager, CAStore(world.kcp, world.clock), RotationRules())
+        with pytest.raises(RuntimeError):
+            _ = rotation.current
+
+
+async def test_change_and_deletion_of_the_secret_are_followed_at_once() -> None:
+    async with open_world() as world:
+        store = CAStore(world.kcp, world.clock)
+        changes: list[CAsChanged] = []
+        rotation = setup_ca(world.manager, store, RotationRules())
+        world.manager.on(CAsChanged, changes.append)
+        async with world.running():
+            await eventually(lambda: world.manager.working)
+            first = rotation.current
+            assert changes == [], "the CAs of the start are no change"
+            await request_rotation(world, store)
+            await eventually(lambda: rotation.current.following is not None)
+            await world.kcp.delete(SECRETS, store.name, KCP)
+            await eventually(lambda: rotation.current.signing not in (first.signing, first.following))
+            assert len(changes) >= 2
+
+
+async def test_clusters_without_the_cas_in_force_hold_a_rotation_up() -> None:
+    async with open_world() as world, rotation_in(world) as (rotation, _):
+        for name in ("has-it", "behind", "without-watcher"):
+            await world.register(name)
+        await record(world, "has-it", rotation.current.fingerprint)
+        await record(world, "behind", "former")
+        await world.look()
+        assert rotation.clusters_behind() == ["behind"]
+
+
+async def test_step_is_an_event_of_the_secret() -> None:
+    async with open_world() as world, rotation_in(world) as (rotation, manager):
+        await request_rotation(world, rotation.store)
+        await world.look()
+        await manager.controllers["ca"].reconcile_now(rotation.store.key)
+        assert [reason for reason, _ in world.events] == ["CAAnnounced"]
