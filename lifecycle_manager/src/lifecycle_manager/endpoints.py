@@ -172,7 +172,7 @@ class Endpoints:
         )
         # The application refuses connections without a certificate, unless they come from a proxy. All connections of
         # a proxy may have the certificate of the proxy.
-        tls = self.for_events.server_context(require_client_certificate=not proxies, ask_for_client_certificate=True)
+        tls = self.for_events.server_context(require_client_certificate=not proxies, request_client_certificate=True)
         await serve(
             app,
             *self._settings.events,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kube_runtime import Client, Conflict, ObjectKey
 from kube_runtime.informer.cache import Cache
-from kyma_certs import Algorithm, Authorities, LeafRequest, RotationRules, Step, describe, issue, issued_by, key_of
+from kyma_certs import Algorithm, CAs, LeafRequest, RotationRules, Step, describe, issue, issued_by, key_of
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook import (
     ROTATE,
@@ -75,7 +75,7 @@ async def test_step_is_taken_by_one_replica(replicas: list[AuthorityStore]) -> N
 
 async def test_rotation_goes_through_all_its_phases_and_every_replica_follows(replicas: list[AuthorityStore]) -> None:
     clock: Any = replicas[0].clock
-    adopted: list[list[Authorities]] = [[] for _ in replicas]
+    adopted: list[list[CAs]] = [[] for _ in replicas]
     at_first = (await replicas[0].ensure()).authorities
     kyma = noted(at_first)
     kymas = cache_of(kyma)
@@ -86,7 +86,7 @@ async def test_rotation_goes_through_all_its_phases_and_every_replica_follows(re
         for store, list_ in zip(replicas, adopted, strict=True)
     ]
 
-    async def round_of_all() -> Authorities:
+    async def round_of_all() -> CAs:
         came_of_it = await at_once(it.reconcile(it.key) for it in rotations)
         assert not [each for each in came_of_it if isinstance(each, BaseException)]
         for rotation in rotations:
@@ -119,9 +119,9 @@ async def test_rotation_goes_through_all_its_phases_and_every_replica_follows(re
 
 
 async def test_what_could_not_be_adopted_is_adopted_with_the_next_attempt(replicas: list[AuthorityStore]) -> None:
-    attempts: list[Authorities] = []
+    attempts: list[CAs] = []
 
-    async def adopt(authorities: Authorities) -> None:
+    async def adopt(authorities: CAs) -> None:
         attempts.append(authorities)
         if len(attempts) == 1:
             raise OSError("no space left")
@@ -137,7 +137,7 @@ async def test_what_could_not_be_adopted_is_adopted_with_the_next_attempt(replic
 
 async def test_replicas_that_issue_at_once_agree_on_one_certificate(client: Client) -> None:
     clock, kyma = Clock(), await register(client, "agreeing")
-    authorities = Authorities((await AuthorityStore(client, clock, name="agreeing").ensure()).authorities.signing)
+    authorities = CAs((await AuthorityStore(client, clock, name="agreeing").ensure()).authorities.signing)
     stores = [CertificateStore(client, SimpleNamespace(cache=Cache({})), clock) for _ in range(REPLICAS)]  # type: ignore[arg-type]
     pairs = await at_once(store.ensure(kyma, authorities) for store in stores)
     assert len(set(pairs)) == 1
@@ -151,7 +151,7 @@ async def test_certificate_follows_its_authority_its_revocation_and_its_names(cl
     store = CertificateStore(client, SimpleNamespace(cache=cache), clock)  # type: ignore[arg-type]
     registered = await register(client, "following")
 
-    async def certificate(authorities: Authorities, **annotations: str) -> bytes:
+    async def certificate(authorities: CAs, **annotations: str) -> bytes:
         metadata = replace(registered.metadata, annotations=annotations)
         pair = await store.ensure(replace(registered, metadata=metadata), authorities)
         key = ObjectKey(names.KCP_NAMESPACE, f"{metadata.name}-webhook-tls")
@@ -181,7 +181,7 @@ async def test_replica_that_is_a_step_behind_leaves_the_others_work_alone(client
     behind = (await authority.take(Step.ANNOUNCE, await authority.ensure())).authorities
     assert behind.following is not None
     ahead = issue(behind.following, LeafRequest(common_name="runtime"), now=clock())
-    assert behind.vouch_for(ahead.certificate_pem)
+    assert behind.issuer_stays(ahead.certificate_pem)
 
 
 async def test_certificates_of_every_kind_of_key_are_issued(client: Client) -> None:
@@ -209,13 +209,13 @@ async def test_certificate_of_another_kind_of_key_than_is_wanted_is_replaced(cli
     assert kinds == ["ECDSA", "ED25519"]
 
 
-def noted(authorities: Authorities) -> Kyma:
+def noted(authorities: CAs) -> Kyma:
     """Return a Kyma whose cluster has what was in force."""
     return builders.kyma("demo", annotations={WATCHER_RECORD: "digest", TRUST_RECORD: authorities.fingerprint})
 
 
-def remembering(adopted: list[Authorities]) -> Callable[[Authorities], Awaitable[None]]:
-    async def adopt(authorities: Authorities) -> None:
+def remembering(adopted: list[CAs]) -> Callable[[CAs], Awaitable[None]]:
+    async def adopt(authorities: CAs) -> None:
         adopted.append(authorities)
 
     return adopt

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from kube_runtime import Client, NotFound, ObjectKey
 from kube_runtime.informer.cache import Cache
-from kyma_certs import Algorithm, Authorities, KeyPair, Step, describe, issued_by
+from kyma_certs import Algorithm, CAs, KeyPair, Step, describe, issued_by
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook import AuthorityStore, CertificatePending, CertManagerStore, LeafRules
@@ -65,7 +65,7 @@ class Setting:
     def kyma(self, **annotations: str) -> Kyma:
         return replace(self.registered, metadata=replace(self.registered.metadata, annotations=annotations))
 
-    async def ensured(self, authorities: Authorities, **annotations: str) -> KeyPair:
+    async def ensured(self, authorities: CAs, **annotations: str) -> KeyPair:
         """Ensure the certificate until it is there, as the reconciler does."""
 
         async def attempt() -> KeyPair | None:

@@ -14,7 +14,7 @@ import pytest
 
 from kube_runtime import SYSTEM_CLOCK
 from kube_runtime.leases import Member, NotHandedOver
-from kyma_certs import Authorities, LeafRequest, Usage, create_authority, issue
+from kyma_certs import CAs, LeafRequest, Usage, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.events import VerifiedEvent
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app, sending
@@ -25,7 +25,7 @@ from lifecycle_manager_api import WatchEvent
 from tests.security.events.serving import PATIENT
 from tests.waiting import eventually
 
-TRUSTED = Authorities(create_authority("authority", lifetime=timedelta(days=1), now=SYSTEM_CLOCK.now()))
+TRUSTED = CAs(create_ca("authority", lifetime=timedelta(days=1), now=SYSTEM_CLOCK.now()))
 MINE = "mine"
 
 
@@ -164,8 +164,8 @@ async def test_replica_whose_certificate_is_refused_goes_on_and_a_later_event_ge
     receiver: Receiver, deliveries: Deliveries, certificate: ServingCertificate
 ) -> None:
     """This happens where one replica is a step of a rotation ahead; TLS 1.3 reports it only after the handshake."""
-    ahead = create_authority("another", lifetime=timedelta(days=1), now=SYSTEM_CLOCK.now())
-    await certificate.write(Authorities(ahead, former_pem=TRUSTED.signing.certificate_pem))
+    ahead = create_ca("another", lifetime=timedelta(days=1), now=SYSTEM_CLOCK.now())
+    await certificate.write(CAs(ahead, former_pem=TRUSTED.signing.certificate_pem))
     with pytest.raises(NotHandedOver):
         async with asyncio.timeout(60):
             await deliveries.deliver(receiver.member, MINE, event(1))
