@@ -1,4 +1,4 @@
-"""A Watcher that sends without pause while certificates and authorities are replaced: nothing of it fails."""
+"""A Watcher that sends without pause while certificates and CAs are replaced: nothing of it fails."""
 
 import asyncio
 import secrets
@@ -79,7 +79,7 @@ class BusyWatcher:
                 outbox.put(Entry(change, self.sent, time.time(), secrets.token_hex(16), ""))
 
 
-async def test_no_event_fails_while_leaves_and_authorities_are_replaced(tmp_path: Path) -> None:
+async def test_no_event_fails_while_leaves_and_cas_are_replaced(tmp_path: Path) -> None:
     old, new = new_ca(), new_ca()
     alone = CAs(old)
     first = announced(alone, new, now=now())

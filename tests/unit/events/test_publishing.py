@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import Manager
+from kube_runtime import Controller, Manager
 from lifecycle_manager.events import EventPublisher, ManagerPaths, UnknownRuntime, VerifiedEvent
 from lifecycle_manager.resources import KYMAS, WATCHERS
 from lifecycle_manager.signals import (
@@ -82,7 +82,7 @@ async def test_change_that_no_controller_claims_is_published_as_such(publishing:
 
 
 async def test_change_that_a_controller_claims_is_not_unclaimed(publishing: Publishing) -> None:
-    claiming = publishing.world.manager.controller("claiming", exists=lambda _: True)
+    claiming: Controller[str, None] = publishing.world.manager.controller("claiming", exists=lambda _: True)
     claiming.receives(ObjectChanged, to=lambda change: (change.kyma,))
     assert UnclaimedChange("demo") not in publishing.take(**watched(OBJECT))
 

@@ -184,7 +184,7 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
 
 
 @given(snapshots(), st.booleans())
-def test_event_ends_silence_whatever_was_found_before(seen: WatcherSnapshot, canary: bool) -> None:  # noqa: FBT001
+def test_event_ends_silence_whatever_was_found_before(seen: WatcherSnapshot, canary: bool) -> None:
     timers, _ = seen.timers.heard(TIMES, now=seen.now, canary=canary)
     heard = replace(seen, timers=timers)
     assert not is_silent(heard)
@@ -230,7 +230,9 @@ def test_without_a_certificate_nothing_is_applied(seen: WatcherSnapshot) -> None
 
 
 def test_kinds_that_the_cluster_does_not_serve_yet_are_named_and_checked_again_soon() -> None:
-    timers = Timers(since=0, repair_at=1000, share=0.5, heard_at=10, path=EventPath.untested(TIMES.canary, now=10, share=1))
+    timers = Timers(
+        since=0, repair_at=1000, share=0.5, heard_at=10, path=EventPath.untested(TIMES.canary, now=10, share=1)
+    )
     desired = Desired((), RECORDS, ModuleRules((), ("Thing (example.com/v1)",)), with_webhook=True)
     seen = WatcherSnapshot(
         kyma=kyma(WATCHER_READY, recorded=True), now=10, times=TIMES, timers=timers, certificate=PAIR, desired=desired
