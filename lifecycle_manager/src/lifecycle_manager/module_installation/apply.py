@@ -330,12 +330,8 @@ class Steps:
         result.raise_first_failure()
         inventory = tuple(sorted({*without(seen.inventory, entries), *result.inventory}))
         self.state.inventory = inventory
-        seen = replace(seen, inventory=inventory)
-        if result.inventory:
-            return _removing(seen, waits_for=result.inventory)
-        # Users may have created objects while the first ones were deleted: list them again before the CRDs go.
-        users_objects = removal.users_objects if removal.objects_deleted else None
-        return _removing(seen, objects_deleted=True, users_objects=users_objects)
+        removal = planned.after_deleting(removal, result.inventory)
+        return replace(seen, inventory=inventory, removal=removal)
 
     def _log_applied(self, result: ApplyResult) -> None:
         log.info(

@@ -8,7 +8,7 @@ What may be deleted, and when:
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
@@ -297,6 +297,16 @@ def prunable(applied: ApplyResult, crd_objects: Mapping[InventoryEntry, Collecti
     if applied.failed:
         return ()
     return tuple(each for each in _kept(applied) if not is_crd(each) or crd_objects.get(each) == ())
+
+
+def after_deleting(found: Removal, remaining: tuple[InventoryEntry, ...]) -> Removal:
+    """Return what is known after objects were deleted, of which some may remain.
+
+    Users may have created objects meanwhile: they are listed again before the CRDs are deleted.
+    """
+    if remaining:
+        return replace(found, waits_for=remaining)
+    return replace(found, objects_deleted=True, users_objects=found.users_objects if found.objects_deleted else None)
 
 
 def is_settled(applied: ApplyResult) -> bool:
