@@ -1,6 +1,7 @@
 """The Kyma CR in a user's cluster, whatever its users do there: the reconciler on simulated clusters, turn by turn."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from lifecycle_manager.resources import (
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
 )
+from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import find, names
 from tests import builders
 from tests.world import NO_API, is_manifest, open_world
@@ -210,6 +212,8 @@ async def test_what_of_the_definition_is_the_control_planes_alone_is_not_brought
 async def test_new_cluster_does_not_wait_for_a_definition_that_can_not_be_seen() -> None:
     async with open_world() as world:
         world.unseen.add("customresourcedefinitions")
+        refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path and not request.is_write)
+        world.cluster("kcp").add_rule(refuse)
         await world.register()
         await world.introduced()
         assert (await world.in_skr()).spec.channel == "regular"
@@ -217,6 +221,7 @@ async def test_new_cluster_does_not_wait_for_a_definition_that_can_not_be_seen()
         before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
+        world.cluster("kcp").remove_rule(refuse)
         world.unseen.clear()
         await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
         await world.reconcile()
@@ -252,12 +257,14 @@ async def test_skipped_kyma_is_not_even_asked_after() -> None:
         assert world.writes_to("kcp", before) == []
 
 
-async def test_upgrade_that_waits_for_its_window_shows_that_it_does() -> None:
-    async with open_world() as world:
+async def test_upgrade_that_waits_for_its_window_shows_that_it_does(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.json"
+    rollout = RolloutSettings(timedelta(0), policy, min_window=timedelta(0))
+    async with open_world(rollout=rollout) as world:
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
-        world.policy = """{"default": {"days": ["Wed"], "begin": "22:00:00+00:00", "end": "23:00:00+00:00"}}"""
+        policy.write_text('{"default": {"days": ["Wed"], "begin": "22:00:00+00:00", "end": "23:00:00+00:00"}}')
         newer = builders.template(version="0.2.0", installs=True, requires_downtime=True)
         await world.offer(newer, builders.release(regular="0.2.0"))
         result = await world.reconcile()
