@@ -1,72 +1,120 @@
-"""Gives a Kyma the Manifests of the mandatory modules, and takes away those of modules that are mandatory no more."""
+"""The rules of mandatory modules: which Manifests a Kyma has, and which releases keep the finalizer."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from kube_runtime import ApiError, Client, EventRecorder, Informer, ObjectKey, Resource, Result
 from lifecycle_manager.kyma_conditions import is_introduced
+from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
 from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
     Offer,
-    Offers,
     differs,
+    is_mandatory,
     is_mandatory_manifest,
+    module_of,
     module_of_manifest,
+    version_of,
     wanted_manifest,
 )
-from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
-from lifecycle_manager.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
-from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, names
+
+NO_TEMPLATE = "the mandatory version has no ModuleTemplate"
+NOTHING_TO_INSTALL = "the ModuleTemplate has neither a layer nor a link with objects to install"
+WAITING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
-    """Have a mandatory module installed as this Manifest says."""
+class ApplyManifest:
+    """Apply the Manifest of a mandatory module."""
 
     manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
-    """Have a module removed that is not mandatory any more."""
+class DeleteManifest:
+    """Delete the Manifest of a module that is not mandatory any more."""
 
     manifest: str
 
 
 @dataclass(frozen=True, slots=True)
 class CannotInstall:
-    """A template that names no objects which could be installed, or a release whose version has no template."""
+    """Report on a template or release why its module can't be installed."""
 
-    release: ModuleTemplate | ModuleReleaseMeta
+    release: Release
     why: str
 
 
-Action = Apply | Delete | CannotInstall
+@dataclass(frozen=True, slots=True)
+class SetFinalizer:
+    """Add the finalizer to a release, or remove it."""
+
+    release: Release
+    held: bool
 
 
-def plan(kyma: Kyma, offer: Offer, manifests: Iterable[Manifest]) -> tuple[Action, ...]:
-    """Decide what a Kyma needs of the mandatory modules. One that leaves is left to whoever removes its modules.
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A release that is being deleted waits for the deletion of Manifests."""
 
-    Nothing is installed before the cluster was looked at, nor in one that is another Kyma's.
+    manifests: int
+    requeue_after: float = WAITING_SECONDS
+
+
+InstallationStep = ApplyManifest | DeleteManifest | CannotInstall
+
+
+def plan_installation(seen: InstallationSnapshot) -> tuple[InstallationStep, ...]:
+    """Return what a Kyma needs; the steps are independent of each other.
+
+    The modules of a Kyma that is being deleted are removed by its own controller. Nothing is installed before the SKR
+    was read once, nor in an SKR that belongs to another Kyma.
     """
+    kyma = seen.kyma
     if kyma.metadata.being_deleted or names.KYMA_FINALIZER not in kyma.metadata.finalizers:
         return ()
-    existing = {module_of_manifest(each): each for each in manifests}
-    deletions = tuple(_deletions(offer, existing))
+    existing = {module_of_manifest(each): each for each in seen.manifests}
+    deletions = tuple(_deletions(seen.offer, existing))
     if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" or not is_introduced(kyma):
         return deletions
-    return (*_installations(kyma, offer, existing), *deletions)
+    return (*_installations(kyma, seen.offer, existing), *deletions)
 
 
-def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[Action]:
+def plan_retirement(seen: RetirementSnapshot) -> SetFinalizer | Wait | None:
+    """Return what a release needs; None where its finalizer is right."""
+    has_finalizer = names.MANDATORY_FINALIZER in seen.release.metadata.finalizers
+    held = is_held(seen)
+    if held and seen.release.metadata.being_deleted:
+        return Wait(len(seen.manifests))
+    return SetFinalizer(seen.release, held) if held != has_finalizer else None
+
+
+def is_held(seen: RetirementSnapshot) -> bool:
+    """Tell whether a release has to have the finalizer.
+
+    That is while it makes a module mandatory. One that is being deleted keeps it while Manifests exist that were built
+    from it: those of the template's version, or all of the ModuleReleaseMeta's module. It does not wait for Manifests
+    that another template or release makes mandatory as well.
+    """
+    release, offer = seen.release, seen.offer
+    if not release.metadata.being_deleted:
+        return _makes_mandatory(release, offer)
+    if isinstance(release, ModuleReleaseMeta):
+        return release.spec.module_name not in offer.mandatory and bool(seen.manifests)
+    version, successor = version_of(release), offer.mandatory.get(module_of(release))
+    if successor is not None and version_of(successor) == version:
+        return False
+    return any(manifest.spec.version == version for manifest in seen.manifests)
+
+
+def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[InstallationStep]:
     for module in sorted(offer.awaited):
-        yield CannotInstall(offer.releases[module], "the version that is mandatory has no ModuleTemplate")
+        yield CannotInstall(offer.releases[module], NO_TEMPLATE)
     for module, template in sorted(offer.mandatory.items()):
-        held = existing.get(module)
-        if held is not None and held.metadata.being_deleted:
-            continue  # it comes again once it is gone
-        name = held.metadata.name if held is not None else ""
+        manifest = existing.get(module)
+        if manifest is not None and manifest.metadata.being_deleted:
+            continue  # created again after the deletion
+        name = manifest.metadata.name if manifest is not None else ""
         try:
             component = offer.component(template)
         except DescriptorUnreadable as error:
@@ -74,51 +122,20 @@ def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -
             continue
         wanted = wanted_manifest(kyma, template, component, mandatory=True, name=name)
         if wanted is None:
-            yield CannotInstall(template, "it names neither a layer nor a link with objects to install")
-        elif held is None or differs(held, wanted):
-            yield Apply(wanted)
+            yield CannotInstall(template, NOTHING_TO_INSTALL)
+        elif manifest is None or differs(manifest, wanted):
+            yield ApplyManifest(wanted)
 
 
-def _deletions(offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[Action]:
+def _deletions(offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[DeleteManifest]:
     for module, manifest in sorted(existing.items()):
-        going = manifest.metadata.being_deleted
-        if is_mandatory_manifest(manifest) and not going and module not in {*offer.mandatory, *offer.awaited}:
-            yield Delete(manifest.metadata.name)
+        is_wanted = module in offer.mandatory or module in offer.awaited
+        if is_mandatory_manifest(manifest) and not is_wanted and not manifest.metadata.being_deleted:
+            yield DeleteManifest(manifest.metadata.name)
 
 
-@dataclass(frozen=True, eq=False)
-class MandatoryInstallation:
-    """Keeps one Kyma's mandatory modules. The key is that of the Kyma; `manifests` needs the index `kyma`."""
-
-    kcp: Client
-    kymas: Informer[Kyma]
-    offers: Offers
-    manifests: Informer[Manifest]
-    events: EventRecorder
-    interval_seconds: float = 300.0
-
-    async def reconcile(self, key: ObjectKey) -> Result:
-        """Do what this Kyma needs next. Raises KubeError. Its cluster is not asked."""
-        kyma = self.kymas.cache.get(key)
-        if kyma is None:
-            return Result()
-        refusals = []
-        for action in plan(kyma, self.offers.current(), self.manifests.cache.by_index("kyma", key.name)):
-            try:
-                await self._carry_out(action, key.namespace)
-            except ApiError as error:
-                refusals.append(error)  # the other modules go on
-        if refusals:
-            raise refusals[0]
-        return Result(requeue_after=self.interval_seconds)
-
-    async def _carry_out(self, action: Action, namespace: str) -> None:
-        match action:
-            case Apply(manifest):
-                await apply_manifest(self.kcp, manifest)
-            case Delete(name):
-                await delete_manifest(self.kcp, name, namespace)
-            case CannotInstall(release, why):
-                is_template = isinstance(release, ModuleTemplate)
-                resource: Resource[Any] = MODULE_TEMPLATES if is_template else MODULE_RELEASE_METAS
-                self.events.record(resource, release, "CannotBeInstalled", why, type="Warning")
+def _makes_mandatory(release: Release, offer: Offer) -> bool:
+    if isinstance(release, ModuleReleaseMeta):
+        return release.spec.mandatory is not None
+    chosen = offer.mandatory.get(module_of(release))
+    return is_mandatory(release) or (chosen is not None and chosen.metadata.name == release.metadata.name)

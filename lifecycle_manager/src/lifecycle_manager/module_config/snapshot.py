@@ -1,4 +1,4 @@
-"""Gathers what the rules of a module's configuration decide on: the Module CRs as the SKR holds them now."""
+"""What the plan of a module's configuration is decided on: the Module CRs in the SKR, and the ModuleConfigs in KCP."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from typing import Any
 
 from kube_runtime import Client, KindUnknown, NotFound
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
-from lifecycle_manager.skr import ObjectReference
-from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State
+from lifecycle_manager.module_config.status import SyncedCondition
+from lifecycle_manager.signals import ObjectReference
+from lifecycle_manager_api import ModuleConfig
 
 JsonObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read from the SKR: `found` by reference, None for one that is not there.
+    """What was read from the SKR: `found` by reference, None for an object that does not exist.
 
-    `default` is the Module CR that a user meets first. `complete` tells whether every Module CR was read, or only those
-    that were asked for.
+    `default` is the default Module CR. `complete` tells whether every Module CR was read, or only some.
     """
 
     default: ObjectReference | None
@@ -27,62 +27,36 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that `plan` looks at. `reading` is None where the module is to have no configuration."""
+    """The configuration of one module of a Kyma.
+
+    - `existing`: its ModuleConfigs in KCP
+    - `reading`: its Module CRs in the SKR; None where the module has no configuration, or the SKR can't be read
+    - `unreadable`: the condition that says why nothing could be read
+    """
 
     kyma: str
     module: str
     namespace: str
     existing: tuple[ModuleConfig, ...]
     reading: Reading | None
-    unreadable: tuple[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Undecided:
-    """It can't be told yet whether a module is to have a configuration; what is there stays as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A module is to have a configuration, by the kinds that this template says."""
-
-    template: ModuleTemplate
-
-
-def decide(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Wanted | Undecided | None:
-    """Return whether a module is to have a configuration: None where it is to have none.
-
-    It has one while the Kyma's status names the module, as it does until what was installed of it has gone, and the
-    template enables it. A Kyma without a state (just
-    created, or restored without its status) and a module whose template can't be found decide nothing: a configuration
-    is only ever deleted on positive knowledge.
-    """
-    if kyma is None:
-        return None
-    if kyma.status.state is State.EMPTY:
-        return Undecided()
-    if not any(status.name == module for status in kyma.status.modules):
-        return None
-    if template is None:
-        return Undecided()
-    return Wanted(template) if template.spec.enable_module_config else None
+    unreadable: SyncedCondition | None = None
 
 
 async def read_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Reading:
-    """Read every Module CR of some kinds, of which the SKR need not know all (yet). Raises KubeError."""
+    """Read every Module CR of some kinds; the SKR need not know all of them (yet). Raises KubeError."""
     found: dict[ObjectReference, JsonObject | None] = {}
     for kind in kinds:
         try:
             resource = await skr.mapper.resource(kind.api_version, kind.kind)
         except KindUnknown:
-            continue  # no CRD in the SKR, so no Module CR either
+            continue  # without its CRD in the SKR there are no Module CRs
         listed = await skr.list(resource)
         found |= {_reference(kind, item): item for item in listed.items}
     return Reading(_default_of(kinds), found, complete=True)
 
 
 async def read_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iterable[ObjectReference]) -> Reading:
-    """Read just the Module CRs that are asked for, each from the API server and not from a cache. Raises KubeError."""
+    """Read only some Module CRs, each with a request of its own. Raises KubeError."""
     found: dict[ObjectReference, JsonObject | None] = {}
     by_kind = {(kind.group, kind.kind): kind for kind in kinds}
     for reference in references:
