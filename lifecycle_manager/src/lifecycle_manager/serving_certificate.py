@@ -10,7 +10,7 @@ from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
-from kube_runtime.clock import Clock
+from kube_runtime import Clock
 from kyma_certs import Authorities, LeafRequest, ReloadingClientContext, ReloadingServerContext, Usage, issue
 
 LIFETIME = timedelta(days=30)

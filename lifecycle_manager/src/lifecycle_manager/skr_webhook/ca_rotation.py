@@ -8,11 +8,11 @@ of the Secret.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Literal
 
 import structlog
 
-from kube_runtime import Change, Conflict, Informer, ObjectKey, Result
-from kube_runtime.manager import Causes, Controller, Manager
+from kube_runtime import Causes, Change, Conflict, Controller, Informer, Manager, ObjectKey, Result
 from kyma_certs import Authorities, RotationRules, Step, describe, next_step
 from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.resources import KYMAS, SECRETS, Secret
@@ -44,7 +44,7 @@ class CARotation:
     manager: Manager
     store: CAStore
     kymas: Informer[Kyma]
-    rules: RotationRules = RotationRules()
+    rules: RotationRules
     _current: Authorities | None = field(default=None, init=False)
 
     @property
@@ -105,7 +105,7 @@ class CARotation:
         if behind:
             named = ", ".join(behind[:MAX_NAMES])
             note = f"{note}; the time to wait for {len(behind)} clusters was over: {named}"
-        kind = "Warning" if behind else "Normal"
+        kind: Literal["Normal", "Warning"] = "Warning" if behind else "Normal"
         self.manager.events.record(SECRETS, stored.secret, reason, note, type=kind, action="RotateCA")
 
     def _requeue_after(self, cas: Authorities) -> float:
@@ -122,7 +122,7 @@ class CARotation:
             self.manager.publish(CAsChanged())
 
 
-def setup_ca(manager: Manager, store: CAStore, rules: RotationRules = RotationRules()) -> CARotation:
+def setup_ca(manager: Manager, store: CAStore, rules: RotationRules) -> CARotation:
     """Keep the CAs on every replica: each serves with them, and two that take a step at once agree.
 
     `store` has a client that is not fenced, for the same reason.

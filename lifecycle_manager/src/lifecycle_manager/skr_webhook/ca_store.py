@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kube_runtime import AlreadyExists, Client, NotFound, ObjectKey
-from kube_runtime.clock import Clock
+from kube_runtime import AlreadyExists, Client, Clock, NotFound, ObjectKey
 from kyma_certs import (
     Algorithm,
     Authorities,

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kube_runtime import Client, Informer, ObjectKey, Resource
-from kube_runtime.clock import Clock
+from kube_runtime import Client, Clock, Informer, ObjectKey, Resource
 from kyma_certs import Algorithm, Authorities, KeyPair, LeafRequest
 from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
 from lifecycle_manager.skr_webhook.certificates import CertificateMemory, LeafRules, may_stay, owner_references

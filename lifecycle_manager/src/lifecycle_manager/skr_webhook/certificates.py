@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from kube_runtime import AlreadyExists, Client, Conflict, Informer, ObjectKey
-from kube_runtime.clock import Clock
+from kube_runtime import AlreadyExists, Client, Clock, Conflict, Informer, ObjectKey
 from kyma_certs import Algorithm, Authorities, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
 from lifecycle_manager.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
 from lifecycle_manager.skr.identity import runtime_id_of

@@ -113,7 +113,9 @@ class ModuleRuleReader:
 
     def _kinds_with_state(self, kyma: Kyma) -> frozenset[ModuleCrKind]:
         """Return the kinds whose default Module CR shows the state of an installed module."""
-        templates = [self._template_of(module.template) for module in kyma.status.modules if module.manifest is not None]
+        templates = [
+            self._template_of(module.template) for module in kyma.status.modules if module.manifest is not None
+        ]
         kinds = [self.kinds.of_default(template) for template in templates if template is not None]
         return frozenset(kind for kind in kinds if kind is not None)
 
