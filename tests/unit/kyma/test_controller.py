@@ -9,6 +9,8 @@ import pytest
 
 from kube_runtime import KubeError, NotFound, Resource
 from kube_simulation import Refuse
+from lifecycle_manager import catalog_sync
+from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -19,10 +21,14 @@ from lifecycle_manager.resources import (
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import find, names
 from tests import builders
-from tests.world import NO_API, is_manifest, open_world
+from tests.world import NO_API, World, is_manifest, key_of, open_world
 
 SKR = names.SKR_NAMESPACE
 NAMESPACES: Resource[Any] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
+
+
+def add_catalog(world: World) -> None:
+    catalog_sync.setup(world.manager, world.connections, world.offers, CatalogSettings(interval_seconds=0.0))
 
 
 async def test_quiet_kyma_is_read_and_never_written() -> None:
@@ -92,16 +98,17 @@ async def test_status_that_users_write_is_put_right_once() -> None:
 @pytest.mark.parametrize("kind", ["Kyma", "ModuleTemplate", "ModuleReleaseMeta"])
 async def test_definition_that_users_delete_comes_back_with_what_was_there(kind: str) -> None:
     async with open_world() as world:
+        add_catalog(world)
         await world.register()
         await world.offer(builders.template(), builders.release(regular="0.1.0"))
         await world.introduced()
-        await world.bring_catalog()
+        await world.turn("catalog", key_of("demo"))
         skr = await world.skr()
         plural = {"Kyma": "kymas", "ModuleTemplate": "moduletemplates", "ModuleReleaseMeta": "modulereleasemetas"}[kind]
         await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
         await world.reconcile(times=2)
         for _ in range(2):  # the kinds take turns
-            await world.bring_catalog()
+            await world.turn("catalog", key_of("demo"))
         assert (await world.in_skr()).spec.channel == "regular"
         assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
         assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
@@ -109,18 +116,19 @@ async def test_definition_that_users_delete_comes_back_with_what_was_there(kind:
 
 async def test_namespace_that_users_delete_comes_back_with_what_was_there() -> None:
     async with open_world() as world:
+        add_catalog(world)
         await world.register(names.DEFAULT_KYMA_NAME)
         world_name = names.DEFAULT_KYMA_NAME
         await world.offer(builders.template(), builders.release(regular="0.1.0"))
         await world.introduced(world_name)
-        await world.bring_catalog(world_name)
+        await world.turn("catalog", key_of(world_name))
         skr = await world.skr(world_name)
         await skr.delete(NAMESPACES, SKR)
         with pytest.raises(NotFound):
             await world.in_skr(world_name)
         await world.reconcile(world_name, times=2)
         for _ in range(2):
-            await world.bring_catalog(world_name)
+            await world.turn("catalog", key_of(world_name))
         assert (await world.in_skr(world_name)).status.state == (await world.in_kcp(world_name)).status.state
         assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
         assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
@@ -246,13 +254,14 @@ async def test_what_happened_is_told_once_on_both_sides() -> None:
 
 async def test_skipped_kyma_is_not_even_asked_after() -> None:
     async with open_world() as world:
+        add_catalog(world)
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
         await world.label(names.SKIP_RECONCILIATION, "true")
         before = world.requests
         await world.reconcile()
-        await world.bring_catalog()
+        await world.turn("catalog", key_of("demo"))
         assert world.cluster("demo").requests(since=before) == []
         assert world.writes_to("kcp", before) == []
 
