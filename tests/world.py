@@ -79,11 +79,11 @@ class EventLog(EventRecorder):
         self.in_kcp: list[tuple[str, str]] = []
         self.in_skr: list[tuple[str, str]] = []
 
-    def record(self, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
+    def record(self, resource: Any, item: Any, reason: str, note: str, **_: Any) -> None:
         """Keep an Event of KCP."""
         self.in_kcp.append((reason, note))
 
-    async def write_to(self, _skr: Client, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
+    async def write_to(self, client: Client, resource: Any, item: Any, reason: str, note: str, **_: Any) -> None:
         """Keep an Event of an SKR."""
         self.in_skr.append((reason, note))
 
@@ -104,7 +104,7 @@ class WatchingManager(Manager):
     def informer(self, resource: Resource[Any], **options: Any) -> Informer[Any]:
         """Return the informer, and note what it selects."""
         informer = super().informer(resource, **options)
-        selectors = {key: options[key] for key in ("label_selector", "field_selector") if key in options}
+        selectors = {key: value for key, value in options.items() if key.endswith("_selector")}
         self.watched[id(informer)] = Watched(informer, selectors)
         return informer
 
