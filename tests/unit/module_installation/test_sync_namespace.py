@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from kube_runtime import NotFound
 from kube_simulation import serve_simulation
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
-from lifecycle_manager.module_installation import concerned_by
+from lifecycle_manager.module_installation.controller import concerned_by
 from lifecycle_manager.resources import NAMESPACES
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr import ObjectReference
+from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import names
 from tests import builders
 from tests.manifest_world import World, simulated_client, simulated_control_plane
@@ -29,8 +29,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         serve_simulation() as simulation,
         await simulated_control_plane(simulation) as kcp,
         await simulated_client(simulation, "skr") as skr,
+        World(kcp, skr, tmp_path, namespace="modules") as world,
     ):
-        yield World(kcp, skr, tmp_path, namespace="modules")
+        yield world
 
 
 def unplaced(document: Document) -> Document:

@@ -9,8 +9,11 @@ import pytest
 
 from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, Resource
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
+from lifecycle_manager.module_installation.controller import Look
+from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.oci import SourceAwaited
-from lifecycle_manager.skr import AccessSecretMissing, ObjectReference, SkrUnreachable
+from lifecycle_manager.signals import ObjectChanged, ObjectReference
+from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders
 from tests.manifest_world import KEY, Propagation, World, simulated_client, simulated_control_plane
@@ -44,7 +47,8 @@ async def simulation() -> AsyncIterator[Simulation]:
 @pytest.fixture
 async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
     async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
-        yield World(kcp, skr, tmp_path)
+        async with World(kcp, skr, tmp_path) as world:
+            yield world
 
 
 def refused(*names_of_objects: str, code: int = 403, message: str = "quota exceeded") -> Refuse:
@@ -91,11 +95,11 @@ async def test_process_that_dies_while_it_applies_leaves_nothing_behind(world: W
     assert await brought(world) == {"rose"}
     simulation.cluster("skr").remove_rule(rule)
     simulation.cluster("kcp").remove_rule(kcp_is_silent)
-    world.restart()
+    await world.restart()
     await world.want([config_map("lily")])
     await world.reconcile()
     assert await brought(world) == {"lily"}
-    world.restart()
+    await world.restart()
     await world.delete()
     await world.reconcile()
     assert await world.manifest() is None
@@ -112,26 +116,10 @@ async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_proce
     with pytest.raises(KubeError):
         await world.reconcile()
     assert await brought(world) == {"rose"}
-    world.restart()
+    await world.restart()
     await world.delete()
     await world.reconcile()
     assert await world.manifest() is None
-    assert await brought(world) == set()
-
-
-async def test_source_that_can_not_be_meant_forgets_nothing_that_was_applied(world: World) -> None:
-    await world.want([config_map("rose")])
-    before = await world.manifest()
-    await world.reconcile()
-    assert before is not None
-    source = msgspec.Raw(b'{"url": "http://example.com/module.yaml"}')
-    spec = msgspec.structs.replace(before.spec, install=msgspec.structs.replace(before.spec.install, source=source))
-    world.held = msgspec.structs.replace(before, spec=spec)  # a cache that has not seen what was written last
-    await world.reconciler.reconcile(KEY)
-    assert await world.state() == ("Error", "SourceInvalid")
-    world.restart()
-    await world.delete()
-    await world.reconcile()
     assert await brought(world) == set()
 
 
@@ -158,10 +146,9 @@ async def test_first_installation_asks_for_no_object_before_it_applies_it(world:
 async def test_process_that_follows_one_that_died_reads_before_it_writes(world: World, simulation: Simulation) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
-    world.restart()
-    world.reconciler.wake(KEY)
+    await world.restart()
     before = simulation.requests()[-1].number
-    await world.reconcile()
+    await world.reconcile(KEY, Look.EVERYTHING)
     asked = simulation.requests(lambda it: it.cluster == "skr" and it.name == "rose", since=before)
     assert [each.verb for each in asked] == ["get"]
 
@@ -327,11 +314,8 @@ async def test_event_that_overtakes_its_write_is_not_lost(world: World) -> None:
     live = await world.skr.get(CONFIG_MAPS, "rose", SKR)
     reference = ObjectReference("", "ConfigMap", SKR, "rose")
     metadata = live["metadata"]
-    world.reconciler.wake(KEY)
-    world.reconciler.announcements.announce(
-        KEY, reference, operation="UPDATE", uid=metadata["uid"], resource_version=metadata["resourceVersion"]
-    )
-    early = await world.reconcile()
+    changed = ObjectChanged("demo", reference, "UPDATE", metadata["uid"], metadata["resourceVersion"])
+    early = await world.reconcile(KEY, changed)
     assert early.requeue_after is not None
     assert early.requeue_after < 1
     await world.skr.merge_patch(CONFIG_MAPS, "rose", {"data": {"value": "mine"}}, SKR)
@@ -346,7 +330,7 @@ async def test_state_that_changes_is_told_in_an_event_and_one_that_stays_is_not(
         await says(world, state)
     await world.reconcile()
     await world.reconcile()
-    assert [reason for reason, _ in world.events] == ["ModuleCRProcessing", "ModuleReady", "ModuleCRError"]
+    assert [reason for reason, _ in world.events.recorded] == ["ModuleCRProcessing", "ModuleReady", "ModuleCRError"]
 
 
 @pytest.mark.parametrize(
@@ -370,14 +354,17 @@ async def test_values_of_the_template_decide_where_it_names_some(world: World, t
     assert await world.state() == ("Ready", "ModuleReady")
 
 
-async def test_manifest_that_somebody_wrote_meanwhile_is_read_again_before_anything_is_done(
+async def test_manifest_that_somebody_wrote_meanwhile_is_read_again_before_anything_is_applied(
     world: World, simulation: Simulation
 ) -> None:
+    def sets_finalizer(request: ApiRequest) -> bool:
+        return request.cluster == "kcp" and request.verb == "patch" and request.name == KEY.name
+
+    conflict = Refused(409, "Conflict", "the object has been modified")
+    simulation.cluster("kcp").add_rule(Refuse(sets_finalizer, refused=conflict))
     await world.want([config_map("rose")])
-    world.held = await world.manifest()
-    await world.change({"metadata": {"annotations": {"somebody": "was here"}}})
-    with pytest.raises(Exception, match="did not take") as raised:
-        await world.reconciler.reconcile(KEY)
+    with pytest.raises(RecordingFailed) as raised:
+        await world.reconcile()
     assert isinstance(raised.value.__cause__, Conflict)
     assert not simulation.requests(lambda it: it.cluster == "skr" and it.is_write)
 
@@ -398,7 +385,7 @@ async def test_process_that_begins_does_not_ask_for_what_was_in_order_all_at_onc
     await world.reconcile()
     await says(world, "Ready")
     await world.reconcile()
-    world.restart()
+    await world.restart()
     before = simulation.requests()[-1].number
     result = await world.reconcile()
     asked = simulation.requests(lambda it: it.cluster == "skr", since=before)
@@ -406,8 +393,7 @@ async def test_process_that_begins_does_not_ask_for_what_was_in_order_all_at_onc
     assert result.requeue_after is not None
     assert result.requeue_after <= 300.0
     await world.skr.delete(CONFIG_MAPS, "a", SKR)
-    world.reconciler.wake(KEY)
-    await world.reconcile()
+    await world.reconcile(KEY, Look.EVERYTHING)
     assert "a" in await brought(world)
 
 
@@ -529,7 +515,7 @@ async def test_module_whose_objects_are_slow_to_come_is_on_its_way(
 
     await world.want([config_map("rose")])
     with monkeypatch.context() as patched:
-        patched.setattr(world.reconciler.store, "objects", awaited)
+        patched.setattr(world.store, "objects", awaited)
         assert (await world.reconcile()).requeue_after == 5.0
     assert await world.state() == ("Processing", "SourceAwaited")
     await world.reconcile()

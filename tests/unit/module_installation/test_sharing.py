@@ -1,16 +1,14 @@
 """Objects that several modules of a cluster bring: they stay for as long as one of them has them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kube_runtime import InventoryEntry, KubeError, NotFound, ObjectKey, Resource
 from kube_simulation import Refuse, Simulation, serve_simulation
-from lifecycle_manager.module_installation.sharing import Holder, holding, is_looked_after, left_to
+from lifecycle_manager.module_installation.controller import Look
 from lifecycle_manager.resources import NAMESPACES
 from lifecycle_manager_api import names
 from tests.manifest_world import KEY, World, simulated_client, simulated_control_plane
@@ -25,55 +23,6 @@ GARDENS = module_crs("garden")
 CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
-def held_by(key: ObjectKey, *entries: InventoryEntry, **given: Any) -> Holder:
-    return Holder(key, key.name, frozenset(each.identity for each in entries), **given)
-
-
-def test_object_is_left_to_whoever_has_it_and_first_to_one_who_looks_after_it() -> None:
-    other = InventoryEntry("", "v1", "Namespace", "", "other")
-    left_alone, meadow = held_by(KEY, ENTRY, looks_after=False), held_by(MEADOW, ENTRY)
-    assert left_to([ENTRY, other], [left_alone]) == {ENTRY: left_alone}
-    assert left_to([ENTRY, other], [left_alone, meadow]) == {ENTRY: meadow}
-    assert holding([ENTRY], [meadow, left_alone, held_by(ORCHARD, other)]) == (KEY, MEADOW)
-
-
-def test_object_is_looked_after_by_whom_it_says_if_that_one_has_it_and_is_not_left_alone() -> None:
-    live = {"metadata": {"annotations": {names.OWNED_BY: str(MEADOW)}}}
-    assert is_looked_after(ENTRY, live, [held_by(MEADOW, ENTRY)])
-    assert not is_looked_after(ENTRY, live, [held_by(MEADOW)])
-    assert not is_looked_after(ENTRY, live, [held_by(ORCHARD, ENTRY)])
-    assert not is_looked_after(ENTRY, live, [held_by(MEADOW, ENTRY, looks_after=False)])
-    assert not is_looked_after(ENTRY, {"metadata": {}}, [held_by(MEADOW, ENTRY)])
-
-
-OBJECTS = [InventoryEntry("", "v1", "Namespace", "", name) for name in "abc"]
-
-
-@given(
-    modules=st.dictionaries(st.sampled_from("uvwxyz"), st.sets(st.sampled_from(OBJECTS), min_size=1), min_size=1),
-    data=st.data(),
-)
-def test_no_order_of_removals_leaves_anything_over_or_takes_what_a_module_still_has(
-    modules: dict[str, set[InventoryEntry]], data: st.DataObject
-) -> None:
-    """Each module removes what says that it is its own, as an applier does; some are on their way out together."""
-    cluster: dict[InventoryEntry, str] = {}
-    for name in data.draw(st.permutations(sorted(modules))):
-        cluster |= dict.fromkeys(modules[name], name)
-    there, going = dict(modules), set[str]()
-    for name in data.draw(st.permutations(sorted(modules))):
-        going |= {name, *data.draw(st.sets(st.sampled_from(sorted(modules))))}
-        staying = [held_by(ObjectKey("kcp", key), *there[key]) for key in there if key not in going]
-        left = left_to(there.pop(name), staying)
-        for entry, owner in list(cluster.items()):
-            if owner == name and entry in left:
-                cluster[entry] = left[entry].key.name
-            elif owner == name:
-                del cluster[entry]
-        assert {entry for key, has in there.items() if key not in going for entry in has} <= set(cluster)
-    assert cluster == {}
-
-
 @pytest.fixture
 async def simulation() -> AsyncIterator[Simulation]:
     async with serve_simulation() as served:
@@ -83,7 +32,8 @@ async def simulation() -> AsyncIterator[Simulation]:
 @pytest.fixture
 async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
     async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
-        yield World(kcp, skr, tmp_path)
+        async with World(kcp, skr, tmp_path) as world:
+            yield world
 
 
 def config_map(name: str) -> Document:
@@ -105,14 +55,11 @@ async def is_there(world: World, name: str = "fields") -> bool:
     return True
 
 
-async def both_bring(world: World, *objects: Document) -> list[ObjectKey]:
-    """Have two modules bring these objects, and return whom is woken by one of them from then on."""
-    woken: list[ObjectKey] = []
+async def both_bring(world: World, *objects: Document) -> None:
+    """Have two modules bring these objects."""
     for key in (MEADOW, KEY):
         await world.want([*objects, config_map(key.name)], key)
         await world.reconcile(key)
-    world.reconciler.on_woken = woken.append
-    return woken
 
 
 async def goes(world: World, key: ObjectKey) -> None:
@@ -128,24 +75,24 @@ async def goes(world: World, key: ObjectKey) -> None:
 async def test_module_that_goes_leaves_what_another_has_and_the_last_one_takes_it(
     world: World, first: ObjectKey
 ) -> None:
-    woken = await both_bring(world, FIELDS)
+    await both_bring(world, FIELDS)
     last = MEADOW if first == KEY else KEY
     await world.delete(key=first)
     await goes(world, first)
     assert await module_of_namespace(world) == last.name.removeprefix("demo-")
-    assert woken == [last]
-    world.restart()
+    assert (world.is_enqueued(last), world.is_enqueued(first)) == (True, False)
+    await world.restart()
     await world.delete(key=last)
     await goes(world, last)
     assert not await is_there(world)
 
 
 async def test_module_that_no_longer_has_an_object_leaves_it_to_another_that_has(world: World) -> None:
-    woken = await both_bring(world, FIELDS)
+    await both_bring(world, FIELDS)
     await world.want([config_map("other")])
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")
-    assert (await module_of_namespace(world), woken) == ("meadow", [MEADOW])
+    assert (await module_of_namespace(world), world.is_enqueued(MEADOW)) == ("meadow", True)
     manifest = await world.manifest()
     assert manifest is not None
     assert [each.name for each in manifest.status.synced] == ["other"]
@@ -155,13 +102,11 @@ async def test_module_that_no_longer_has_an_object_leaves_it_to_another_that_has
 
 
 async def test_two_modules_that_drop_an_object_at_once_do_not_leave_it_to_each_other(world: World) -> None:
-    """Neither sees in its cache what the other has written."""
     await both_bring(world, FIELDS)
     for key in (KEY, MEADOW):
         await world.want([config_map("other")], key)
     await world.see()
-    await world.reconciler.reconcile(KEY)
-    await world.reconciler.reconcile(MEADOW)
+    await asyncio.gather(*(world.controller.reconcile_now(key) for key in (KEY, MEADOW)))
     assert not await is_there(world)
 
 
@@ -226,13 +171,12 @@ async def test_modules_that_are_woken_by_each_others_writes_come_to_rest(world: 
     await world.reconcile(MEADOW)
     for restarted in (False, True):
         if restarted:
-            world.restart()
+            await world.restart()
         written: list[int] = []
         for _ in range(4):
             before = len(simulation.requests(lambda it: it.is_write and it.cluster == "skr"))
             for key in (KEY, MEADOW):
-                world.reconciler.wake(key)
-                await world.reconcile(key)
+                await world.reconcile(key, Look.EVERYTHING)
             written.append(len(simulation.requests(lambda it: it.is_write and it.cluster == "skr")) - before)
         assert written[1:] == [0, 0, 0]
 
@@ -242,7 +186,6 @@ async def test_drift_of_an_object_that_is_another_modules_by_now_is_put_right_by
     owner = await module_of_namespace(world)
     await world.skr.merge_patch(NAMESPACES, "fields", {"metadata": {"labels": {"grass": "brown"}}})
     for key in (KEY, MEADOW):
-        world.reconciler.wake(key)
-        await world.reconcile(key)
+        await world.reconcile(key, Look.EVERYTHING)
     live = await world.skr.get(NAMESPACES, "fields")
     assert (live["metadata"]["labels"]["grass"], await module_of_namespace(world)) == ("green", owner)
