@@ -37,7 +37,7 @@ async def test_changes_that_were_announced_are_forgotten_where_a_kyma_moves() ->
         await world.register()
         await world.introduced()
         assert world.manager.publish(ObjectChanged("demo", SKR_KYMA, "UPDATE", resource_version="1")) == 1
-        state = world.manager.controllers["kyma"].state(key_of("demo"))
+        state = world.manager.controllers["kyma"].state_or_new(key_of("demo"))
         assert [each.object for each in state.announcements.of()] == [SKR_KYMA]
         world.manager.begin((), {"demo"})
         assert world.manager.controllers["kyma"].state(key_of("demo")) is None
