@@ -1,4 +1,4 @@
-"""A cluster belongs to one Kyma: two that lead there do not undo each other's work."""
+"""An SKR belongs to one Kyma: two whose Secrets lead there do not undo each other's work."""
 
 from lifecycle_manager import catalog_sync, mandatory_modules
 from lifecycle_manager.catalog_sync import CatalogSettings
@@ -18,7 +18,7 @@ def add_catalog(world: World) -> None:
     catalog_sync.setup(world.manager, world.connections, world.offers, CatalogSettings(interval_seconds=0.0))
 
 
-async def test_cluster_that_another_kyma_has_is_left_to_it_until_that_is_gone() -> None:
+async def test_skr_of_another_kyma_is_not_touched_until_that_is_gone() -> None:
     async with open_world() as world:
         add_catalog(world)
         mandatory_modules.setup(world.manager, world.offers, MandatorySettings())
@@ -66,7 +66,7 @@ async def test_cluster_of_a_kyma_that_is_gone_is_taken_over() -> None:
         assert (await world.in_kcp("second")).status.state != "Error"
 
 
-async def test_users_can_not_say_that_their_cluster_is_another_kymas() -> None:
+async def test_users_can_not_claim_their_cluster_for_another_kyma() -> None:
     async with open_world() as world:
         await world.register("first")
         await world.register("second")

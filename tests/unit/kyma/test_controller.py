@@ -1,4 +1,4 @@
-"""The Kyma CR in a user's cluster, whatever its users do there: the reconciler on simulated clusters, turn by turn."""
+"""The Kyma CR in an SKR, whatever its users do there: the controller on simulated clusters, turn by turn."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,7 +41,7 @@ async def test_quiet_kyma_is_read_and_never_written() -> None:
         assert world.writes_to("kcp", before) == []
 
 
-async def test_label_that_leaves_the_control_plane_leaves_the_cluster() -> None:
+async def test_label_that_is_removed_in_kcp_is_removed_in_the_skr() -> None:
     async with open_world() as world:
         await world.register(**{names.BETA: "true", names.REGION: "eu"})
         await world.introduced()
@@ -55,7 +55,7 @@ async def test_label_that_leaves_the_control_plane_leaves_the_cluster() -> None:
         assert world.writes_to("demo", before) == []
 
 
-async def test_label_that_users_give_themselves_is_taken_off() -> None:
+async def test_kcp_label_that_users_set_themselves_is_removed() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -71,7 +71,7 @@ async def test_label_that_users_give_themselves_is_taken_off() -> None:
         assert world.writes_to("demo", before) == []
 
 
-async def test_status_that_users_write_is_put_right_once() -> None:
+async def test_status_that_users_write_is_corrected_once() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -96,7 +96,7 @@ async def test_status_that_users_write_is_put_right_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Kyma", "ModuleTemplate", "ModuleReleaseMeta"])
-async def test_definition_that_users_delete_comes_back_with_what_was_there(kind: str) -> None:
+async def test_crd_that_users_delete_is_created_again_with_its_objects(kind: str) -> None:
     async with open_world() as world:
         add_catalog(world)
         await world.register()
@@ -114,7 +114,7 @@ async def test_definition_that_users_delete_comes_back_with_what_was_there(kind:
         assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
 
 
-async def test_namespace_that_users_delete_comes_back_with_what_was_there() -> None:
+async def test_namespace_that_users_delete_is_created_again_with_its_objects() -> None:
     async with open_world() as world:
         add_catalog(world)
         await world.register(names.DEFAULT_KYMA_NAME)
@@ -134,7 +134,7 @@ async def test_namespace_that_users_delete_comes_back_with_what_was_there() -> N
         assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
 
 
-async def test_kyma_with_thousands_of_modules_and_huge_names_says_what_is_wrong_within_bounds() -> None:
+async def test_status_of_thousands_of_modules_with_huge_names_is_limited() -> None:
     async with open_world() as world:
         await world.register()
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
@@ -152,7 +152,7 @@ async def test_kyma_with_thousands_of_modules_and_huge_names_says_what_is_wrong_
         assert 0 < len(world.events) < 50
 
 
-async def test_module_that_the_control_plane_refuses_holds_no_other_up() -> None:
+async def test_module_that_kcp_refuses_does_not_delay_others() -> None:
     async with open_world() as world:
         for module in ("api", "nats"):
             await world.offer(
@@ -169,7 +169,7 @@ async def test_module_that_the_control_plane_refuses_holds_no_other_up() -> None
         assert list(await world.manifests()) == ["demo-api", "demo-nats"]
 
 
-async def test_definition_that_changes_in_the_control_plane_is_brought_once() -> None:
+async def test_crd_that_changes_in_kcp_is_applied_to_the_skr_once() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -187,7 +187,7 @@ async def test_definition_that_changes_in_the_control_plane_is_brought_once() ->
         assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
 
 
-async def test_definition_that_is_taken_back_in_the_control_plane_is_taken_back_in_the_cluster() -> None:
+async def test_crd_that_is_reverted_in_kcp_is_reverted_in_the_skr() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -201,7 +201,7 @@ async def test_definition_that_is_taken_back_in_the_control_plane_is_taken_back_
         assert (await world.in_kcp()).metadata.annotations[CRD_HASH] == recorded
 
 
-async def test_what_of_the_definition_is_the_control_planes_alone_is_not_brought() -> None:
+async def test_metadata_and_status_of_the_crd_in_kcp_are_not_applied_to_the_skr() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -217,7 +217,7 @@ async def test_what_of_the_definition_is_the_control_planes_alone_is_not_brought
         assert definition["metadata"].keys() & helm.keys() == set()
 
 
-async def test_new_cluster_does_not_wait_for_a_definition_that_can_not_be_seen() -> None:
+async def test_new_skr_does_not_wait_for_a_crd_that_can_not_be_read() -> None:
     async with open_world() as world:
         world.unseen.add("customresourcedefinitions")
         refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path and not request.is_write)
@@ -238,7 +238,7 @@ async def test_new_cluster_does_not_wait_for_a_definition_that_can_not_be_seen()
         assert (await world.in_kcp()).metadata.annotations[CRD_HASH]
 
 
-async def test_what_happened_is_told_once_on_both_sides() -> None:
+async def test_events_are_recorded_once_on_both_sides() -> None:
     async with open_world() as world:
         await world.register("demo", "tpyo")
         await world.introduced()
@@ -252,7 +252,7 @@ async def test_what_happened_is_told_once_on_both_sides() -> None:
         assert ("ModuleRemoved", "module tpyo is removed") in world.events
 
 
-async def test_skipped_kyma_is_not_even_asked_after() -> None:
+async def test_skr_of_a_skipped_kyma_gets_no_requests() -> None:
     async with open_world() as world:
         add_catalog(world)
         await world.register("demo", "cloud-resources")
@@ -307,8 +307,8 @@ async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it() -> N
         assert await world.manifests() == {}
 
 
-async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_they_are() -> None:
-    """Users who change the definition can write what it would have refused."""
+async def test_kyma_cr_that_can_not_be_read_is_reported_and_changes_no_module() -> None:
+    """Users who change the CRD can write what it would have refused."""
     async with open_world() as world:
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
@@ -331,7 +331,7 @@ async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_th
         assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
 
 
-async def test_cluster_that_deletes_its_kyma_cr_each_time_is_not_served_without_a_pause() -> None:
+async def test_skr_that_deletes_its_kyma_cr_each_time_is_reconciled_with_a_pause() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -347,8 +347,8 @@ async def test_cluster_that_deletes_its_kyma_cr_each_time_is_not_served_without_
 
 
 @pytest.mark.parametrize("refused", ["customresourcedefinitions", "kymas"])
-async def test_modules_go_on_where_the_cluster_refuses_the_definition_or_the_status(refused: str) -> None:
-    """A definition without a version that the cluster still stores is refused there, and is the same for the fleet."""
+async def test_modules_are_changed_although_the_skr_refuses_the_crd_or_the_status(refused: str) -> None:
+    """A CRD without a version that the SKR still stores is refused there, and is the same for the fleet."""
     async with open_world() as world:
         await world.register()
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))

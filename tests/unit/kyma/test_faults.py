@@ -131,7 +131,7 @@ def bare(document: dict[str, Any]) -> dict[str, Any]:
 
 
 async def register(layers: BlobServer, users: Users) -> None:
-    """Put a catalog, a cluster's access Secret and its Kyma into the control plane."""
+    """Create a catalog, an access Secret and its Kyma in KCP."""
     kcp = users.clients["kcp"]
     for name, version in MODULES:
         await kcp.create(MODULE_TEMPLATES, module(layers, name, version), KCP, field_manager="user")
@@ -217,6 +217,6 @@ async def test_modules_are_chosen_and_upgraded_the_same_whatever_happens(layers:
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
 
 
-async def test_kyma_leaves_nothing_behind_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
+async def test_deleted_kyma_leaves_no_objects_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
     report = await check_under_faults(workload(leave, layers, tmp_path), most_places=PLACES, patience_seconds=90)
     report.raise_findings()
