@@ -19,7 +19,7 @@ MODULES = "Modules"
 WEBHOOK = "SKRWebhook"
 CATALOG = "ModuleCatalog"
 
-CLUSTER_CLAIMED = "ClusterClaimed"
+CLUSTER_CLAIMED = "SKRClaimed"
 MODULES_REMOVED = "ModulesRemoved"
 REMOVED = "Removed"
 """The reason of `SKRWebhook` and `ModuleCatalog` once that part is removed from the cluster."""
