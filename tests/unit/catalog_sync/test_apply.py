@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from lifecycle_manager.catalog_sync.reconciler import RESOURCES
 
 from kube_runtime import Resource
 from lifecycle_manager.catalog_sync import CatalogReconciler
-from lifecycle_manager.catalog_sync.reconciler import RESOURCES
-from lifecycle_manager.catalog_sync.record import Record
 from lifecycle_manager.catalog_sync.plan import wanted_catalog
+from lifecycle_manager.catalog_sync.record import Record
 from lifecycle_manager.clock import utc_now
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate

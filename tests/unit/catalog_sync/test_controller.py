@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from tests.kyma_world import NO_API, kyma_world
 
 from kube_runtime import KubeError, ObjectKey
 from kube_simulation import ApiRequest, Refuse
@@ -14,7 +15,6 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, find, names
 from tests import builders
-from tests.kyma_world import NO_API, kyma_world
 from tests.waiting import is_gone
 
 SKR = names.SKR_NAMESPACE

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.kyma_world import NO_API, is_manifest, kyma_world
 
 from kube_runtime import KubeError, Resource
 from kube_simulation import Refuse
@@ -12,7 +13,6 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager_api import names
 from tests import builders
-from tests.kyma_world import NO_API, is_manifest, kyma_world
 from tests.waiting import is_gone
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lifecycle_manager.catalog_sync.plan import Catalogs
+from lifecycle_manager.catalog_sync.wanted import Catalogs
 from lifecycle_manager.module_catalog import Offer, excluded
 from tests import builders
 

@@ -4,10 +4,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-
-from kube_runtime import Change, ObjectKey
-from kube_runtime.informer.cache import Cache
-from lifecycle_manager.informers import channels_in_use, modules_in_use, templates_in_use
 from lifecycle_manager.release_audience import (
     Concerned,
     concerned_by_release,
@@ -15,6 +11,10 @@ from lifecycle_manager.release_audience import (
     who_has_release,
     who_has_template,
 )
+
+from kube_runtime import Change, ObjectKey
+from kube_runtime.informer.cache import Cache
+from lifecycle_manager.informers import channels_in_use, modules_in_use, templates_in_use
 from lifecycle_manager.resources import DatedReleaseMeta
 from tests import builders
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from lifecycle_manager.module_catalog.objections import objection_to_template, warnings_about_template
 
 from lifecycle_manager.catalog_sync.plan import wanted_catalog
 from lifecycle_manager.module_catalog import ComponentVersion, DescriptorUnreadable, LookupFailed, Lookups, Offers
-from lifecycle_manager.module_catalog.objections import objection_to_template, warnings_about_template
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
 
