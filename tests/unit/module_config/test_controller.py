@@ -21,7 +21,7 @@ from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleConfig, find, names
 from tests import builders
 from tests.waiting import eventually
-from tests.world import KCP, NO_API, SKR, World, open_world
+from tests.world import KCP, NAMESPACE, NO_API, SKR, World, open_world
 
 GROUP, MODULE = "cloud-resources.kyma-project.io", "cloud-resources"
 KEY = ModuleKey(KCP, "demo", MODULE)
@@ -112,6 +112,8 @@ async def module(*, introduced: bool = True) -> AsyncIterator[Module]:
         await (await world.skr()).create(CUSTOM_RESOURCE_DEFINITIONS, CRD, field_manager="module")
         if introduced:
             await world.introduced()
+        else:
+            world.cluster("demo").create({**NAMESPACE, "metadata": {"name": SKR}})
         yield Module(world)
 
 
@@ -264,6 +266,7 @@ async def test_newer_text_that_the_cache_does_not_have_yet_is_not_overwritten_by
         await it.reconcile()
         async with delayed_watch(it):
             skr = it.world.cluster("demo")
+            await it.write("half")
             before = skr.version
             await it.write("one")
             await it.reconcile(changed(version="older"))
