@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import KubeError, NotFound, Result
-from kube_simulation import ApiRequest, Refuse
+from kube_simulation import ApiRequest, Freeze, Refuse
 from lifecycle_manager import catalog_sync
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.catalog_sync.controller import KindChanged
@@ -126,6 +126,20 @@ async def test_catalog_that_is_not_due_needs_no_request() -> None:
         world.clock.advance(600)
         await sync(world)
         assert len(world.cluster("demo").requests(since=before)) == 1
+
+
+async def test_record_that_the_cache_does_not_have_yet_counts() -> None:
+    async with catalog_world() as world:
+        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
+        await world.introduced()
+        kcp = world.cluster("kcp")
+        world.unseen.add("kymas")
+        with kcp.ruled_by(Freeze(kcp.version, lambda request: request.verb == "watch" and "/kymas" in request.path)):
+            await sync(world)
+            before = world.requests
+            await sync(world)
+            assert [record.verb for record in world.cluster("demo").requests(since=before)] == ["list"]
+        world.unseen.clear()
 
 
 async def test_refused_objects_are_reported_and_all_others_applied() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import KubeError, Resource, Result
-from kube_simulation import Refuse
+from kube_simulation import Freeze, Refuse
 from lifecycle_manager import mandatory_modules
 from lifecycle_manager.mandatory_modules import MandatorySettings, ReleaseKey
 from lifecycle_manager.mandatory_modules.plan import NO_TEMPLATE
@@ -115,6 +115,22 @@ async def test_module_that_is_mandatory_in_one_version_can_not_be_chosen_in_anot
         assert await world.manifests() == {"demo-warden": "1.0.0"}
         (module,) = (await world.in_kcp()).status.modules
         assert "is mandatory" in module.message
+
+
+async def test_manifest_that_the_cache_does_not_have_yet_is_not_applied_again() -> None:
+    async with mandatory_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
+        await world.look()
+        kcp = world.cluster("kcp")
+        world.unseen.add("manifests")
+        with kcp.ruled_by(Freeze(kcp.version, lambda request: request.verb == "watch" and "manifests" in request.path)):
+            await install(world)
+            before = world.requests
+            await install(world)
+            assert world.writes_to("kcp", before) == []
+        world.unseen.clear()
 
 
 async def test_mandatory_template_is_installed_held_and_removed_by_triggers_alone() -> None:

@@ -8,7 +8,7 @@ from lifecycle_manager.catalog_sync.wanted import Catalogs
 from lifecycle_manager.module_catalog import Offer, excluded
 from tests import builders
 
-LABELS = ({}, {"team": "a"}, {"operator.kyma-project.io/beta": "true"})
+LABELS: tuple[dict[str, str], ...] = ({}, {"team": "a"}, {"operator.kyma-project.io/beta": "true"})
 
 
 def selecting(selector: Any) -> Any:

@@ -158,7 +158,9 @@ async def test_redirect_is_followed_where_it_stays_on_https(files: Files, kinds:
         ("binary", "can't be read"),
     ],
 )
-async def test_unreadable_resources_are_reported_with_the_template(files: Files, kinds: ModuleKinds, name: str, said: str) -> None:
+async def test_unreadable_resources_are_reported_with_the_template(
+    files: Files, kinds: ModuleKinds, name: str, said: str
+) -> None:
     files.redirects |= {"plain": "http://127.0.0.1/x", "loop": f"{files.base}/loop"}
     files.contents |= {"large": b"x" * (MAX_BYTES + 1), "no-yaml": b"kind: [", "binary": b"\xff\xfe\x00"}
 
