@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.figures import Figure
 from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
-from tests.security.events.test_attacks import ATTACKS, AUTHORITY, Message
+from tests.security.events.test_attacks import ATTACKS, CA, Message
 
 ROUNDS = 5
 REPEATS = 100
@@ -60,7 +60,7 @@ async def _measure() -> dict[str, float]:
     """Return the CPU of one request in microseconds, by the attack's name: the best of some rounds."""
     refused: list[Reason] = []
     app: Any = create_app(
-        trust=lambda: AUTHORITY.certificate_pem,
+        trust=lambda: CA.certificate_pem,
         subscribers={"lifecycle-manager": _leave},
         ready=lambda: True,
         count_refusal=refused.append,

@@ -22,7 +22,7 @@ from benchmarks.watching.load import Load, run_load
 from benchmarks.watching.reviews import review
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child
-from tests.watcher_process import AUTHORITY, ControlPlane, cpu_seconds, serving, start_watcher, write_leaf
+from tests.watcher_process import CA, ControlPlane, cpu_seconds, serving, start_watcher, write_leaf
 
 OBJECTS = 1000
 PATH = "/validate/lifecycle-manager"
@@ -44,7 +44,7 @@ def main() -> int:
 
 async def measure(seconds: float, rounds: int) -> None:
     """Measure the throughput beside the echo, then the latency at half of it."""
-    context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+    context = ssl.create_default_context(cadata=CA.certificate_pem.decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     bodies = {
         "without a change": [review(f"object-{number}", changed=False) for number in range(OBJECTS)],

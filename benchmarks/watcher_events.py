@@ -24,7 +24,7 @@ from kyma_certs import describe
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child
-from tests.watcher_process import AUTHORITY, cpu_seconds, write_leaf
+from tests.watcher_process import CA, cpu_seconds, write_leaf
 
 HOST = "skr-webhook.kyma-system.svc"
 PATH = "/v2/lifecycle-manager/event"
@@ -104,7 +104,7 @@ async def _noisy(folder: Path, seconds: float, others: int) -> None:
 def sender(folder: Path, runtime: str) -> Source:
     """Return a source of signed events of one runtime."""
     cert, key = write_leaf(folder, runtime)
-    context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+    context = ssl.create_default_context(cadata=CA.certificate_pem.decode())
     context.load_cert_chain(cert, key)
     return Source(context, _signed(cert.read_bytes(), key.read_bytes()))
 
@@ -129,11 +129,11 @@ def _signed(cert: bytes, key_pem: bytes) -> Iterator[bytes]:
 
 async def _start(stack: AsyncExitStack, folder: Path, *, per_second: float) -> tuple[ChildProcess, int]:
     cert, key = write_leaf(folder, "endpoint")
-    authority = folder / "authority.crt"
-    authority.write_bytes(AUTHORITY.certificate_pem)
+    ca = folder / "ca.crt"
+    ca.write_bytes(CA.certificate_pem)
     port = free_port()
     command = (sys.executable, "-m", "benchmarks.watching.events_endpoint", str(port), str(cert), str(key))
-    process = await start_child("events", (*command, str(authority), str(per_second)), folder / "events.log")
+    process = await start_child("events", (*command, str(ca), str(per_second)), folder / "events.log")
     stack.push_async_callback(process.kill)
     os.sched_setaffinity(process.pid, {0})
     async with asyncio.timeout(30):

@@ -1,6 +1,6 @@
 """The event endpoint alone, as the Lifecycle Manager serves it.
 
-Arguments: port, cert, key, authority, and how many events a second one runtime may send.
+Arguments: port, cert, key, ca, and how many events a second one runtime may send.
 """
 
 import sys
@@ -20,15 +20,15 @@ async def leave(_: VerifiedEvent) -> None:
 
 def main() -> None:
     """Serve until killed; what is taken goes nowhere."""
-    port, cert, key, authority, rate = sys.argv[1:6]
-    trust = Path(authority).read_bytes()
+    port, cert, key, ca, rate = sys.argv[1:6]
+    trust = Path(ca).read_bytes()
     app = create_app(
         trust=lambda: trust,
         subscribers={"lifecycle-manager": leave},
         ready=lambda: True,
         options=EndpointOptions(events_per_second=float(rate), burst=int(float(rate) * 4)),
     )
-    tls = ReloadingServerContext(Path(cert), Path(key), Path(authority), require_client_certificate=True)
+    tls = ReloadingServerContext(Path(cert), Path(key), Path(ca), require_client_certificate=True)
     uvloop.run(serve(app, "127.0.0.1", int(port), tls, bounds=Bounds(connections=2000, request_seconds=120)))
 
 

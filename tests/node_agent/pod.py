@@ -249,7 +249,7 @@ class PodRun:
         }
         return {
             "token": issued["status"]["token"],
-            "ca.crt": self.cluster.authority.certificate.decode(),
+            "ca.crt": self.cluster.ca.certificate_pem.decode(),
             "namespace": self.namespace,
             "kubeconfig": dump_yaml(kubeconfig),
         }

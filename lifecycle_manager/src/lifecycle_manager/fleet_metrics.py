@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kube_runtime.manager import Manager
+from kube_runtime import Manager
 from lifecycle_manager.kyma_conditions import event_path_fault
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.resources import KYMAS, MANIFESTS
@@ -99,6 +99,4 @@ def _event_path_faults(kymas: Iterable[Kyma]) -> Metric:
 def setup(manager: Manager, offers: Offers) -> None:
     """Register the metrics of the fleet."""
     kymas, manifests = manager.informer(KYMAS), manager.informer(MANIFESTS)
-    manager.registry.register(
-        FleetCollector(kymas.list, manifests.list, offers=offers, owns=manager.sharding.owns)
-    )
+    manager.registry.register(FleetCollector(kymas.list, manifests.list, offers=offers, owns=manager.sharding.owns))

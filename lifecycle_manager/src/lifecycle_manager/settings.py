@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lifecycle_manager.durations import Duration
-from lifecycle_manager.sync_resource.policy import parse_allowances
+from lifecycle_manager.object_set.policy import parse_allowances
 from lifecycle_manager_api import names
 
 

@@ -20,13 +20,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
 from kube_runtime.leases import NotHandedOver
-from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_authority, describe, issue
+from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, content_digest, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, Reason, UnknownRuntime, VerifiedEvent, create_app, refusal_counter
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-AUTHORITY = create_authority("authority", lifetime=timedelta(days=10), now=NOW)
-STRANGER = create_authority("authority", lifetime=timedelta(days=10), now=NOW)
+CA = create_ca("ca", lifetime=timedelta(days=10), now=NOW)
+STRANGER = create_ca("ca", lifetime=timedelta(days=10), now=NOW)
 BODY = msgspec.json.encode(
     {
         "watched": {"Namespace": "kyma-system", "Name": "default"},
@@ -36,12 +36,10 @@ BODY = msgspec.json.encode(
 PATH = "/v2/lifecycle-manager/event"
 
 
-def certificate(
-    runtime: str = "mine", *, authority: KeyPair = AUTHORITY, now: datetime = NOW, **request: Any
-) -> KeyPair:
+def certificate(runtime: str = "mine", *, ca: KeyPair = CA, now: datetime = NOW, **request: Any) -> KeyPair:
     given: dict[str, Any] = {"common_name": runtime, "dns_names": ("a.example",), "lifetime": timedelta(days=1)}
     given |= request
-    return issue(authority, LeafRequest(**given), now=now)
+    return issue(ca, LeafRequest(**given), now=now)
 
 
 MINE = certificate()
@@ -91,12 +89,15 @@ class Message:
 
 
 class Clock:
-    """The endpoint's clock. It stands still when it is told to, so that what a test does takes no time."""
+    """The endpoint's clock. A test can stop it, so that its requests take no time."""
 
     stands_at: datetime | None = None
 
-    def __call__(self) -> datetime:
+    def now(self) -> datetime:
         return self.stands_at or datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return self.now().timestamp()
 
 
 class Endpoint:
@@ -108,7 +109,7 @@ class Endpoint:
         self.handed_over_in_vain = False
         self.clock = Clock()
         app = create_app(
-            trust=lambda: AUTHORITY.certificate_pem,
+            trust=lambda: CA.certificate_pem,
             subscribers={"lifecycle-manager": self.take},
             ready=lambda: self.ready,
             revoked_before=self.revoked.get,
@@ -198,7 +199,7 @@ def forged(
     *,
     names: tuple[str, ...] = ("mine",),
     usages: tuple[x509.ObjectIdentifier, ...] = (CLIENT_AUTH,),
-    authority: bool = False,
+    ca: bool = False,
 ) -> KeyPair:
     """Return a certificate that our own code would not issue; without an issuer it signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -216,7 +217,7 @@ def forged(
         .serial_number(x509.random_serial_number())
         .not_valid_before(NOW - timedelta(minutes=5))
         .not_valid_after(NOW + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("a.example")]), critical=not names)
     )
@@ -229,7 +230,7 @@ def forged(
     )
 
 
-INTERMEDIATE = forged(STRANGER, names=("intermediate",), authority=True)
+INTERMEDIATE = forged(STRANGER, names=("intermediate",), ca=True)
 RSA = certificate(algorithm=Algorithm.RSA, rsa_key_size=2048)
 
 
@@ -304,9 +305,9 @@ ATTACKS: dict[str, tuple[int, Reason, Callable[[Message], Message]]] = {
     "a certificate without its colons": (401, Reason.CERTIFICATE, having(Client_Cert=client_cert(MINE)[1:-1])),
     "a certificate that is no base64": (401, Reason.CERTIFICATE, having(Client_Cert=":***:")),
     "a huge certificate": (401, Reason.CERTIFICATE, having(Client_Cert=f":{'A' * 20_000}:")),
-    "a certificate of another authority": (401, Reason.CERTIFICATE, by(certificate(authority=STRANGER))),
-    "a certificate issued by a leaf": (401, Reason.CERTIFICATE, by(certificate(authority=MINE))),
-    "an authority's own certificate": (401, Reason.CERTIFICATE, other(pair=AUTHORITY, shown=AUTHORITY)),
+    "a certificate of another CA": (401, Reason.CERTIFICATE, by(certificate(ca=STRANGER))),
+    "a certificate issued by a leaf": (401, Reason.CERTIFICATE, by(certificate(ca=MINE))),
+    "the certificate of the CA": (401, Reason.CERTIFICATE, other(pair=CA, shown=CA)),
     "an expired certificate": (401, Reason.CERTIFICATE, by(expired())),
     "a certificate of the future": (401, Reason.CERTIFICATE, by(certificate(now=NOW + timedelta(days=5)))),
     "a server certificate": (401, Reason.CERTIFICATE, by(certificate(usages=frozenset({Usage.SERVER})))),
@@ -352,17 +353,17 @@ ATTACKS: dict[str, tuple[int, Reason, Callable[[Message], Message]]] = {
     "a certificate by an intermediate of a stranger": (
         401,
         Reason.CERTIFICATE,
-        by(certificate(authority=INTERMEDIATE)),
+        by(certificate(ca=INTERMEDIATE)),
     ),
     "a certificate that signed itself": (401, Reason.CERTIFICATE, by(forged())),
-    "a certificate without a purpose": (401, Reason.CERTIFICATE, by(forged(AUTHORITY, usages=()))),
-    "a certificate for signing code": (401, Reason.CERTIFICATE, by(forged(AUTHORITY, usages=(CODE_SIGNING,)))),
-    "a certificate without a common name": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=()))),
-    "two common names": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=("mine", "theirs")))),
-    "a common name with a newline": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=("mine\nrole: admin",)))),
-    "a common name with a NUL": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=("mine\0theirs",)))),
-    "a common name in another alphabet": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=("m\u0456ne",)))),
-    "a common name with blanks": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=(" mine ",)))),
+    "a certificate without a purpose": (401, Reason.CERTIFICATE, by(forged(CA, usages=()))),
+    "a certificate for signing code": (401, Reason.CERTIFICATE, by(forged(CA, usages=(CODE_SIGNING,)))),
+    "a certificate without a common name": (401, Reason.NO_RUNTIME, by(forged(CA, names=()))),
+    "two common names": (401, Reason.NO_RUNTIME, by(forged(CA, names=("mine", "theirs")))),
+    "a common name with a newline": (401, Reason.NO_RUNTIME, by(forged(CA, names=("mine\nrole: admin",)))),
+    "a common name with a NUL": (401, Reason.NO_RUNTIME, by(forged(CA, names=("mine\0theirs",)))),
+    "a common name in another alphabet": (401, Reason.NO_RUNTIME, by(forged(CA, names=("m\u0456ne",)))),
+    "a common name with blanks": (401, Reason.NO_RUNTIME, by(forged(CA, names=(" mine ",)))),
     "an algorithm of RSA with a key of P-256": (401, Reason.SIGNATURE, other(alg="rsa-pss-sha512")),
     "a key of RSA": (401, Reason.SIGNATURE, other(shown=RSA, keyid=describe(RSA.certificate_pem).sha256)),
     "a signature in the form of DER": (401, Reason.SIGNATURE, der_signature),

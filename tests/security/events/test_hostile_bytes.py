@@ -15,14 +15,14 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kyma_certs import LeafRequest, create_authority, describe, issue
+from kyma_certs import LeafRequest, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
 from lifecycle_manager.events.guards import Peers, Rates
 from tests.security.events.subscribers import into
 
 NOW = datetime.now(UTC)
-AUTHORITY = create_authority("authority", lifetime=timedelta(days=1), now=NOW)
+CA = create_ca("ca", lifetime=timedelta(days=1), now=NOW)
 URL = "https://kcp/v2/lifecycle-manager/event"
 SIGNED = ("signature-input", "signature", "content-digest", "client-cert")
 GOOD = b'{"watched":{"Namespace":"a","Name":"b"},"watchedGvk":{"group":"g","version":"v1","kind":"K"}}'
@@ -34,7 +34,7 @@ class Sender:
 
     def __init__(self, runtime: str) -> None:
         request = LeafRequest(common_name=runtime, dns_names=("a.example",), lifetime=timedelta(hours=12))
-        pair = issue(AUTHORITY, request, now=NOW)
+        pair = issue(CA, request, now=NOW)
         der = x509.load_pem_x509_certificate(pair.certificate_pem).public_bytes(serialization.Encoding.DER)
         self._key = load_signing_key(pair.key_pem)
         self._keyid = describe(pair.certificate_pem).sha256
@@ -50,7 +50,7 @@ class Sender:
 
 def endpoint(options: EndpointOptions, taken: list[VerifiedEvent]) -> httpx.AsyncClient:
     app = create_app(
-        trust=lambda: AUTHORITY.certificate_pem,
+        trust=lambda: CA.certificate_pem,
         subscribers={"lifecycle-manager": into(taken)},
         ready=lambda: True,
         options=options,
@@ -126,7 +126,7 @@ async def test_openapi_tells_the_path_the_answers_and_the_event() -> None:
 
 
 def test_runtime_over_its_rate_is_known_by_its_connection_until_a_token_is_back() -> None:
-    rates, peers = Rates(per_second=10, burst=2), Peers(most=2)
+    rates, peers = Rates(per_second=10, burst=2), Peers(limit=2)
     assert peers.runtime_of(b"der") is None
     peers.remember(b"der", "noisy")
     assert peers.runtime_of(b"der") == "noisy"

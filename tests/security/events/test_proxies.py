@@ -15,8 +15,8 @@ from lifecycle_manager.events.arrival import forwarded_certificate
 from lifecycle_manager.events.problems import Refused
 from tests.security.events.subscribers import into
 from tests.security.events.test_attacks import (
-    AUTHORITY,
     BODY,
+    CA,
     MINE,
     NOW,
     PATH,
@@ -46,7 +46,7 @@ class Gateway:
         self.taken: list[VerifiedEvent] = []
         self.refused: list[Reason] = []
         app = create_app(
-            trust=lambda: AUTHORITY.certificate_pem,
+            trust=lambda: CA.certificate_pem,
             subscribers={"lifecycle-manager": into(self.taken)},
             ready=lambda: True,
             count_refusal=self.refused.append,
@@ -93,13 +93,13 @@ SAYINGS: dict[str, tuple[Reason, tuple[str, ...]]] = {
     "a certificate that is none": (Reason.PROXY_HEADER, ('Cert="none"',)),
     "a quote without end": (Reason.PROXY_HEADER, (cert(MINE)[:-1],)),
     "a key without a value": (Reason.PROXY_HEADER, (f"By;{cert(MINE)}",)),
-    "a certificate of a stranger": (Reason.CERTIFICATE, (cert(certificate(authority=STRANGER)),)),
+    "a certificate of a stranger": (Reason.CERTIFICATE, (cert(certificate(ca=STRANGER)),)),
     "a certificate that signed itself": (Reason.CERTIFICATE, (cert(forged()),)),
     "an expired certificate": (Reason.CERTIFICATE, (cert(expired()),)),
     "a certificate of the future": (Reason.CERTIFICATE, (cert(certificate(now=NOW + timedelta(days=5))),)),
     "a server certificate": (Reason.CERTIFICATE, (cert(certificate(usages=frozenset({Usage.SERVER}))),)),
-    "an authority": (Reason.CERTIFICATE, (cert(AUTHORITY),)),
-    "two common names": (Reason.NO_RUNTIME, (cert(forged(AUTHORITY, names=("mine", "theirs"))),)),
+    "a CA": (Reason.CERTIFICATE, (cert(CA),)),
+    "two common names": (Reason.NO_RUNTIME, (cert(forged(CA, names=("mine", "theirs"))),)),
 }
 
 

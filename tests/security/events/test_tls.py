@@ -11,15 +11,15 @@ import httpx
 import pytest
 
 from http_guard import Bounds
-from kyma_certs import Authorities, KeyPair
+from kyma_certs import CAs, KeyPair
 from lifecycle_manager.events import EndpointOptions, Reason
 from lifecycle_manager.serving import BOUNDS
-from tests.security.events.serving import PATIENT, ServedEndpoint, leaf, new_authority
+from tests.security.events.serving import PATIENT, ServedEndpoint, leaf, new_ca
 from tests.security.events.test_attacks import BODY, PATH, Message, xfcc
 from tests.waiting import eventually
 
-AUTHORITY = new_authority()
-MINE, THEIRS = leaf(AUTHORITY, "mine"), leaf(AUTHORITY, "theirs")
+CA = new_ca()
+MINE, THEIRS = leaf(CA, "mine"), leaf(CA, "theirs")
 HERE, ELSEWHERE = (ip_network("127.0.0.0/8"),), (ip_network("10.0.0.0/8"),)
 PLAIN = {"Content-Type": "application/json"}
 
@@ -28,8 +28,8 @@ PLAIN = {"Content-Type": "application/json"}
 async def endpoint(
     folder: Path, *, mutual: bool = True, room: int | None = None, bounds: Bounds = PATIENT, **options: Any
 ) -> AsyncGenerator[ServedEndpoint, None]:
-    served = ServedEndpoint(folder, Authorities(AUTHORITY), EndpointOptions(require_peer=True, **options))
-    served.most_of_one_peer, served.bounds = room, bounds
+    served = ServedEndpoint(folder, CAs(CA), EndpointOptions(require_peer=True, **options))
+    served.max_connections_per_peer, served.bounds = room, bounds
     async with served.served(require_client_certificate=mutual):
         yield served
 
@@ -58,7 +58,7 @@ async def test_event_of_somebody_else_is_not_taken_from_another_peer(tmp_path: P
         assert (served.refused, served.taken) == ([Reason.TLS_PEER], [])
 
 
-@pytest.mark.parametrize("shown", [None, leaf(new_authority(), "mine")], ids=["no certificate", "a stranger's"])
+@pytest.mark.parametrize("shown", [None, leaf(new_ca(), "mine")], ids=["no certificate", "a stranger's"])
 async def test_peer_without_a_certificate_of_ours_gets_no_connection(tmp_path: Path, shown: KeyPair | None) -> None:
     async with endpoint(tmp_path) as served:
         with pytest.raises(httpx.TransportError):

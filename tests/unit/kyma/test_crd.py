@@ -1,23 +1,23 @@
-"""What user clusters get of the control plane's definition of Kymas."""
+"""What SKRs get of the Kyma CRD in KCP."""
 
-import asyncio
 import copy
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from lifecycle_manager.kyma.definition import KymaDefinitions, brings_other, brought, digest_of
 
-from kube_runtime import Change, JsonObject, ObjectKey
+from kube_runtime import Change, JsonObject, NotFound, ObjectKey
 from kube_runtime.informer.cache import Cache
 from kube_simulation import Refuse, Refused
-from lifecycle_manager.informers import Informers
+from lifecycle_manager.kyma.crd import KymaCrds, copy_for_skr, crd_changed, digest_of
+from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager_api import Kyma, crds
 from tests.waiting import eventually
-from tests.world import open_world
+from tests.world import World, open_world
 
 KEY = ObjectKey("", KYMAS.plural_name)
+FORBIDDEN = Refused(403, "Forbidden", "not for you")
 WEBHOOK = {
     "strategy": "Webhook",
     "webhook": {
@@ -28,9 +28,9 @@ WEBHOOK = {
 
 
 def stored() -> JsonObject:
-    """Return the definition as a control plane holds it after years of tools and administrators."""
-    definition = copy.deepcopy(crds.crd_for(Kyma))
-    definition["metadata"] |= {
+    """Return the CRD as KCP holds it after years of tools and administrators."""
+    crd = copy.deepcopy(crds.crd_for(Kyma))
+    crd["metadata"] |= {
         "uid": "7d1",
         "resourceVersion": "99",
         "generation": 4,
@@ -45,40 +45,60 @@ def stored() -> JsonObject:
         "finalizers": ["customresourcecleanup.apiextensions.k8s.io"],
         "managedFields": [{"manager": "helm", "operation": "Update"}],
     }
-    definition["spec"] |= {"conversion": WEBHOOK, "preserveUnknownFields": False}
-    return {**definition, "status": {"storedVersions": ["v1beta1", "v1beta2"]}}
+    crd["spec"] |= {"conversion": WEBHOOK, "preserveUnknownFields": False}
+    return {**crd, "status": {"storedVersions": ["v1beta1", "v1beta2"]}}
 
 
 def described(text: str) -> JsonObject:
-    """Return the definition with another description of one field."""
-    definition = stored()
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["description"] = text
-    return definition
+    """Return the CRD with another description of one field."""
+    crd = stored()
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["description"] = text
+    return crd
 
 
-def test_definition_goes_without_what_the_control_plane_and_its_tools_have_added() -> None:
-    assert brought(stored()) == crds.crd_for(Kyma)
+async def crd_in_skr(world: World) -> JsonObject | None:
+    try:
+        return await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+    except NotFound:
+        return None
 
 
-def test_versions_go_as_they_are_served_and_stored_in_the_control_plane() -> None:
-    definition = stored()
-    current, before = definition["spec"]["versions"]
+async def has_crd(world: World) -> bool:
+    return await crd_in_skr(world) is not None
+
+
+async def has_short_name(world: World, name: str) -> bool:
+    crd = await crd_in_skr(world)
+    return crd is not None and name in crd["spec"]["names"].get("shortNames", ())
+
+
+async def records_crd(world: World) -> bool:
+    return bool((await world.in_kcp()).metadata.annotations.get(CRD_HASH))
+
+
+def test_crd_is_copied_without_what_kcp_and_its_tools_have_added() -> None:
+    assert copy_for_skr(stored()) == crds.crd_for(Kyma)
+
+
+def test_versions_are_copied_as_they_are_served_and_stored_in_kcp() -> None:
+    crd = stored()
+    current, before = crd["spec"]["versions"]
     current["storage"], before["served"], before["storage"] = False, True, True
-    versions = brought(definition)["spec"]["versions"]
+    versions = copy_for_skr(crd)["spec"]["versions"]
     assert [(each["name"], each["served"], each["storage"]) for each in versions] == [
         ("v1beta2", True, False),
         ("v1beta1", True, True),
     ]
 
 
-def test_digest_is_of_what_is_brought_in_whatever_order_it_is_written() -> None:
-    backwards = dict(reversed(brought(stored()).items()))
+def test_digest_does_not_depend_on_the_order_of_keys() -> None:
+    backwards = dict(reversed(copy_for_skr(stored()).items()))
     assert digest_of(backwards) == digest_of(crds.crd_for(Kyma))
-    assert digest_of(brought(described("Something else."))) != digest_of(crds.crd_for(Kyma))
+    assert digest_of(copy_for_skr(described("Something else."))) != digest_of(crds.crd_for(Kyma))
 
 
 @pytest.mark.parametrize("touched", ["metadata", "status", "conversion"])
-def test_what_is_not_brought_makes_no_other_definition(touched: str) -> None:
+def test_change_of_what_is_not_copied_is_none(touched: str) -> None:
     changed = stored()
     changes: Any = {
         "metadata": lambda: changed["metadata"].update(labels={}, annotations={}, resourceVersion="100"),
@@ -87,60 +107,53 @@ def test_what_is_not_brought_makes_no_other_definition(touched: str) -> None:
     }
     changes[touched]()
     assert changed != stored()
-    assert not brings_other(Change(stored(), changed))
+    assert not crd_changed(Change(stored(), changed))
 
 
-def test_definition_is_another_one_when_it_comes_or_changes_and_not_when_it_goes() -> None:
-    assert brings_other(Change(None, stored()))
-    assert brings_other(Change(stored(), described("Something else.")))
-    assert not brings_other(Change(stored(), None))
+def test_crd_changes_when_it_is_created_or_updated_and_not_when_it_is_deleted() -> None:
+    assert crd_changed(Change(None, stored()))
+    assert crd_changed(Change(stored(), described("Something else.")))
+    assert not crd_changed(Change(stored(), None))
 
 
-def test_definition_is_made_once_for_each_state_of_the_cache() -> None:
-    cache: Cache[JsonObject] = Cache({})
+def test_crd_is_copied_once_for_each_state_of_the_cache() -> None:
+    cache: Cache[JsonObject] = Cache()
     informer: Any = SimpleNamespace(cache=cache)
-    definitions = KymaDefinitions(informer)
+    crds = KymaCrds(informer)
     cache.put(KEY, stored())
-    first = definitions.current()
-    assert definitions.current() is first
+    first = crds.current()
+    assert crds.current() is first
     cache.put(KEY, described("Something else."))
-    assert definitions.current().digest != first.digest
+    assert crds.current().digest != first.digest
 
 
-def test_definition_of_this_package_stands_in_for_one_that_can_not_be_seen_and_is_known_for_it() -> None:
-    informer: Any = SimpleNamespace(cache=Cache[JsonObject]({}))
-    definition = KymaDefinitions(informer).current()
-    assert (definition.document, definition.digest) == (crds.crd_for(Kyma), "")
+def test_crd_of_this_package_is_used_without_a_digest_while_that_of_kcp_can_not_be_read() -> None:
+    informer: Any = SimpleNamespace(cache=Cache[JsonObject]())
+    crd = KymaCrds(informer).current()
+    assert (crd.document, crd.digest) == (crds.crd_for(Kyma), "")
 
 
-async def test_of_all_definitions_in_the_control_plane_that_of_kymas_is_followed() -> None:
-    async with open_world() as world, asyncio.TaskGroup() as tasks:
-        informer = Informers.on(world.kcp).kyma_definitions
-        changes: list[bool] = []
-        following = tasks.create_task(informer.run())
-        await informer.wait_synced(60)
-        informer.on_change(lambda change: changes.append(brings_other(change)), replay=False)
-        assert informer.cache.keys() == (KEY,)
+async def test_kymas_follow_their_own_crd_and_no_other() -> None:
+    async with open_world() as world, world.running():
+        await world.register()
+        await eventually(lambda: records_crd(world), what="the SKR has KCP's CRD")
+        before = world.requests
         other = {"spec": {"names": {"shortNames": ["other"]}}}
         await world.kcp.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, f"manifests.{KYMAS.group}", other)
         await world.change_crd({"metadata": {"labels": {"touched": "true"}}})
         await world.change_crd(other)
-        await eventually(lambda: len(changes) == 2)
-        assert changes == [False, True]
-        following.cancel()
+        await eventually(lambda: has_short_name(world, "other"), what="the SKR has the changed CRD")
+        writes = [each for each in world.writes_to("demo", before) if each.name == KYMAS.plural_name]
+        assert len(writes) == 1
 
 
-async def test_process_that_has_no_right_to_see_the_definition_begins_without_it_and_sees_it_once_it_has() -> None:
-    forbidden = Refused(403, "Forbidden", "not for you")
-    refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path, refused=forbidden)
-    async with open_world() as world, asyncio.TaskGroup() as tasks:
-        informers = Informers.on(world.kcp)
-        with world.cluster("kcp").ruled_by(refuse):
-            following = informers.start_in(tasks)
-            await informers.wait_synced(60, definition_seconds=0.1)
-            assert informers.synced
-            assert informers.kyma_definitions.cache.keys() == ()
-        await informers.kyma_definitions.wait_synced(60)
-        assert informers.kyma_definitions.cache.keys() == (KEY,)
-        for task in following:
-            task.cancel()
+async def test_without_the_right_to_read_crds_kymas_get_that_of_this_package_until_there_is_one() -> None:
+    refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path, refused=FORBIDDEN)
+    async with open_world() as world:
+        await world.register()
+        world.cluster("kcp").add_rule(refuse)
+        async with world.running():
+            await eventually(lambda: has_crd(world), what="the SKR has a CRD")
+            assert CRD_HASH not in (await world.in_kcp()).metadata.annotations
+            world.cluster("kcp").remove_rule(refuse)
+            await eventually(lambda: records_crd(world), what="the SKR has KCP's CRD")

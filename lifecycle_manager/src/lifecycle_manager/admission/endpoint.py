@@ -34,9 +34,7 @@ MAX_REVIEW_BYTES = 8 * 1024 * 1024  # two objects of the maximum size of etcd, e
 log = structlog.get_logger("admission")
 
 
-def validator_for(
-    kind: type[T], check: Check[T] = lambda _: None, warnings: Warnings[T] = lambda _: ()
-) -> Validator:
+def validator_for(kind: type[T], check: Check[T] = lambda _: None, warnings: Warnings[T] = lambda _: ()) -> Validator:
     """Return a validator that decodes an object and checks it."""
 
     def validate(body: bytes) -> Verdict:

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from kube_runtime.clock import SYSTEM_CLOCK, Clock
+from kube_runtime import SYSTEM_CLOCK, Clock
 from kube_runtime.leases import NotHandedOver
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
 from lifecycle_manager.events.guards import Nonces, Peers, Rates
@@ -207,7 +207,8 @@ class _Endpoint:
         manager = request.path_params["manager"]
         subscriber = self._subscribers.get(manager)
         if subscriber is None:
-            raise Refused(404, Reason.UNKNOWN_MANAGER, "Unknown manager", f"no Watcher CR has the manager {manager[:64]!r}")
+            detail = f"no Watcher CR has the manager {manager[:64]!r}"
+            raise Refused(404, Reason.UNKNOWN_MANAGER, "Unknown manager", detail)
         return subscriber
 
     def _fields(self, request: Request) -> dict[str, str]:
@@ -240,7 +241,7 @@ class _Endpoint:
         except BodyTooLarge:
             raise Refused(413, Reason.TOO_LARGE, "Too large", f"an event may have {limit} bytes") from None
         except ClientDisconnect:
-            raise Refused(400, Reason.INCOMPLETE, "Incomplete", "the connection ended before the end of the body") from None
+            raise Refused(400, Reason.INCOMPLETE, "Incomplete", "the connection ended within the body") from None
 
 
 def _too_many(wait: float) -> Refused:

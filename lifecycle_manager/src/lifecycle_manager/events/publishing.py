@@ -11,8 +11,7 @@ from datetime import datetime
 
 import structlog
 
-from kube_runtime import Informer, ObjectKey
-from kube_runtime.manager import Manager
+from kube_runtime import Informer, Manager, ObjectKey
 from lifecycle_manager.events.endpoint import Subscriber, UnknownRuntime, VerifiedEvent
 from lifecycle_manager.indexes import BY_RUNTIME
 from lifecycle_manager.resources import KYMAS

@@ -12,8 +12,7 @@ import base64
 import binascii
 from collections.abc import Iterable, Sequence
 
-from kube_runtime import ClusterUnreachable, ManifestInvalid, load_yaml
-from kube_runtime.informer import Index
+from kube_runtime import ClusterUnreachable, Index, ManifestInvalid, load_yaml
 from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import names
 
@@ -69,8 +68,8 @@ class ClusterClaimed(SkrAccessError):
 
     def __init__(self, kyma_name: str, claimant: str) -> None:
         super().__init__(
-            f"the access Secret leads to the cluster that belongs to Kyma {claimant}; correct the Secret, or delete one of "
-            f"the Kymas {kyma_name} and {claimant}"
+            f"the access Secret leads to the cluster of Kyma {claimant}; correct the Secret, or delete Kyma "
+            f"{kyma_name} or {claimant}"
         )
 
 

@@ -9,8 +9,17 @@ from dataclasses import dataclass
 
 import structlog
 
-from kube_runtime import Change, ClientOptions, KubeconfigPolicy, Priority, Result, RetryPolicy
-from kube_runtime.manager import Causes, Controller, Manager
+from kube_runtime import (
+    Causes,
+    Change,
+    ClientOptions,
+    Controller,
+    KubeconfigPolicy,
+    Manager,
+    Priority,
+    Result,
+    RetryPolicy,
+)
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError, access_index
@@ -69,11 +78,9 @@ def connections_of(
     )
 
 
-def setup(
-    manager: Manager, connections: Connections, settings: SkrSettings = SkrSettings()
-) -> Controller[str, None]:
+def setup(manager: Manager, connections: Connections, settings: SkrSettings = SkrSettings()) -> Controller[str, None]:
     """Probe SKRs that do not answer, and publish ClusterReachable for those that do again."""
-    controller = manager.controller(
+    controller: Controller[str, None] = manager.controller(
         "skr-probe",
         owner=str,
         exists=lambda _: True,
@@ -96,7 +103,11 @@ def setup(
 
     controller.receives(ClusterSilent, to=unless_probed, after=FIRST_PROBE_SECONDS)
     controller.reconciles(probe)
-    connections.secrets.on_change(lambda change: _publish_access(manager, change), replay=False)
+
+    async def follow_secrets() -> None:  # from the start on: what exists then is reconciled anyway
+        connections.secrets.on_change(lambda change: _publish_access(manager, change), replay=False)
+
+    manager.before_start(follow_secrets)
     return controller
 
 

@@ -10,16 +10,7 @@ from typing import Any
 
 import structlog
 
-from kube_runtime import (
-    Applier,
-    ApplyResult,
-    Client,
-    Informer,
-    Invalid,
-    KubeError,
-    KubernetesObject,
-)
-from kube_runtime.manager import Manager
+from kube_runtime import Applier, ApplyResult, Client, Informer, Invalid, KubeError, KubernetesObject, Manager
 from kyma_certs import KeyPair, renewal_due
 from lifecycle_manager.kcp_writes import patch_metadata
 from lifecycle_manager.kyma_conditions import WEBHOOK, write_condition

@@ -8,12 +8,12 @@ of the Secret.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Literal
 
 import structlog
 
-from kube_runtime import Change, Conflict, Informer, ObjectKey, Result
-from kube_runtime.manager import Causes, Controller, Manager
-from kyma_certs import Authorities, RotationRules, Step, describe, next_step
+from kube_runtime import Causes, Change, Conflict, Controller, Informer, Manager, ObjectKey, Result
+from kyma_certs import CAs, RotationRules, Step, describe, next_step
 from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.signals import CAsChanged
@@ -44,17 +44,17 @@ class CARotation:
     manager: Manager
     store: CAStore
     kymas: Informer[Kyma]
-    rules: RotationRules = RotationRules()
-    _current: Authorities | None = field(default=None, init=False)
+    rules: RotationRules
+    _current: CAs | None = field(default=None, init=False)
 
     @property
-    def current(self) -> Authorities:
+    def current(self) -> CAs:
         """The CAs in force in this process."""
         if self._current is None:
             raise RuntimeError("the CAs are read at the start of the manager, which has not run yet")
         return self._current
 
-    def current_or_none(self) -> Authorities | None:
+    def current_or_none(self) -> CAs | None:
         """Return the CAs in force in this process, None before its start."""
         return self._current
 
@@ -69,7 +69,7 @@ class CARotation:
         step = next_step(
             stored.cas,
             self.rules,
-            everybody_has_it=not self.clusters_behind(),
+            all_updated=not self.clusters_behind(),
             asked=stored.rotation_requested,
             now=self.manager.clock.now(),
         )
@@ -105,24 +105,24 @@ class CARotation:
         if behind:
             named = ", ".join(behind[:MAX_NAMES])
             note = f"{note}; the time to wait for {len(behind)} clusters was over: {named}"
-        kind = "Warning" if behind else "Normal"
+        kind: Literal["Normal", "Warning"] = "Warning" if behind else "Normal"
         self.manager.events.record(SECRETS, stored.secret, reason, note, type=kind, action="RotateCA")
 
-    def _requeue_after(self, cas: Authorities) -> float:
+    def _requeue_after(self, cas: CAs) -> float:
         """Return the seconds until there may be something to do: soon, in an hour, or when a rotation is due."""
         if cas.rotating:
             return ROTATING_SECONDS
         due = describe(cas.signing.certificate_pem).not_after - self.rules.renew_before
         return min(IDLE_SECONDS, max(ROTATING_SECONDS, (due - self.manager.clock.now()) / timedelta(seconds=1)))
 
-    def _follow(self, cas: Authorities) -> None:
+    def _follow(self, cas: CAs) -> None:
         """Put the CAs in force in this process."""
         before, self._current = self._current, cas
         if before is not None and before.fingerprint != cas.fingerprint:
             self.manager.publish(CAsChanged())
 
 
-def setup_ca(manager: Manager, store: CAStore, rules: RotationRules = RotationRules()) -> CARotation:
+def setup_ca(manager: Manager, store: CAStore, rules: RotationRules) -> CARotation:
     """Keep the CAs on every replica: each serves with them, and two that take a step at once agree.
 
     `store` has a client that is not fenced, for the same reason.

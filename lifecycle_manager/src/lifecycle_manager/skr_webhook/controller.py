@@ -2,14 +2,12 @@
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import TypeGuard
 
-from kube_runtime import Informer, KubeError, ObjectKey, Priority, Result
-from kube_runtime.manager import Causes, Controller, Manager
-from kube_runtime.steps import run_steps
+from kube_runtime import Causes, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result, run_steps
 from lifecycle_manager.kyma_changes import kyma_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.resources import KYMAS, MODULE_TEMPLATES, WATCHERS
@@ -30,10 +28,13 @@ from lifecycle_manager_api import Kyma, names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatcherSettings:
-    """How Watchers run, and when the controller acts. `renewal_alarm` is how long before its end a certificate is late."""
+    """How Watchers run, and when the controller acts.
 
-    deployment: WatcherDeployment = WatcherDeployment()
-    times: WatcherTimes = WatcherTimes()
+    A certificate whose end is nearer than `renewal_alarm` should have been renewed.
+    """
+
+    deployment: WatcherDeployment = field(default_factory=WatcherDeployment)
+    times: WatcherTimes = field(default_factory=WatcherTimes)
     renewal_alarm: timedelta = timedelta(days=59)
     concurrency: int = 20
 
@@ -45,7 +46,7 @@ def setup(
     *,
     certificates: LeafStore,
     cas: CARotation,
-    settings: WatcherSettings = WatcherSettings(),
+    settings: WatcherSettings,
 ) -> Controller[ObjectKey, WatcherState]:
     """Keep the Watcher of each Kyma's SKR in place, and remove it with the Kyma."""
     kymas, watchers = manager.informer(KYMAS), manager.informer(WATCHERS)
@@ -55,7 +56,9 @@ def setup(
         share = random.random()  # noqa: S311 - spreads load, guards nothing
         return WatcherState(Timers.started(times, now=clock.monotonic(), share=share))
 
-    controller = manager.controller("watcher", state=new_state, concurrency=settings.concurrency)
+    controller: Controller[ObjectKey, WatcherState] = manager.controller(
+        "watcher", state=new_state, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
+    )
 
     def all_kymas(_: object) -> Iterable[ObjectKey]:
         return map(KYMAS.key_of, kymas.list())
@@ -129,11 +132,10 @@ class WatcherReconciler:
 
     async def _run(self, kyma: Kyma, state: WatcherState) -> Done:
         async with self.connections.to(kyma.metadata.name) as skr:
-            seen = WatcherSnapshot(
-                kyma=kyma, now=self.manager.clock.monotonic(), times=self.times, timers=state.timers
-            )
+            seen = WatcherSnapshot(kyma=kyma, now=self.manager.clock.monotonic(), times=self.times, timers=state.timers)
             apply = partial(self.steps.apply, state=state, skr=skr)
-            done = await run_steps(seen, plan=plan, apply=apply, is_done=is_done)
+            fence = self.manager.sharding.check
+            done = await run_steps(seen, plan=plan, apply=apply, is_done=is_done, fence=fence)
             state.timers = done.timers  # before anything is awaited: an event may change them meanwhile
             return done
 

@@ -25,8 +25,8 @@ MODULES_WEBHOOK = f"{names.KCP_NAMESPACE}.module-configs.{names.GROUP}"
 OUR_WEBHOOKS = frozenset({CATALOG_WEBHOOK, CANARY_WEBHOOK, MODULES_WEBHOOK})
 """The names of the webhooks that are not made from a Watcher CR."""
 
-# A Pod that has to stop still gets requests, until every node has removed it from its Service. Then it has 5 s to answer
-# and 10 s to send its events.
+# A Pod that has to stop still gets requests, until every node has removed it from its Service. Then it has 5 s to
+# answer and 10 s to send its events.
 SECONDS_IN_SERVICE = 5
 SECONDS_TO_STOP = 30
 

@@ -56,9 +56,9 @@ class FindDesired:
 
 @dataclass(frozen=True, slots=True)
 class ApplyObjects:
-    """Apply the objects, over the changes of others, and record them on the Kyma.
+    """Apply the objects over the changes of others, and record them on the Kyma.
 
-    `drift_expected` is False where these very objects were applied before: a difference was made by somebody else.
+    `recorded` objects were applied before: what differs now was changed by somebody else.
     """
 
     desired: Desired
@@ -104,8 +104,11 @@ def is_managed(kyma: Kyma) -> bool:
 
 def plan(seen: WatcherSnapshot) -> Step:
     """Return the next step for a Watcher that is managed."""
-    if seen.kyma.metadata.being_deleted:
-        return plan_removal(seen)
+    return plan_removal(seen) if seen.kyma.metadata.being_deleted else plan_installation(seen)
+
+
+def plan_installation(seen: WatcherSnapshot) -> Step:
+    """Return the next step until it is known which objects belong into the SKR."""
     if find(seen.kyma.status.conditions, WEBHOOK) is None:
         return Report(INSTALLATION_BEGUN)
     if seen.certificate is None:
@@ -115,13 +118,18 @@ def plan(seen: WatcherSnapshot) -> Step:
         return Done(Status("False", missing.reason, missing.message), seen.timers, missing.retry_after)
     if seen.desired is None:
         return FindDesired(with_webhook=seen.timers.was_heard or _was_ready(seen.kyma))
-    if not seen.applied and (not _is_applied(seen, seen.desired) or _is_repair_due(seen)):
-        return ApplyObjects(seen.desired, recorded=_is_recorded(seen.kyma, seen.desired))
-    if not seen.desired.with_webhook:
+    return plan_desired(seen, seen.desired)
+
+
+def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | SendCanary | Done:
+    """Return the next step for a Watcher whose objects are known."""
+    if not seen.applied and (not _is_applied(seen, desired) or _is_repair_due(seen)):
+        return ApplyObjects(desired, recorded=_is_recorded(seen.kyma, desired))
+    if not desired.with_webhook:
         return _without_webhook(seen)
     if is_silent(seen):
         return _silent(seen)
-    return plan_path(seen, seen.desired)
+    return plan_path(seen, desired)
 
 
 def plan_removal(seen: WatcherSnapshot) -> RemoveObjects | Done:
@@ -187,7 +195,11 @@ def _fault(seen: WatcherSnapshot, reason: str, message: str, timers: Timers) -> 
 
 def _is_repair_due(seen: WatcherSnapshot) -> bool:
     """Tell whether it is time to compare the objects in the SKR, or their state may be why events stopped."""
-    fell_silent = is_silent(seen) and reason_of(seen.kyma) not in {WATCHER_SILENT, WATCHER_STARTING, WATCHER_NEVER_HEARD}
+    fell_silent = is_silent(seen) and reason_of(seen.kyma) not in {
+        WATCHER_SILENT,
+        WATCHER_STARTING,
+        WATCHER_NEVER_HEARD,
+    }
     return fell_silent or seen.now >= seen.timers.repair_at
 
 

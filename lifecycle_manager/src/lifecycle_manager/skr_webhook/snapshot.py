@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from kube_runtime import Client, Informer, InventoryEntry, KindUnknown, ObjectKey
-from kyma_certs import Authorities, KeyPair
+from kyma_certs import CAs, KeyPair
 from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.skr_webhook.documents import (
@@ -113,7 +113,9 @@ class ModuleRuleReader:
 
     def _kinds_with_state(self, kyma: Kyma) -> frozenset[ModuleCrKind]:
         """Return the kinds whose default Module CR shows the state of an installed module."""
-        templates = [self._template_of(module.template) for module in kyma.status.modules if module.manifest is not None]
+        templates = [
+            self._template_of(module.template) for module in kyma.status.modules if module.manifest is not None
+        ]
         kinds = [self.kinds.of_default(template) for template in templates if template is not None]
         return frozenset(kind for kind in kinds if kind is not None)
 
@@ -126,7 +128,7 @@ class ModuleRuleReader:
 def desired_objects(
     deployment: WatcherDeployment,
     certificate: KeyPair,
-    cas: Authorities,
+    cas: CAs,
     *,
     watchers: Iterable[Watcher],
     rules: ModuleRules,

@@ -4,7 +4,7 @@ All of it is lost with the process, and a new one does without: it spreads the f
 over their intervals, and takes over from the condition what a former process has found. Times are monotonic seconds.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
 
@@ -18,7 +18,7 @@ class WatcherTimes:
 
     interval: float = 300.0
     silence: float = 55.0
-    canary: CanaryTimes = CanaryTimes()
+    canary: CanaryTimes = field(default_factory=CanaryTimes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

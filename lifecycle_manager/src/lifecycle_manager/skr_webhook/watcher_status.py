@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from kube_runtime import Change, Informer, ObjectKey, Result
-from kube_runtime.manager import Causes, Controller, Manager
+from kube_runtime import Causes, Change, Controller, Informer, Manager, ObjectKey, Result
 from lifecycle_manager.kcp_writes import write_status
 from lifecycle_manager.kyma_changes import WATCHER_RECORD
 from lifecycle_manager.kyma_conditions import BROKEN_AFTER_WORKING, WEBHOOK

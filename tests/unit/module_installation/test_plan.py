@@ -1,0 +1,228 @@
+"""The rules of a Manifest, and what it says of itself."""
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime import InventoryEntry, Readiness
+from lifecycle_manager.module_installation import status as statuses
+from lifecycle_manager.module_installation.controller import concerned_by
+from lifecycle_manager.module_installation.logins import as_query, selector_of
+from lifecycle_manager.module_installation.managers import managers_of
+from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
+from lifecycle_manager.module_installation.plan import Done, FindModuleCRs, LeaveAlone, RemoveFinalizer, Render, Step
+from lifecycle_manager.module_installation.plan import plan as plan_of
+from lifecycle_manager.module_installation.snapshot import Snapshot, known_inventory
+from lifecycle_manager.module_installation.status import CrView, Leaving, ManagerView, Seen
+from lifecycle_manager.signals import ObjectReference
+from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement, ManagerReference, Manifest, find, names
+from tests import builders
+
+SOURCE = {"url": "https://example.com/garden.yaml"}
+DEPLOYMENT = InventoryEntry("apps", "v1", "Deployment", "kyma-system", "garden")
+CONFIG_MAP = InventoryEntry("", "v1", "ConfigMap", "kyma-system", "garden")
+MODULE_CR = {
+    "apiVersion": "example.com/v1",
+    "kind": "Garden",
+    "metadata": {"name": "mine"},
+    "status": {"state": "Ready"},
+}
+NOW = builders.NOW
+DELETED: Any = {"deletionTimestamp": "2026-11-01T12:00:00Z"}
+HELD: Any = {"finalizers": [names.MANIFEST_FINALIZER]}
+
+
+def manifest(
+    *, spec: dict[str, Any] | None = None, synced: tuple[InventoryEntry, ...] = (), **metadata: Any
+) -> Manifest:
+    document = msgspec.json.decode(msgspec.json.encode(builders.manifest("garden", "1.0.0", **metadata)))
+    document["spec"] |= {"install": {"name": "raw-manifest", "source": SOURCE}} | (spec or {})
+    document["status"] |= {"synced": [dataclasses.asdict(each) for each in synced]}
+    return msgspec.json.decode(msgspec.json.encode(document), type=Manifest)
+
+
+def plan(thing: Manifest, remembered: tuple[InventoryEntry, ...] = ()) -> Step:
+    inventory = known_inventory(thing, remembered)
+    return plan_of(Snapshot(thing, NOW, 0.0, inventory, before=inventory))
+
+
+def test_manifest_is_installed_from_its_source() -> None:
+    step = plan(manifest(synced=(DEPLOYMENT,)), (CONFIG_MAP,))
+    assert isinstance(step, Render)
+    assert str(step.source) == SOURCE["url"]
+
+
+def test_source_that_is_invalid_forgets_nothing_that_was_applied() -> None:
+    step = plan(manifest(synced=(DEPLOYMENT,), spec={"install": {"name": "x", "source": {}}}), (CONFIG_MAP,))
+    assert isinstance(step, Done)
+    assert {each.name for each in step.status.synced} == {DEPLOYMENT.name, CONFIG_MAP.name}
+    assert len(step.status.synced) == 2
+
+
+def test_manifest_that_is_skipped_is_removed_all_the_same() -> None:
+    skipped: dict[str, Any] = {"labels": {names.SKIP_RECONCILIATION: "true"}}
+    assert plan(manifest(**skipped)) == LeaveAlone()
+    assert isinstance(plan(manifest(synced=(DEPLOYMENT,), **skipped, **DELETED, **HELD)), FindModuleCRs)
+
+
+def test_manifest_that_is_unmanaged_goes_and_leaves_what_it_brought() -> None:
+    unmanaged: dict[str, Any] = {"annotations": {names.IS_UNMANAGED: "true"}}
+    assert plan(manifest(**unmanaged)) == LeaveAlone()
+    assert plan(manifest(synced=(DEPLOYMENT,), **unmanaged, **DELETED, **HELD)) == RemoveFinalizer()
+
+
+def test_manifest_that_brought_nothing_goes_without_a_request_to_the_cluster() -> None:
+    assert plan(manifest(**DELETED, **HELD)) == RemoveFinalizer()
+    assert plan(manifest(**DELETED), (DEPLOYMENT,)) == LeaveAlone()
+    assert isinstance(plan(manifest(**DELETED, **HELD), (DEPLOYMENT,)), FindModuleCRs)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"labels": {names.KYMA_NAME: ""}}, "KymaUnnamed"),
+        ({"spec": {"remote": False}}, "NotRemote"),
+        ({"spec": {"install": {"name": "x", "source": {}}}}, "SourceInvalid"),
+    ],
+)
+def test_manifest_that_can_not_be_meant_is_refused(given: dict[str, Any], reason: str) -> None:
+    step = plan(manifest(**given))
+    assert isinstance(step, Done)
+    ready = find(step.status.conditions, statuses.READY)
+    assert (ready and ready.reason, step.requeue_after) == (reason, None)
+
+
+def test_default_module_cr_is_in_our_namespace_and_has_no_status() -> None:
+    found = default_cr(manifest(spec={"resource": MODULE_CR}))
+    assert found is not None
+    assert str(found) == "Garden kyma-system/mine"
+    assert "status" not in found.document
+    assert found.document["metadata"]["labels"][names.WATCHED_BY] == "kyma"
+
+
+def test_default_module_cr_is_where_it_says_or_nowhere_in_particular() -> None:
+    elsewhere = {**MODULE_CR, "metadata": {"name": "mine", "namespace": "garden"}}
+    placed = default_cr(manifest(spec={"resource": elsewhere}))
+    assert placed is not None
+    assert placed.namespace == "garden"
+    scoped = default_cr(manifest(spec={"resource": elsewhere}, annotations={names.IS_CLUSTER_SCOPED: "true"}))
+    assert scoped is not None
+    assert scoped.namespace == ""
+    assert "namespace" not in scoped.document["metadata"]
+
+
+def test_default_module_cr_is_left_to_the_user_where_they_say_so() -> None:
+    assert default_cr(manifest(spec={"resource": MODULE_CR, "customResourcePolicy": "Ignore"})) is None
+    assert default_cr(manifest(spec={"resource": {"no": "object"}})) is None
+    assert default_cr(manifest()) is None
+
+
+def wanted_cr() -> DefaultCr:
+    found = default_cr(manifest(spec={"resource": MODULE_CR}))
+    assert found is not None
+    return found
+
+
+def manager(state: Any = "Current", message: str = "") -> ManagerView:
+    return ManagerView("Deployment garden", Readiness(state, message))
+
+
+def seen(**given: Any) -> Seen:
+    return Seen((DEPLOYMENT,), **given)
+
+
+ALL_WELL = CrView(wanted_cr(), {"status": {"state": "Ready"}})
+
+
+@pytest.mark.parametrize(
+    ("round_", "state", "reason"),
+    [
+        (seen(), "Ready", "ModuleReady"),
+        (seen(managers=(manager(),), module_cr=ALL_WELL), "Ready", "ModuleReady"),
+        (seen(managers=(manager("InProgress", "0 of 1"),)), "Processing", "ManagerNotReady"),
+        (seen(managers=(manager("Failed", "crashes"),), module_cr=ALL_WELL), "Error", "ManagerFailed"),
+        (seen(managers=(ManagerView("Deployment garden", None),)), "Error", "ManagerMissing"),
+        (seen(module_cr=CrView(wanted_cr(), {"status": {"state": "Warning"}})), "Warning", "ModuleCRWarning"),
+        (seen(module_cr=CrView(wanted_cr(), {})), "Processing", "ModuleCRProcessing"),
+        (seen(module_cr=CrView(wanted_cr(), None)), "Ready", "ModuleReady"),
+        (seen(module_cr=CrView(wanted_cr(), None, "no")), "Error", "ModuleCRRefused"),
+        (seen(failures=("ConfigMap x: no",), module_cr=ALL_WELL), "Error", "ApplyFailed"),
+        (seen(going=("ConfigMap old",)), "Processing", "ObjectsGoing"),
+        (seen(held=("CustomResourceDefinition old has Old a",)), "Warning", "ObjectsInUse"),
+    ],
+)
+def test_state_is_that_of_the_part_which_is_worst(round_: Seen, state: str, reason: str) -> None:
+    status = statuses.installed(manifest(), round_, (), NOW)
+    ready = find(status.conditions, statuses.READY)
+    assert ready is not None
+    assert (status.state, ready.reason) == (state, reason)
+    assert (ready.status == "True") == (state == "Ready")
+
+
+def test_round_that_shows_nothing_new_changes_nothing() -> None:
+    round_ = seen(managers=(manager(),), module_cr=ALL_WELL)
+    before = manifest()
+    first = statuses.installed(before, round_, (), NOW)
+    again = statuses.installed(msgspec.structs.replace(before, status=first), round_, (), NOW + timedelta(hours=1))
+    assert again == first
+
+
+def test_module_cr_that_was_made_is_remembered_until_another_one_is_wanted() -> None:
+    before = manifest()
+    after = msgspec.structs.replace(before, status=statuses.installed(before, seen(module_cr=ALL_WELL), (), NOW))
+    assert not statuses.was_created(before, wanted_cr())
+    assert statuses.was_created(after, wanted_cr())
+    other = default_cr(manifest(spec={"resource": {**MODULE_CR, "kind": "Park"}}))
+    assert other is not None
+    assert not statuses.was_created(after, other)
+
+
+def test_removal_that_users_have_to_help_with_is_a_warning() -> None:
+    assert statuses.leaving(manifest(), Leaving((DEPLOYMENT,), "waits"), NOW).state == "Deleting"
+    assert statuses.leaving(manifest(), Leaving((DEPLOYMENT,), "delete them first", True), NOW).state == "Warning"
+
+
+def test_cluster_out_of_reach_is_an_error_and_a_removal_goes_on_waiting() -> None:
+    assert statuses.unreachable(manifest(), (), "SKRUnreachable", "no answer", NOW).state == "Error"
+    assert statuses.unreachable(manifest(**DELETED), (), "SKRUnreachable", "no answer", NOW).state == "Deleting"
+
+
+def test_manager_is_the_one_that_is_named_or_else_the_workloads() -> None:
+    inventory = (CONFIG_MAP, DEPLOYMENT)
+    assert managers_of(None, inventory) == (DEPLOYMENT,)
+    named = ManagerReference(group="apps", version="v1", kind="Deployment", name="garden")
+    assert managers_of(named, inventory) == (DEPLOYMENT,)
+    elsewhere = msgspec.structs.replace(named, namespace="garden")
+    assert managers_of(elsewhere, inventory)[0].namespace == "garden"
+    assert managers_of(msgspec.structs.replace(named, name="other"), inventory)[0].namespace == "kyma-system"
+
+
+def test_event_concerns_the_module_whose_object_it_is() -> None:
+    thing = manifest(spec={"resource": MODULE_CR}, synced=(DEPLOYMENT,))
+    assert concerned_by(thing, ObjectReference("example.com", "Garden", "anywhere", "any")) == "of-its-kind"
+    assert concerned_by(thing, ObjectReference("example.com", "Garden", "kyma-system", "mine")) == "module-cr"
+    assert concerned_by(thing, ObjectReference("apps", "Deployment", "kyma-system", "garden")) == "object"
+    assert concerned_by(thing, ObjectReference("apps", "Deployment", "kyma-system", "other")) is None
+
+
+def test_credentials_are_selected_by_the_source_or_by_the_configuration_beside_it() -> None:
+    selector = {"matchLabels": {"registry": "ours"}}
+    by_config = manifest(spec={"config": {"credSecretSelector": selector}})
+    by_source = manifest(spec={"install": {"name": "x", "source": {"type": "oci-ref", "credSecretSelector": selector}}})
+    for each in (by_config, by_source):
+        found = selector_of(each)
+        assert found is not None
+        assert as_query(found) == "registry=ours"
+    assert selector_of(manifest()) is None
+
+
+def test_selector_asks_the_server_what_it_means() -> None:
+    demands = [("a", "In", ("x", "y")), ("b", "NotIn", ("z",)), ("c", "Exists", ()), ("d", "DoesNotExist", ())]
+    expressions = tuple(
+        LabelSelectorRequirement(key=key, operator=operator, values=values)  # type: ignore[arg-type]
+        for key, operator, values in demands
+    )
+    assert as_query(LabelSelector(match_expressions=expressions)) == "a in (x,y),b notin (z),c,!d"
