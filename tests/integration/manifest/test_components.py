@@ -13,7 +13,7 @@ import pytest
 from kube_runtime import Client, dump_yaml
 from kube_simulation import Simulation, serve_simulation
 from kyma_module_manager.project.registry import Blob, Credentials, Registry
-from lifecycle_manager.app import LifecycleManager
+from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.module_catalog import ComponentVersion, LookupFailed
 from lifecycle_manager.oci import Blobs, Components, Login, ObjectStore, Registries, source_in
 from lifecycle_manager.oci.descriptor import component_of
@@ -167,8 +167,8 @@ async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(
     async with kcp, skr:
         await prepare(kcp, skr, shelf.host)
         stopping = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(LifecycleManager(Settings(**options), kcp).run(stopping))
+        async with lifecycle_manager(Settings(**options), kcp) as manager, asyncio.TaskGroup() as tasks:
+            tasks.create_task(manager.run(stopping))
 
             async def ready() -> Manifest | None:
                 found = (await kcp.list(MANIFESTS, KCP)).items

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from kube_runtime import dump_yaml
-from kyma_certs import LeafRequest, Usage, create_authority, issue
+from kyma_certs import LeafRequest, Usage, create_ca, issue
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.oci.downloads import MAX_BYTES, DownloadFailed, Downloads
 from lifecycle_manager_api import ModuleTemplate
@@ -188,7 +188,7 @@ async def test_link_that_is_not_https_is_not_read(kinds: ModuleKinds) -> None:
 
 def _server_context(folder: Path) -> ssl.SSLContext:
     now = datetime.now(UTC)
-    authority = create_authority("test", lifetime=timedelta(days=1), now=now)
+    authority = create_ca("test", lifetime=timedelta(days=1), now=now)
     pair = issue(
         authority,
         LeafRequest(common_name="localhost", dns_names=("localhost",), usages=frozenset({Usage.SERVER})),
