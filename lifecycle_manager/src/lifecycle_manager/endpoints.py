@@ -103,7 +103,7 @@ def setup(
     publisher = EventPublisher(manager, latency)
     subscriber: Subscriber = Distribution.here(publisher)
     if membership is not None:
-        deliveries = Deliveries(endpoints.for_replicas.client_context())
+        deliveries = Deliveries(endpoints.for_replicas.client_context)
         subscriber = Distribution.among(publisher, membership, deliveries)
         manager.serves(deliveries.run, name="deliveries")
         manager.serves(partial(endpoints.serve_replicas, publisher, membership), name="events of replicas")

@@ -107,7 +107,7 @@ async def certificate(tmp_path: Path) -> ServingCertificate:
 @pytest.fixture
 async def deliveries(certificate: ServingCertificate, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Deliveries]:
     monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 60.0)  # nothing here is slow, but a machine may be
-    deliveries = Deliveries(certificate.client_context())
+    deliveries = Deliveries(certificate.client_context)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(deliveries.run())
         await asyncio.sleep(0)
