@@ -1,17 +1,30 @@
-"""One Manifest, its reconciler, a simulated control plane, and a cluster of any kind to install the module in."""
+"""The Manifest controller on a Manager, with a simulated control plane and a cluster of any kind as the SKR."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
-from kube_runtime import Client, ClientOptions, EventRecorder, Informer, KubeconfigPolicy, ObjectKey, Result
+from kube_runtime import (
+    Client,
+    ClientOptions,
+    Controller,
+    EventRecorder,
+    Informer,
+    KubeconfigPolicy,
+    Manager,
+    ObjectKey,
+    Result,
+)
 from kube_simulation import Simulation
 from lifecycle_manager.crd_installation import apply_crds
 from lifecycle_manager.module_catalog import Offer, Offers
-from lifecycle_manager.module_installation import Blobs, Logins, ManifestReconciler, ObjectStore, Registries
+from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
+from lifecycle_manager.module_installation.apply import ManifestState
+from lifecycle_manager.module_installation.controller import Look
+from lifecycle_manager.oci import Blobs, ObjectStore, Registries
 from lifecycle_manager.resources import MANIFESTS
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Condition, Manifest, find, names
@@ -24,8 +37,22 @@ NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
 
 
 @dataclass(eq=False)
+class RecordedEvents:
+    """The Events that were recorded: reason and note."""
+
+    recorded: list[tuple[str, str]] = field(default_factory=list)
+
+    def record(self, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
+        """Take an Event."""
+        self.recorded.append((reason, note))
+
+    async def run(self) -> None:
+        """Write nothing."""
+
+
+@dataclass(eq=False)
 class World:
-    """What a test does and sees. `access` is what keeps the Lifecycle Manager from the cluster, None for nothing."""
+    """What a test does and sees. `access` is what keeps the Lifecycle Manager from the SKR, None for nothing."""
 
     kcp: Client
     skr: Client
@@ -33,49 +60,46 @@ class World:
     access: Exception | None = None
     templates: list[Any] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
-    events: list[tuple[str, str]] = field(default_factory=list)
-    held: Manifest | None = None
-    others: dict[ObjectKey, Manifest | None] = field(default_factory=dict)
     registries: Registries = field(default_factory=Registries)
     namespace: str = names.SKR_NAMESPACE
-    reconciler: ManifestReconciler = field(init=False)
+    events: RecordedEvents = field(default_factory=RecordedEvents)
+    manager: Manager = field(init=False)
+    store: ObjectStore = field(init=False)
+    controller: Controller[ObjectKey, ManifestState] = field(init=False)
+    manifests: Informer[Manifest] = field(init=False)
+    running: AsyncExitStack = field(default_factory=AsyncExitStack, init=False)
 
-    def __post_init__(self) -> None:
-        self.restart()
+    async def __aenter__(self) -> "World":
+        await self._start()
+        return self
 
-    def restart(self) -> None:
-        """Begin again with a reconciler that knows nothing."""
-        cache = SimpleNamespace(get=self._cached, by_index=lambda _index, _kyma: self._all_cached())
-        self.reconciler = ManifestReconciler(
-            self.kcp,
-            cast("Connections", self),
-            cast("Informer[Manifest]", SimpleNamespace(cache=cache)),
-            cast("Offers", SimpleNamespace(current=lambda: Offer.of(self.templates, ()))),
-            ObjectStore(self.registries, self._fetch, Blobs(self.folder)),
-            Logins(self.kcp),
-            cast("EventRecorder", self),
-            namespace=self.namespace,
-        )
+    async def __aexit__(self, *_: object) -> None:
+        await self.running.aclose()
+
+    async def restart(self) -> None:
+        """Replace the process by one that knows nothing."""
+        await self.running.aclose()
+        await self._start()
+
+    async def _start(self) -> None:
+        self.manager = Manager(self.kcp, events=cast("EventRecorder", self.events))
+        self.store = ObjectStore(self.registries, self._fetch, Blobs(self.folder))
+        offers = cast("Offers", SimpleNamespace(current=lambda: Offer.of(self.templates, ())))
+        connections, settings = cast("Connections", self), ManifestSettings(namespace=self.namespace)
+        self.controller = setup(self.manager, connections, offers, self.store, Logins(self.kcp), settings)
+        self.manifests = self.manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE)
+        await self.running.enter_async_context(self.manager.background())
+        await self.manager.wait_synced()
 
     @asynccontextmanager
     async def to(self, _kyma: str) -> AsyncIterator[Client]:
-        """Lend the client of the cluster, as Connections do."""
+        """Lend the client of the SKR, as Connections do."""
         if self.access is not None:
             raise self.access
         yield self.skr
 
-    def record(self, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
-        """Take an Event."""
-        self.events.append((reason, note))
-
     async def _fetch(self, link: str) -> str:
         return self.texts[link]
-
-    def _cached(self, key: ObjectKey) -> Manifest | None:
-        return self.held if key == KEY else self.others.get(key)
-
-    def _all_cached(self) -> list[Manifest]:
-        return [each for each in (self.held, *self.others.values()) if each is not None]
 
     async def want(self, objects: Iterable[Document], key: ObjectKey = KEY, **spec: Any) -> None:
         """Write the Manifest so that it names these objects."""
@@ -101,10 +125,14 @@ class World:
         """Delete the Manifest."""
         await self.kcp.delete(MANIFESTS, key.name, key.namespace, propagation=propagation)
 
-    async def reconcile(self, key: ObjectKey = KEY) -> Result:
-        """Have the informer see what there is, and reconcile it."""
+    async def reconcile(self, key: ObjectKey = KEY, *causes: Hashable) -> Result:
+        """Have the informer see what there is, and reconcile a key with these causes and those in the queue."""
         await self.see()
-        return await self.reconciler.reconcile(key)
+        return await self.controller.reconcile_now(key, *self.controller.waiting_causes(key), *causes)
+
+    def is_enqueued(self, key: ObjectKey) -> bool:
+        """Tell whether a Manifest is to be read completely because of what another one did."""
+        return Look.EVERYTHING in self.controller.waiting_causes(key)
 
     async def reconcile_until(self, state: tuple[str, str], key: ObjectKey = KEY) -> None:
         """Reconcile until the Manifest has a state, and why: what a server does meanwhile takes its time."""
@@ -126,9 +154,13 @@ class World:
 
     async def see(self) -> None:
         """Have the informer see what there is."""
-        stored = {ObjectKey(each.metadata.namespace, each.metadata.name): each for each in await self._stored()}
-        self.held = stored.pop(KEY, None)
-        self.others = dict(stored)
+
+        async def seen() -> bool:
+            stored = {each.metadata.name: each.metadata.resource_version for each in await self._stored()}
+            cached = {each.metadata.name: each.metadata.resource_version for each in self.manifests.cache.list()}
+            return stored == cached
+
+        await eventually(seen, what="the informer is up to date", every=0.002)
 
     async def manifest(self, key: ObjectKey = KEY) -> Manifest | None:
         """Return the Manifest as it is stored."""

@@ -1,7 +1,11 @@
-"""What every room writes of an object in the control plane beside its spec: its status, and what is in its metadata."""
+"""Writes to status and metadata of objects in KCP, the same for every domain.
+
+Each returns the API server's answer, for `informer.wrote(answer)`: the next reconcile reads its own writes, also while
+the watch has not shown them yet.
+"""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -9,23 +13,25 @@ from kube_runtime import Client, NotFound, Resource
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager_api import ObjectMeta
 
+T = TypeVar("T")
+
 
 async def write_status(
     kcp: Client,
-    resource: Resource[Any],
+    resource: Resource[T],
     metadata: ObjectMeta,
     status: object,
     *,
     field_manager: str = FIELD_MANAGER,
-) -> None:
-    """Apply a status, or that part of it which is a field manager's to say. Raises KubeError."""
+) -> T:
+    """Apply a status, or that part of it which a field manager owns. Raises KubeError."""
     document = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": {"name": metadata.name, "namespace": metadata.namespace},
         "status": msgspec.to_builtins(status),
     }
-    await kcp.apply(
+    return await kcp.apply(
         resource,
         metadata.name,
         document,
@@ -35,35 +41,39 @@ async def write_status(
     )
 
 
-async def set_finalizers(kcp: Client, resource: Resource[Any], metadata: ObjectMeta, finalizers: Iterable[str]) -> None:
+async def set_finalizers(kcp: Client, resource: Resource[T], metadata: ObjectMeta, finalizers: Iterable[str]) -> T:
     """Replace the finalizers, only if nobody else has written the object since it was read. Raises KubeError."""
-    await patch_metadata(kcp, resource, metadata, finalizers_of(metadata, finalizers))
+    return await patch_metadata(kcp, resource, metadata, finalizers_of(metadata, finalizers))
 
 
 def finalizers_of(metadata: ObjectMeta, finalizers: Iterable[str]) -> dict[str, Any]:
-    """Return what of the metadata to change for other finalizers; for any other version the server refuses it."""
+    """Return the patch of the metadata for other finalizers; the API server refuses it for any other version."""
     return {"finalizers": [*finalizers], "resourceVersion": metadata.resource_version}
 
 
-async def let_go(kcp: Client, resource: Resource[Any], metadata: ObjectMeta, finalizer: str) -> None:
-    """Take a finalizer off where it is there, and the object too. Raises KubeError."""
+async def remove_finalizer(kcp: Client, resource: Resource[T], metadata: ObjectMeta, finalizer: str) -> T | None:
+    """Remove a finalizer; return the object, or None where nothing was written or the object is gone. Raises KubeError.
+
+    An object that is being deleted goes with its last finalizer.
+    """
     left = [name for name in metadata.finalizers if name != finalizer]
     if len(left) == len(metadata.finalizers):
-        return
+        return None
     try:
-        await set_finalizers(kcp, resource, metadata, left)
+        answer = await set_finalizers(kcp, resource, metadata, left)
     except NotFound:
-        return  # somebody else was faster
+        return None  # somebody else was faster
+    return answer if left or not metadata.being_deleted else None
 
 
 async def patch_metadata(
     kcp: Client,
-    resource: Resource[Any],
+    resource: Resource[T],
     metadata: ObjectMeta,
     patch: Mapping[str, Any],
     *,
     field_manager: str = FIELD_MANAGER,
-) -> None:
+) -> T:
     """Change fields of an object's metadata; null removes one. Raises KubeError."""
     document = {"metadata": patch}
-    await kcp.merge_patch(resource, metadata.name, document, metadata.namespace, field_manager=field_manager)
+    return await kcp.merge_patch(resource, metadata.name, document, metadata.namespace, field_manager=field_manager)

@@ -93,14 +93,16 @@ async def write_condition(
     *,
     now: datetime,
     field_manager: str,
-) -> bool:
-    """Write one condition of a Kyma as a field manager of its own; return whether it changed. Raises KubeError."""
+) -> Kyma | None:
+    """Write one condition of a Kyma as a field manager of its own. Raises KubeError.
+
+    Returns the answer, for `informer.wrote`, or None where the condition is there already.
+    """
     merged = set_conditions(kyma.status.conditions, [(kind, *said)], kyma.metadata.generation, now)
     if merged == kyma.status.conditions:
-        return False
+        return None
     own = {"conditions": [find(merged, kind)]}
-    await write_status(kcp, KYMAS, kyma.metadata, own, field_manager=field_manager)
-    return True
+    return await write_status(kcp, KYMAS, kyma.metadata, own, field_manager=field_manager)
 
 
 def _has_reason(kyma: Kyma, kind: str, reason: str) -> bool:

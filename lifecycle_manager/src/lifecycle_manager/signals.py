@@ -5,8 +5,28 @@ of the reconcile, so the reconcile knows which object to read and which write th
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from lifecycle_manager.skr.announcement import ObjectReference, Trace
+
+class ObjectReference(NamedTuple):
+    """One object in an SKR, whatever its version."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Where a change came from, carried from cluster to cluster so that one change can be followed."""
+
+    event_id: str = ""
+    traceparent: str = ""
+    observed_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +39,16 @@ class ObjectChanged:
     kyma: str
     reference: ObjectReference
     operation: str
-    uid: str
-    resource_version: str
-    trace: Trace
+    uid: str = ""
+    resource_version: str = ""
+    trace: Trace = Trace()
+
+
+@dataclass(frozen=True, slots=True)
+class UnclaimedChange:
+    """A user changed an object in an SKR that no controller claims by ObjectChanged: the Kyma is reconciled."""
+
+    kyma: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +88,7 @@ class WebhookRulesChanged:
 
 @dataclass(frozen=True, slots=True)
 class WatcherHeard:
-    """An event arrived from the Watcher of an SKR, whatever it reported; `is_canary` where it is LM's own test write."""
+    """An event of the Watcher of an SKR arrived, whatever it reported; `is_canary` where it answers LM's own test."""
 
     kyma: str
     is_canary: bool

@@ -19,7 +19,7 @@ from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.exceptions import PermanentError, RenderingFailed, SyncFailed
 from kyma_module_manager.latest import Latest
 from kyma_module_manager.metrics import ManagerMetrics
-from kyma_module_manager.plan import Verdict, status_document, sync_resource_document, verdict
+from kyma_module_manager.plan import DesiredStatus, desired_status, status_document, sync_resource_document
 from kyma_module_manager.rendering import Rendering, render
 from kyma_module_manager.writer import Writer
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, names
@@ -99,10 +99,10 @@ class Reconciler(Generic[T]):
             outcome = await self._write_sync_resource(key, config, outcome, changed_at)
         elif outcome is None:
             await self._remove_sync_resource(key)
-        judged = verdict(config, self._sync_resources.get(key), outcome)
-        if (remaining := self._still_settling(key, judged)) > 0:
+        desired = desired_status(config, self._sync_resources.get(key), outcome)
+        if (remaining := self._still_settling(key, desired)) > 0:
             return Attempt(look_again_after=remaining)
-        await self._write_status(key, config, judged)
+        await self._write_status(key, config, desired)
         if isinstance(outcome, SyncFailed):
             return Attempt(failure=outcome)
         return Attempt(look_again_after=self._resync_seconds)
@@ -121,7 +121,7 @@ class Reconciler(Generic[T]):
         seconds = time.perf_counter() - started
         self._metrics.rendered("Rendered")
         self._metrics.render_seconds.observe(seconds)
-        if seconds > SLOW_SECONDS and self._manager.holds_the_loop:
+        if seconds > SLOW_SECONDS and self._manager.blocks_the_loop:
             log.warning(
                 "rendering is slow; consider in_thread",
                 **_about(config),
@@ -168,14 +168,14 @@ class Reconciler(Generic[T]):
             milliseconds=milliseconds,
         )
 
-    def _still_settling(self, key: ObjectKey, judged: Verdict) -> float:
+    def _still_settling(self, key: ObjectKey, desired: DesiredStatus) -> float:
         since = self._sync_resources.seconds_since_write(key)
-        if judged.state != State.PROCESSING or since is None:
+        if desired.state != State.PROCESSING or since is None:
             return 0.0
         return self._settle_seconds - since
 
-    async def _write_status(self, key: ObjectKey, config: ModuleConfig, judged: Verdict) -> None:
-        document = status_document(config, judged, self._now())
+    async def _write_status(self, key: ObjectKey, config: ModuleConfig, desired: DesiredStatus) -> None:
+        document = status_document(config, desired, self._now())
         if document is None:
             return
         written = await self._writer.status(document)

@@ -392,7 +392,7 @@ async def test_bad_modules_say_why_and_the_others_go_on(story: Story, layers: Bl
 async def test_template_that_can_not_be_meant_is_refused_when_it_is_written(stage: Stage) -> None:
     document = template("orchard", "1.0.0")
     document["metadata"]["name"] = "orchard-2.0.0"
-    assert "has to be 'orchard-1.0.0'" in await refusal_of(stage, document)
+    assert "must be 'orchard-1.0.0'" in await refusal_of(stage, document)
     document = template("orchard", "1.0.0")
     document["spec"]["descriptor"] = {"not": "ocm"}
     assert "spec.descriptor.component is missing" in await refusal_of(stage, document)

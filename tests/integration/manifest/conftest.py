@@ -19,4 +19,5 @@ async def world(client: Client, tmp_path: Path) -> AsyncIterator[World]:
     """A simulated control plane, and a real API server for the module."""
     await apply_objects(client, f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {SKR}}}")
     async with serve_simulation() as simulation, await simulated_control_plane(simulation) as kcp:
-        yield World(kcp, client, tmp_path)
+        async with World(kcp, client, tmp_path) as world:
+            yield world

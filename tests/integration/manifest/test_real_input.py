@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kube_runtime import Client, InventoryEntry, KindUnknown, NotFound, Resource
-from lifecycle_manager.module_installation.plan import inventory_of
+from lifecycle_manager.module_installation.snapshot import inventory_of
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager_api import names
 from tests.manifest_world import World
@@ -81,13 +81,13 @@ async def test_private_registry_is_asked_with_the_secret_that_the_manifest_selec
             assert "registry=modules" in (await world.said()).message
 
             await create_login(world, host, "wrong")
-            world.restart()
+            await world.restart()
             await world.reconcile()
             assert await world.state() == ("Error", "RegistryAccessRefused")
 
             await world.kcp.delete(SECRETS, "login", names.KCP_NAMESPACE)
             await create_login(world, host, PASSWORD)
-            world.restart()
+            await world.restart()
             await world.reconcile()
             assert await world.state() == ("Ready", "ModuleReady")
     except NoRegistry as error:

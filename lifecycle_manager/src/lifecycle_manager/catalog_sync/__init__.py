@@ -1,11 +1,10 @@
-"""The module catalog in each SKR: which modules its users may choose from, as ModuleTemplates and ModuleReleaseMetas.
+"""The module catalog in each SKR: the ModuleTemplates and ModuleReleaseMetas that its users may choose from.
 
-`wanted` decides what a cluster is to see, once for all clusters that may see the same. `differences` compares that with
-what is there, and `reconciler` carries it out. A cluster that is as it was left is told by the revisions of its objects
-alone, which are kept as a fingerprint on its Kyma.
+`controller` says what triggers it. `wanted` decides what an SKR has, once for all SKRs with the same audience; `plan`
+compares that with the SKR and returns the next step, `apply` carries the step out. As long as the resource versions of
+the objects are the recorded ones, nothing else is read: `record` keeps their fingerprint in an annotation of the Kyma.
 """
 
-from lifecycle_manager.catalog_sync.reconciler import CatalogReconciler
-from lifecycle_manager.catalog_sync.record import ANNOTATION as CATALOG_RECORD
+from lifecycle_manager.catalog_sync.controller import CatalogSettings, setup
 
-__all__ = ["CATALOG_RECORD", "CatalogReconciler"]
+__all__ = ["CatalogSettings", "setup"]

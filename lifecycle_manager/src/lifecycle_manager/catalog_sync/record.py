@@ -1,8 +1,8 @@
-"""What is known of a cluster's catalog, in one line on its Kyma: what was brought there, and in which revisions.
+"""The record of an SKR's catalog, in an annotation of its Kyma: what was applied, in which resource versions.
 
-Nobody but us writes these objects, and they have no status. So as long as their revisions are the same, they are as
-they were left, and it is enough to ask for the revisions. Kept on the Kyma, that outlives the process: a start finds
-the whole fleet in order without asking it.
+Only LM writes these objects, and they have no status. As long as their resource versions are the recorded ones, they
+are unchanged, and listing the resource versions is enough. The annotation outlives the process: after a restart no SKR
+has to be read.
 """
 
 import hashlib
@@ -10,50 +10,48 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kube_runtime import Revision
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
-
-ANNOTATION = f"{names.GROUP}/skr-catalog"
-Key = tuple[str, str]
+from lifecycle_manager.kyma_changes import CATALOG_RECORD
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a cluster had when it was last brought in order.
+    """What an SKR had after its last synchronization.
 
-    - `definitions`: a digest of the CRDs
-    - `catalog`: the digest of what was wanted
-    - `templates`, `releases`: fingerprints of the revisions
+    - `crds`: the digest of the CRDs
+    - `catalog`: the digest of the wanted catalog
+    - `templates`, `releases`: fingerprints of the objects' resource versions
     """
 
-    definitions: str = ""
+    crds: str = ""
     catalog: str = ""
     templates: str = ""
     releases: str = ""
 
     @classmethod
     def of(cls, kyma: Kyma) -> "Record":
-        """Read the record of a Kyma; one that can't be read is empty."""
-        parts = kyma.metadata.annotations.get(ANNOTATION, "").split("/")
+        """Parse the record of a Kyma; an invalid one is empty."""
+        parts = kyma.metadata.annotations.get(CATALOG_RECORD, "").split("/")
         return cls(*parts) if len(parts) == 4 else cls()
 
-    def print_of(self, kind: str) -> str:
+    def fingerprint_of(self, kind: str) -> str:
         """Return the fingerprint of a kind."""
         return self.templates if kind == ModuleTemplate.KIND else self.releases
 
-    def with_prints(self, prints: Mapping[str, str]) -> "Record":
-        """Return the record with other fingerprints, by kind."""
+    def with_fingerprints(self, fingerprints: Mapping[str, str]) -> "Record":
+        """Return the record with new fingerprints, by kind."""
         return replace(
             self,
-            templates=prints.get(ModuleTemplate.KIND, self.templates),
-            releases=prints.get(ModuleReleaseMeta.KIND, self.releases),
+            templates=fingerprints.get(ModuleTemplate.KIND, self.templates),
+            releases=fingerprints.get(ModuleReleaseMeta.KIND, self.releases),
         )
 
     def __str__(self) -> str:
-        return "/".join((self.definitions, self.catalog, self.templates, self.releases))
+        return "/".join((self.crds, self.catalog, self.templates, self.releases))
 
 
 def fingerprint(revisions: Iterable[Revision | ModuleTemplate | ModuleReleaseMeta]) -> str:
-    """Return the same text for the same revisions of the same objects."""
+    """Return a digest of the objects' names, uids and resource versions."""
     digest = hashlib.blake2b(digest_size=8)
     for metadata in sorted((each.metadata for each in revisions), key=lambda metadata: metadata.name):
         digest.update(f"{metadata.name}/{metadata.uid}/{metadata.resource_version}\n".encode())

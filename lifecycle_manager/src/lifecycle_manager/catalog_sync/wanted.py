@@ -1,7 +1,7 @@
-"""What the users of a cluster are to see of the catalog: a pure function of the offer and the labels of their Kyma.
+"""The catalog that an SKR has: a pure function of the offer and the labels of the Kyma.
 
-Clusters that may see the same share one result, so that a fleet of thousands costs as much as its few kinds of
-cluster. Mandatory modules are nobody's to choose, and are not shown.
+SKRs with the same audience share one result, so that thousands of SKRs cost as much as a few. Users can't choose
+mandatory modules, so these are not in the catalog.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from lifecycle_manager.module_catalog import Offer, excluded, module_of
+from lifecycle_manager.module_catalog.audience import is_selected
 from lifecycle_manager_api import (
     ModuleReleaseMeta,
     ModuleReleaseMetaSpec,
@@ -23,13 +24,16 @@ from lifecycle_manager_api import (
 )
 
 Item = ModuleTemplate | ModuleReleaseMeta
-_SHOWN_LABELS = frozenset({names.MODULE_NAME, names.CHANNEL, names.INTERNAL, names.BETA})
-_SHOWN_ANNOTATIONS = frozenset({names.IS_CLUSTER_SCOPED})
+Key = tuple[str, str]
+"""Kind and name of an object of the catalog."""
+KINDS = (ModuleTemplate.KIND, ModuleReleaseMeta.KIND)
+_COPIED_LABELS = frozenset({names.MODULE_NAME, names.CHANNEL, names.INTERNAL, names.BETA})
+_COPIED_ANNOTATIONS = frozenset({names.IS_CLUSTER_SCOPED})
 
 
 @dataclass(frozen=True, slots=True)
 class WantedItem:
-    """One object of the catalog as a cluster has it, and the document that is sent for it."""
+    """One object of the catalog as an SKR has it, and the document that is applied for it."""
 
     item: Item
     document: Mapping[str, Any]
@@ -37,42 +41,43 @@ class WantedItem:
 
 @dataclass(frozen=True, slots=True)
 class WantedCatalog:
-    """The catalog of one kind of cluster.
+    """The catalog of one audience.
 
-    `items` are by kind and name. `known` names all that the control plane has and might be shown to somebody: of that,
-    what a cluster may no longer see stays there as it is. `digest` changes with any of it. One that `is_frozen` reaches
-    nobody any more: whatever becomes of the catalog, what is in the cluster stays.
+    - `items`: the objects of the catalog
+    - `known`: all objects in KCP that are in the catalog of some audience; those are not deleted from an SKR
+    - `digest`: changes with both
+    - `is_frozen`: synchronization is off, and the objects in the SKR stay as they are
     """
 
-    items: Mapping[tuple[str, str], WantedItem]
-    known: frozenset[tuple[str, str]]
+    items: Mapping[Key, WantedItem]
+    known: frozenset[Key]
     digest: str
     is_frozen: bool = False
 
 
 @dataclass(eq=False)
 class Catalogs:
-    """Gives the catalog for the labels of a Kyma; made anew only when the offer is another one."""
+    """Returns the catalog for the labels of a Kyma, computed once for each offer and audience."""
 
     _offer: Offer | None = field(default=None, init=False)
-    _made: dict[tuple[bool, ...], WantedCatalog] = field(default_factory=dict, init=False)
+    _by_audience: dict[tuple[bool, ...], WantedCatalog] = field(default_factory=dict, init=False)
 
     def for_labels(self, offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
-        """Return what a Kyma with these labels is to have in its cluster."""
+        """Return the catalog of a Kyma with these labels."""
         if self._offer is not offer:
-            self._offer, self._made = offer, {}
+            self._offer, self._by_audience = offer, {}
         audience = tuple(_audience(offer, labels))
-        if audience not in self._made:
-            self._made[audience] = wanted_catalog(offer, labels)
-        return self._made[audience]
+        if audience not in self._by_audience:
+            self._by_audience[audience] = wanted_catalog(offer, labels)
+        return self._by_audience[audience]
 
 
 def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
-    """Decide what a Kyma with these labels is to have in its cluster.
+    """Return the catalog of a Kyma with these labels.
 
-    Nothing is brought there any more where the label `sync` of the Kyma, or of the object itself, is `false`. A release
-    of which it can have no version is not shown to it. One that is there already stays: that a template can't be seen
-    is no proof that it is gone.
+    Where the label `sync` of the Kyma is `false`, nothing is synchronized; an object with that label is left out. So is
+    a release without a version that the Kyma may have. An object that the SKR has already stays there, unless it is
+    deleted in KCP: that this Kyma may no longer have it does not mean that it no longer exists.
     """
     if not is_synchronized(labels):
         return WantedCatalog({}, frozenset(), _digest((), frozenset()), is_frozen=True)
@@ -80,16 +85,16 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
     released = [release for release in offer.releases.values() if release.spec.mandatory is None]
     items: list[Item] = [
         *(
-            _shown_template(template)
+            _template_for_skr(template)
             for template in choosable
             if is_synchronized(template.metadata.labels)
             and excluded(labels, template, offer.releases.get(module_of(template))) is None
         ),
         *(
-            shown
+            copy
             for release in released
             if is_synchronized(release.metadata.labels)
-            and (shown := _shown_release(release, offer, labels)).spec.channels
+            and (copy := _release_for_skr(release, offer, labels)).spec.channels
         ),
     ]
     wanted = {(item.KIND, item.metadata.name): WantedItem(item, as_document(item)) for item in items}
@@ -98,53 +103,53 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
 
 
 def is_synchronized(labels: Mapping[str, str]) -> bool:
-    """Tell whether these labels of a Kyma, ModuleTemplate or ModuleReleaseMeta leave the catalog to be synchronized."""
+    """Tell whether the labels of a Kyma, ModuleTemplate or ModuleReleaseMeta allow its synchronization."""
     return labels.get(names.SYNC) != "false"
 
 
 def _audience(offer: Offer, labels: Mapping[str, str]) -> Iterable[bool]:
-    """Give all that matters of a Kyma's labels."""
+    """Yield what decides between catalogs in the labels of a Kyma."""
     yield is_synchronized(labels)
     yield labels.get(names.INTERNAL) == "true"
     yield labels.get(names.BETA) == "true"
     for release in offer.releases.values():
         if release.spec.kyma_selector is not None:
-            yield release.spec.kyma_selector.matches(labels)
+            yield is_selected(release, labels)
 
 
-def _shown_template(template: ModuleTemplate) -> ModuleTemplate:
-    return ModuleTemplate(metadata=_shown_metadata(template), spec=template.spec)
+def _template_for_skr(template: ModuleTemplate) -> ModuleTemplate:
+    return ModuleTemplate(metadata=_metadata_for_skr(template), spec=template.spec)
 
 
-def _shown_release(release: ModuleReleaseMeta, offer: Offer, labels: Mapping[str, str]) -> ModuleReleaseMeta:
-    """Return a ModuleReleaseMeta with the channels whose version this cluster may have, and without the selection."""
+def _release_for_skr(release: ModuleReleaseMeta, offer: Offer, labels: Mapping[str, str]) -> ModuleReleaseMeta:
+    """Return a ModuleReleaseMeta with the channels whose version this Kyma may have, and without the selector."""
 
-    def may_be_had(version: str) -> bool:
+    def may_have(version: str) -> bool:
         template = offer.templates.get(template_name(release.spec.module_name, version))
         if template is None or not offer.can_be_chosen(template):
             return False
-        return excluded(labels, template, release) is None  # as the release says, too
+        return excluded(labels, template, release) is None
 
     spec = ModuleReleaseMetaSpec(
         module_name=release.spec.module_name,
         beta=release.spec.beta,
         internal=release.spec.internal,
-        channels=tuple(channel for channel in release.spec.channels if may_be_had(channel.version)),
+        channels=tuple(channel for channel in release.spec.channels if may_have(channel.version)),
         ocm_component_name=release.spec.ocm_component_name,
     )
-    return ModuleReleaseMeta(metadata=_shown_metadata(release), spec=spec)
+    return ModuleReleaseMeta(metadata=_metadata_for_skr(release), spec=spec)
 
 
-def _shown_metadata(item: Item) -> ObjectMeta:
+def _metadata_for_skr(item: Item) -> ObjectMeta:
     metadata = item.metadata
-    labels = {key: value for key, value in metadata.labels.items() if key in _SHOWN_LABELS}
+    labels = {key: value for key, value in metadata.labels.items() if key in _COPIED_LABELS}
     labels |= {names.WATCHED_BY: "kyma", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-    annotations = {key: value for key, value in metadata.annotations.items() if key in _SHOWN_ANNOTATIONS}
+    annotations = {key: value for key, value in metadata.annotations.items() if key in _COPIED_ANNOTATIONS}
     annotations[names.OWNED_BY] = f"{metadata.namespace}/{metadata.name}"
     return ObjectMeta(name=metadata.name, namespace=names.SKR_NAMESPACE, labels=labels, annotations=annotations)
 
 
-def _digest(items: Iterable[WantedItem], known: frozenset[tuple[str, str]]) -> str:
+def _digest(items: Iterable[WantedItem], known: frozenset[Key]) -> str:
     encoder = msgspec.json.Encoder(order="sorted")
     digest = hashlib.blake2b(digest_size=8)
     for text in sorted(encoder.encode(each.document) for each in items):

@@ -1,10 +1,10 @@
-"""Mandatory modules: installed in every cluster, the same everywhere, and nobody's to choose.
+"""Mandatory modules: installed in every SKR; users can neither choose nor remove them.
 
-`installation` gives each Kyma the Manifests of these modules. `retirement` holds the ModuleTemplates and
-ModuleReleaseMetas that say what is mandatory, so that none of them goes before the last Manifest that came of it.
+Two controllers, with the same files. `installation` gives each Kyma the Manifests of these modules. `retirement` keeps
+a finalizer on the ModuleTemplates and ModuleReleaseMetas of mandatory modules, so that none of them is deleted before
+the last Manifest that was built from it.
 """
 
-from lifecycle_manager.mandatory_modules.installation import MandatoryInstallation
-from lifecycle_manager.mandatory_modules.retirement import MandatoryRetirement, ReleaseKey, mandatory_index
+from lifecycle_manager.mandatory_modules.controller import MandatorySettings, setup
 
-__all__ = ["MandatoryInstallation", "MandatoryRetirement", "ReleaseKey", "mandatory_index"]
+__all__ = ["MandatorySettings", "setup"]

@@ -1,14 +1,13 @@
-"""What the control plane offers: its modules, who may have them, and how one is to be installed.
+"""The modules that the control plane offers: ModuleTemplates, ModuleReleaseMetas, and which Kymas may have them.
 
-`offer` indexes the catalog, `audience` says which clusters a module is for, `descriptor` reads where the objects of a
-version are found, and `manifests` writes down what that makes of a module in one cluster. Pure functions all of them;
-the folders that look after Kymas, their catalog and the mandatory modules decide by these. `lookups` has the
-descriptors that templates leave out.
+Start at `offer`, which indexes the catalog. `audience` says which Kymas may have a module, `concerned` which Kymas a
+change of the catalog concerns, `manifests` builds the Manifest of a module, `module_kinds` lists the kinds of its
+Module CRs, and `validation` is what admission checks: functions that several domains use. `controller` looks up the
+descriptors that ModuleTemplates leave empty.
 """
 
 from lifecycle_manager.module_catalog.audience import Exclusion, excluded
-from lifecycle_manager.module_catalog.descriptor import DescriptorNotFound, DescriptorUnreadable
-from lifecycle_manager.module_catalog.lookups import ComponentVersion, LookupFailed, Lookups
+from lifecycle_manager.module_catalog.controller import setup
 from lifecycle_manager.module_catalog.manifests import (
     differs,
     is_mandatory_manifest,
@@ -16,7 +15,8 @@ from lifecycle_manager.module_catalog.manifests import (
     module_of_manifest,
     wanted_manifest,
 )
-from lifecycle_manager.module_catalog.offer import Offer, Offers, is_mandatory, module_of
+from lifecycle_manager.module_catalog.offer import Offer, Offers, is_mandatory, module_of, version_of
+from lifecycle_manager.oci.descriptor import ComponentVersion, DescriptorNotFound, DescriptorUnreadable, LookupFailed
 
 __all__ = [
     "ComponentVersion",
@@ -24,7 +24,6 @@ __all__ = [
     "DescriptorUnreadable",
     "Exclusion",
     "LookupFailed",
-    "Lookups",
     "Offer",
     "Offers",
     "differs",
@@ -34,5 +33,7 @@ __all__ = [
     "kyma_of_manifest",
     "module_of",
     "module_of_manifest",
+    "setup",
+    "version_of",
     "wanted_manifest",
 ]

@@ -1,7 +1,7 @@
-"""Who may have a module: rules on the labels of a Kyma, each named by what it finds.
+"""Which Kymas may have a module, by their labels. Each check is named by what it finds.
 
-A module can be kept for clusters that test what is not finished (`beta`), for a company's own clusters (`internal`), or
-for those that a selector picks. A template and its ModuleReleaseMeta may both say so, and both have to agree.
+A module can be restricted to Kymas with the label `beta`, to those with the label `internal`, and to those that its
+`kymaSelector` matches. ModuleTemplate and ModuleReleaseMeta may both restrict it; a Kyma has to satisfy both.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,20 +13,32 @@ Labels = Mapping[str, str]
 
 
 class Exclusion(NamedTuple):
-    """Why a cluster may not have a module: one word, and the end of a sentence that begins with the module."""
+    """Why a Kyma may not have a module: a reason, and the end of a sentence that starts with the module's name."""
 
     reason: str
     message: str
 
 
 def excluded(labels: Labels, template: ModuleTemplate | None, release: ModuleReleaseMeta | None) -> Exclusion | None:
-    """Return why a Kyma with these labels may not have a module, None where it may."""
+    """Return why a Kyma with these labels may not have a module; None where it may."""
     return next((found for check in _CHECKS if (found := check(labels, template, release)) is not None), None)
 
 
+def is_selected(release: ModuleReleaseMeta, labels: Labels) -> bool:
+    """Tell whether the `kymaSelector` of a release matches a Kyma.
+
+    Without a selector every Kyma matches. An empty selector matches none: unlike selectors of Kubernetes, this one
+    restricts who has a module, so a selector whose labels were forgotten must not offer the module to everybody.
+    """
+    selector = release.spec.kyma_selector
+    if selector is None:
+        return True
+    return bool(selector.match_labels or selector.match_expressions) and selector.matches(labels)
+
+
 def _beta(labels: Labels, template: ModuleTemplate | None, release: ModuleReleaseMeta | None) -> Exclusion | None:
-    flagged = _labelled(template, names.BETA) or _labelled(release, names.BETA)
-    if not flagged and not (release is not None and release.spec.beta):
+    restricted = _has_label(template, names.BETA) or _has_label(release, names.BETA)
+    if not restricted and not (release is not None and release.spec.beta):
         return None
     if labels.get(names.BETA) == "true":
         return None
@@ -34,8 +46,8 @@ def _beta(labels: Labels, template: ModuleTemplate | None, release: ModuleReleas
 
 
 def _internal(labels: Labels, template: ModuleTemplate | None, release: ModuleReleaseMeta | None) -> Exclusion | None:
-    flagged = _labelled(template, names.INTERNAL) or _labelled(release, names.INTERNAL)
-    if not flagged and not (release is not None and release.spec.internal):
+    restricted = _has_label(template, names.INTERNAL) or _has_label(release, names.INTERNAL)
+    if not restricted and not (release is not None and release.spec.internal):
         return None
     if labels.get(names.INTERNAL) == "true":
         return None
@@ -45,14 +57,13 @@ def _internal(labels: Labels, template: ModuleTemplate | None, release: ModuleRe
 def _not_selected(
     labels: Labels, _template: ModuleTemplate | None, release: ModuleReleaseMeta | None
 ) -> Exclusion | None:
-    selector = release.spec.kyma_selector if release is not None else None
-    if selector is None or selector.matches(labels):
+    if release is None or is_selected(release, labels):
         return None
     return Exclusion("ModuleNotForThisCluster", "is not released for this cluster")
 
 
-def _labelled(thing: ModuleTemplate | ModuleReleaseMeta | None, label: str) -> bool:
-    return thing is not None and thing.metadata.labels.get(label) == "true"
+def _has_label(item: ModuleTemplate | ModuleReleaseMeta | None, label: str) -> bool:
+    return item is not None and item.metadata.labels.get(label) == "true"
 
 
 _CHECKS: tuple[Callable[[Labels, ModuleTemplate | None, ModuleReleaseMeta | None], Exclusion | None], ...] = (

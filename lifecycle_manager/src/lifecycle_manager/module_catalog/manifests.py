@@ -1,7 +1,7 @@
-"""The Manifest of a module in one cluster: what is to be installed there, and from where.
+"""The Manifest of a module in one SKR: which objects are installed, and from where.
 
-It is found again by its labels, never by its name, so that Manifests which another version of the Lifecycle Manager
-named otherwise are taken over as they are.
+Manifests are identified by their labels, never by their name, so that Manifests which another version of the Lifecycle
+Manager named differently are adopted.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from lifecycle_manager.module_catalog.descriptor import CONFIG, RAW_MANIFEST, Component
 from lifecycle_manager.module_catalog.offer import module_of, version_of
+from lifecycle_manager.oci.descriptor import CONFIG, RAW_MANIFEST, Component
 from lifecycle_manager_api import (
     CustomResourcePolicy,
     ImageSpec,
@@ -40,10 +40,10 @@ def wanted_manifest(
     mandatory: bool = False,
     name: str = "",
 ) -> Manifest | None:
-    """Return the Manifest that installs a version of a module, which is this component, in a Kyma's cluster.
+    """Return the Manifest that installs a template, whose component this is, in the SKR of a Kyma.
 
-    It is None for a version that has nothing to install: neither a link to its objects nor a layer that holds them.
-    `name` is that of the Manifest which is there already.
+    None where there is nothing to install: the component has no layer with objects, and the template no link to them.
+    `name` is the name of the existing Manifest of the module, if there is one.
     """
     source = _source(template, component)
     if source is None:
@@ -56,7 +56,7 @@ def wanted_manifest(
             namespace=kyma.metadata.namespace,
             labels=_labels(kyma, module, channel, mandatory),
             annotations=_annotations(template, component),
-            finalizers=(names.MANIFEST_FINALIZER,),  # held from the start, which spares a write for each module
+            finalizers=(names.MANIFEST_FINALIZER,),  # set at creation, which saves a write for each module
             owner_references=(_owner(kyma),),
         ),
         spec=ManifestSpec(
@@ -73,7 +73,7 @@ def wanted_manifest(
 
 
 def differs(existing: Manifest, wanted: Manifest) -> bool:
-    """Tell whether a Manifest has to be written to be as it is wanted; what others put on it does not count."""
+    """Tell whether a Manifest has to be written; labels and annotations of others do not count."""
     held = existing.metadata
     return (
         any(held.labels.get(key) != value for key, value in wanted.metadata.labels.items())
@@ -84,17 +84,17 @@ def differs(existing: Manifest, wanted: Manifest) -> bool:
 
 
 def module_of_manifest(manifest: Manifest) -> str:
-    """Return the name of the module that a Manifest installs."""
+    """Return the name of the module that a Manifest installs; empty where it has none."""
     return manifest.metadata.labels.get(names.MODULE_NAME, "")
 
 
 def kyma_of_manifest(manifest: Manifest) -> str:
-    """Return the name of the Kyma in whose cluster a Manifest installs a module; empty where it names none."""
+    """Return the name of the Kyma whose SKR a Manifest installs a module in; empty where it has none."""
     return manifest.metadata.labels.get(names.KYMA_NAME, "")
 
 
 def is_mandatory_manifest(manifest: Manifest) -> bool:
-    """Tell whether a Manifest installs a module that every cluster gets."""
+    """Tell whether a Manifest installs a mandatory module."""
     return manifest.metadata.labels.get(names.MANDATORY_MODULE) == "true"
 
 

@@ -1,4 +1,4 @@
-"""The kinds of a module's configuration, remembered for each version of its template."""
+"""The kinds of a module's Module CRs, cached for each version of its ModuleTemplate."""
 
 import asyncio
 from collections import OrderedDict
@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from kube_runtime import KubernetesObject, ManifestInvalid, parse_objects
+from lifecycle_manager.module_catalog.manifests import RAW_MANIFEST_LINK
 from lifecycle_manager.oci.downloads import DownloadFailed
-from lifecycle_manager.skr import ObjectReference
+from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ModuleTemplate, names, raw_object
 
-RAW_MANIFEST = "rawManifest"
-MOST_TEMPLATES = 1000
+MAX_TEMPLATES = 1000
 
 
 class TemplateUnreadable(Exception):
-    """What a template's resources define can't be known; the message names the template and says why."""
+    """The resources that a template links to can't be read; the message has the template and the reason."""
 
 
 class ModuleCrKind(NamedTuple):
-    """A kind that a module is configured by, and which of its objects is the default one."""
+    """A kind of Module CRs, and the namespace and name of the default one."""
 
     api_version: str
     kind: str
@@ -35,19 +35,19 @@ class ModuleCrKind(NamedTuple):
 
     @property
     def default(self) -> ObjectReference:
-        """The object that a user meets first."""
+        """The default Module CR."""
         return self.reference(self.default_namespace, self.default_name)
 
     def reference(self, namespace: str, name: str) -> ObjectReference:
-        """Name one object of this kind."""
+        """Return the reference of an object of this kind."""
         return ObjectReference(self.group, self.kind, namespace, name)
 
 
 @dataclass(eq=False)
 class ModuleKinds:
-    """Finds the kinds of templates. `fetch` returns the text behind a link, and raises DownloadFailed.
+    """Finds the kinds of Module CRs of templates. `fetch` downloads the text of a link, and raises DownloadFailed.
 
-    `namespace` is that of a default Module CR that names none.
+    `namespace` is used for a default Module CR without one.
     """
 
     fetch: Callable[[str], Awaitable[str]]
@@ -56,12 +56,12 @@ class ModuleKinds:
     _fetching: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     def known(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
-        """Return the kinds as far as they are known without asking anybody."""
+        """Return the kinds that are known without a download."""
         default = self.of_default(template)
         return (default,) if default is not None else self._found.get(_version(template), ())
 
     def of_default(self, template: ModuleTemplate) -> ModuleCrKind | None:
-        """Return the kind of the default Module CR that a template holds, or None where it holds none."""
+        """Return the kind of the default Module CR in a template, None where it has none."""
         data = raw_object(template.spec.data)
         if not data or not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str):
             return None
@@ -71,38 +71,38 @@ class ModuleKinds:
         return ModuleCrKind(data["apiVersion"], data["kind"], namespace, metadata.get("name") or "default")
 
     async def of(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
-        """Return the kinds, none where the template defines none. Raises TemplateUnreadable."""
+        """Return the kinds, downloading the template's resources where needed. Raises TemplateUnreadable."""
         link = _link_in(template)
         if self.of_default(template) is not None or link is None:
             return self.known(template)
         async with self._fetching.setdefault(link, asyncio.Lock()):
             if _version(template) not in self._found:
                 self._found[_version(template)] = await self._read(template, link)
-                while len(self._found) > MOST_TEMPLATES:
+                while len(self._found) > MAX_TEMPLATES:
                     self._found.popitem(last=False)
         return self._found[_version(template)]
 
     async def _read(self, template: ModuleTemplate, link: str) -> tuple[ModuleCrKind, ...]:
         try:
-            return kinds_defined_in(parse_objects(await self.fetch(link)), self.namespace)
+            return kinds_of_crds(parse_objects(await self.fetch(link)), self.namespace)
         except (DownloadFailed, ManifestInvalid) as error:
             raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {error}") from error
 
 
-def kinds_defined_in(objects: Iterable[KubernetesObject], namespace: str) -> tuple[ModuleCrKind, ...]:
-    """Return the kinds that CustomResourceDefinitions define, in the version that each stores.
+def kinds_of_crds(objects: Iterable[KubernetesObject], namespace: str) -> tuple[ModuleCrKind, ...]:
+    """Return the kinds of the CRDs among some objects, each in its storage version.
 
-    The namespace is that of the default Module CR, where a kind has namespaces.
+    `namespace` is that of the default Module CR of a namespaced kind.
     """
     return tuple(
         kind
         for each in objects
         if each.kind == "CustomResourceDefinition"
-        for kind in _kind_defined_by(each.document.get("spec"), namespace)
+        for kind in _kind_of_crd(each.document.get("spec"), namespace)
     )
 
 
-def _kind_defined_by(spec: Any, namespace: str) -> Iterable[ModuleCrKind]:
+def _kind_of_crd(spec: Any, namespace: str) -> Iterable[ModuleCrKind]:
     if not isinstance(spec, Mapping) or not isinstance(spec.get("versions"), list):
         return
     stored = [each["name"] for each in spec["versions"] if isinstance(each, Mapping) and each.get("storage")]
@@ -113,7 +113,7 @@ def _kind_defined_by(spec: Any, namespace: str) -> Iterable[ModuleCrKind]:
 
 
 def _link_in(template: ModuleTemplate) -> str | None:
-    return next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST), None)
+    return next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
 
 
 def _version(template: ModuleTemplate) -> tuple[str, int]:

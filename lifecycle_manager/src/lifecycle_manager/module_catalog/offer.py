@@ -1,7 +1,7 @@
-"""All modules that the control plane offers, by what they are asked for.
+"""The modules that the control plane offers, indexed by module, version and channel.
 
-A ModuleReleaseMeta says which version each channel of a module has; the ModuleTemplate of a version is named
-`<module>-<version>`. A module without a ModuleReleaseMeta is offered by the deprecated channel on its templates.
+A ModuleReleaseMeta lists the version of each channel of a module; the ModuleTemplate of a version is named
+`<module>-<version>`. A module without a ModuleReleaseMeta is offered by the deprecated channel of its templates.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from kube_runtime import Informer
-from lifecycle_manager.module_catalog.descriptor import (
+from lifecycle_manager.oci.descriptor import (
     Component,
     DescriptorNotFound,
     DescriptorUnreadable,
@@ -30,26 +30,26 @@ from lifecycle_manager_api import (
 )
 
 NO_CHANNEL = "none"
-"""What older templates say that are in no channel at all."""
+"""The channel of older templates that are in no channel."""
 
 _NO_VERSION = Version(0, 0, 0)
 
 
 def module_of(template: ModuleTemplate) -> str:
-    """Return the name of the module that a template belongs to; older ones have it in a label only."""
+    """Return the module of a template; older templates have it in a label only."""
     return template.spec.module_name or template.metadata.labels.get(names.MODULE_NAME, "")
 
 
 def version_of(template: ModuleTemplate) -> str:
-    """Return the version that a template holds, empty where it names none.
+    """Return the version of a template, empty where it has none.
 
-    Older ones have it in their name only, and those that are named after a channel in their descriptor.
+    Older templates have it in their name only, and templates named after a channel in their descriptor.
     """
     if template.spec.version:
         return template.spec.version
-    named = split_template_name(template.metadata.name)
-    if named is not None:
-        return str(named[1])
+    parts = split_template_name(template.metadata.name)
+    if parts is not None:
+        return str(parts[1])
     try:
         return "" if is_left_out(template.spec.descriptor) else component_of(template.spec.descriptor).version
     except DescriptorUnreadable:
@@ -57,24 +57,24 @@ def version_of(template: ModuleTemplate) -> str:
 
 
 def is_mandatory(template: ModuleTemplate) -> bool:
-    """Tell whether a template by itself says that every cluster gets it."""
+    """Tell whether a template is marked as mandatory by itself, without its ModuleReleaseMeta."""
     return template.spec.mandatory or template.metadata.labels.get(names.MANDATORY_MODULE) == "true"
 
 
 def claim_of(release: ModuleReleaseMeta) -> tuple[bool, str]:
-    """Return what ModuleReleaseMetas of a module are ordered by: the one that is named after it comes first."""
+    """Return the sort key for ModuleReleaseMetas of one module: the one named after the module comes first."""
     return release.metadata.name != release.spec.module_name, release.metadata.name
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One state of the catalog. What is being deleted is no longer offered.
+    """One state of the catalog. Objects that are being deleted are not offered.
 
-    `awaited` names the modules that are mandatory in a version of which there is no template (yet): what is installed
-    of them stays. `modules` names all that there are.
-
-    `descriptors` are those that templates leave out, by the names of the templates: clusters are shown the templates as
-    they were written, whatever was found out since. `problems` says why one could not be found.
+    - `awaited`: modules that are mandatory in a version that has no template (yet): what is installed of them stays
+    - `modules`: the names of all modules
+    - `descriptors`: the descriptors that were looked up, by the name of the template. They are not put into the
+      templates: the catalog in the SKRs has those as they were written.
+    - `problems`: why a descriptor was not found, by the name of the template
     """
 
     templates: Mapping[str, ModuleTemplate]
@@ -96,8 +96,8 @@ class Offer:
     ) -> "Offer":
         """Index a catalog.
 
-        Where several templates claim a module's channel, the first by name counts; where several ModuleReleaseMetas
-        claim a module, the one that is named after it, or else the first by name.
+        Of several templates with one module and channel, the first by name counts; of several ModuleReleaseMetas of one
+        module, the one named after the module, or else the first by name.
         """
         everything = sorted(templates, key=lambda template: template.metadata.name, reverse=True)
         offered = [each for each in everything if not each.metadata.being_deleted]
@@ -124,14 +124,14 @@ class Offer:
 
     def template(self, module: str, version: str) -> ModuleTemplate | None:
         """Return the template of a module's version."""
-        named = self.templates.get(template_name(module, version))
-        if named is not None:
-            return named
-        by_channel = (template for (name, _), template in self.by_channel.items() if name == module)
-        return next((template for template in by_channel if version_of(template) == version), None)
+        template = self.templates.get(template_name(module, version))
+        if template is not None:
+            return template
+        by_channel = (each for (name, _), each in self.by_channel.items() if name == module)
+        return next((each for each in by_channel if version_of(each) == version), None)
 
     def installed(self, module: str, version: str) -> ModuleTemplate | None:
-        """Return the template that a Manifest of a module's version was made of, wherever that says its version."""
+        """Return the template that a Manifest of a module's version was built from, also one named after a channel."""
         found = self.template(module, version)
         if found is not None:
             return found
@@ -153,10 +153,9 @@ class Offer:
         return component_of(self.descriptors.get(name, template.spec.descriptor))
 
     def can_be_chosen(self, template: ModuleTemplate) -> bool:
-        """Tell whether a template is somebody's to choose: nothing says that its module is mandatory.
+        """Tell whether users may choose a template: its module must not be mandatory in any version.
 
-        It is the module that counts: in two versions, one that everybody has and one that users chose, each would
-        replace the other for ever.
+        A mandatory version and a chosen version of one module would replace each other's Manifest for ever.
         """
         module = module_of(template)
         release = self.releases.get(module)
@@ -166,12 +165,12 @@ class Offer:
 
 
 class Descriptors(Protocol):
-    """Knows the descriptors that templates leave out; `changes` is another number whenever it knows more."""
+    """The descriptors that templates leave empty; `changes` is another number after each new result."""
 
     changes: int
 
     def found(self, template: ModuleTemplate) -> msgspec.Raw | None:
-        """Return the descriptor that a template leaves out; None where it has one, or it is not known."""
+        """Return the descriptor that was found for a template; None where there is none, or the template has one."""
 
     def problem(self, template: ModuleTemplate) -> str | None:
         """Return why a template has no descriptor; None where it has one."""
@@ -179,7 +178,7 @@ class Descriptors(Protocol):
 
 @dataclass(eq=False)
 class Offers:
-    """The offer as the caches have it now, indexed once for each of their states."""
+    """The current offer, indexed once for each state of the caches."""
 
     templates: Informer[ModuleTemplate]
     releases: Informer[DatedReleaseMeta]
@@ -188,25 +187,27 @@ class Offers:
 
     def current(self) -> Offer:
         """Return the offer."""
-        looked_up = self.descriptors.changes if self.descriptors is not None else 0
-        state = (self.templates.cache.changes, self.releases.cache.changes, looked_up)
+        lookups = self.descriptors.changes if self.descriptors is not None else 0
+        state = (self.templates.cache.changes, self.releases.cache.changes, lookups)
         if self._known is None or self._known[0] != state:
             self._known = (state, self._index())
         return self._known[1]
 
     def _index(self) -> Offer:
-        templates, releases, known = self.templates.cache.list(), self.releases.cache.list(), self.descriptors
-        if known is None:
+        templates, releases = self.templates.cache.list(), self.releases.cache.list()
+        if self.descriptors is None:
             return Offer.of(templates, releases)
-        found = {each.metadata.name: text for each in templates if (text := known.found(each)) is not None}
-        problems = {each.metadata.name: why for each in templates if (why := known.problem(each)) is not None}
+        found = {each.metadata.name: text for each in templates if (text := self.descriptors.found(each)) is not None}
+        problems = {
+            each.metadata.name: why for each in templates if (why := self.descriptors.problem(each)) is not None
+        }
         return Offer.of(templates, releases, found, problems)
 
 
 def _mandatory(
     templates: Mapping[str, ModuleTemplate], releases: Mapping[str, ModuleReleaseMeta]
 ) -> dict[str, ModuleTemplate]:
-    """Return the template of each mandatory module: what its ModuleReleaseMeta says, else the highest version."""
+    """Return the template of each mandatory module: the version in its ModuleReleaseMeta, else the highest."""
     chosen: dict[str, ModuleTemplate] = {}
     for template in templates.values():
         module = module_of(template)
@@ -216,14 +217,14 @@ def _mandatory(
             chosen[module] = template
     for module, release in releases.items():
         if release.spec.mandatory is not None:
-            named = templates.get(template_name(module, release.spec.mandatory.version))
-            if named is not None:
-                chosen[module] = named
+            template_of_version = templates.get(template_name(module, release.spec.mandatory.version))
+            if template_of_version is not None:
+                chosen[module] = template_of_version
     return chosen
 
 
 def _awaited(template_names: Container[str], releases: Mapping[str, ModuleReleaseMeta]) -> Iterable[str]:
-    """Give the mandatory modules whose version has no template, not even one that is just being deleted."""
+    """Yield the mandatory modules whose version has no template, not even one that is being deleted."""
     for module, release in releases.items():
         mandatory = release.spec.mandatory
         if mandatory is not None and template_name(module, mandatory.version) not in template_names:
@@ -231,7 +232,7 @@ def _awaited(template_names: Container[str], releases: Mapping[str, ModuleReleas
 
 
 def _precedence(template: ModuleTemplate) -> tuple[Version, str]:
-    """Return what templates of a module are ordered by; the name decides between equal versions."""
+    """Return the sort key for templates of one module: by version, then by name."""
     try:
         version = Version.parse(version_of(template))
     except InvalidVersion:

@@ -1,4 +1,4 @@
-"""The paths of `spec.customStateCheck`, as templates have them: without the leading `$`, with or without a dot."""
+"""The JSONPaths of `spec.customStateCheck`: without the leading `$`, with or without a leading dot."""
 
 from functools import lru_cache
 
@@ -6,12 +6,12 @@ import jsonpath
 
 
 class PathBroken(ValueError):
-    """A text is no JSONPath."""
+    """A text is not a JSONPath."""
 
 
 @lru_cache(maxsize=512)
 def state_path(text: str) -> "jsonpath.JSONPath | jsonpath.CompoundJSONPath":
-    """Return a path that values are found by. Raises PathBroken."""
+    """Return the compiled path. Raises PathBroken."""
     relative = text.removeprefix("$")
     try:
         return jsonpath.compile(f"${relative}" if relative.startswith((".", "[")) else f"$.{relative}")

@@ -1,17 +1,12 @@
-"""ModuleConfig: a user's Module CR, brought from the SKR to KCP for the module's Module Manager.
+"""ModuleConfig: a user's Module CR, copied from the SKR to KCP for the Module Manager of the module.
 
-For each module whose template enables it, the Module CRs in the SKR are read and written to KCP as text, one
-ModuleConfig each. An event says which object to read at once; without events the interval finds every change.
-The truth is always what was read, never what an event said.
+For each module whose ModuleTemplate enables it, the Module CRs in the SKR are read and written to KCP as text, one
+ModuleConfig each. An event says which object to read at once; without events each interval finds all changes. The
+content is always read from the API server, never taken from an event.
 
-Read `plan` for the rules, then `observe` and `act`.
+`controller` says what triggers it; `plan` holds all rules, such as the size limit of a ModuleConfig.
 """
 
-from lifecycle_manager.module_config.reconciler import (
-    ModuleConfigReconciler,
-    ModuleKey,
-    keys_of,
-    module_index,
-)
+from lifecycle_manager.module_config.controller import ModuleConfigSettings, ModuleKey, keys_of, setup
 
-__all__ = ["ModuleConfigReconciler", "ModuleKey", "keys_of", "module_index"]
+__all__ = ["ModuleConfigSettings", "ModuleKey", "keys_of", "setup"]

@@ -1,26 +1,36 @@
-"""The rules of a module's configuration: which ModuleConfigs to write, to delete, or to mark as not readable."""
+"""The rules of a module's configuration: whether it has one, and which ModuleConfigs to write, delete or mark."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from kube_runtime import dump_yaml
-from lifecycle_manager.module_config.observe import JsonObject, Reading, Snapshot
-from lifecycle_manager.skr import ObjectReference
-from lifecycle_manager_api import ConditionStatus, ModuleConfig, joined_name
+from lifecycle_manager.module_config.snapshot import JsonObject, Reading, Snapshot
+from lifecycle_manager.module_config.status import SyncedCondition, has_condition, read_from, too_large
+from lifecycle_manager.signals import ObjectReference
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, joined_name
 from lifecycle_manager_api import ObjectReference as ResourceReference
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-LONGEST_NAME = 253
-# An object may take 1.5 MiB in etcd. The text is one of several fields, and counts as JSON, with its lines escaped.
-LARGEST_TEXT_BYTES = 1024 * 1024
+# etcd stores objects of up to 1.5 MiB. The text is one of several fields, and its size is that of the JSON string.
+MAX_TEXT_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """It is not known yet whether a module has a configuration; its ModuleConfigs stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A module has a configuration, of the kinds in this template."""
+
+    template: ModuleTemplate
 
 
 @dataclass(frozen=True, slots=True)
 class WriteModuleConfig:
-    """Apply a ModuleConfig that holds this Module CR."""
+    """Apply a ModuleConfig with the text of a Module CR."""
 
     name: str
     text: str
@@ -30,51 +40,64 @@ class WriteModuleConfig:
 
 @dataclass(frozen=True, slots=True)
 class DeleteModuleConfig:
-    """Delete a ModuleConfig in the foreground, so that what was made from it goes first."""
+    """Delete a ModuleConfig in the foreground, so that objects made from it are deleted first."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class MarkSynced:
-    """Say on the ModuleConfig from which version of the Module CR it was read, or why it could not be."""
+class SetCondition:
+    """Write the condition `Synced` of a ModuleConfig."""
 
     name: str
-    status: ConditionStatus
-    reason: str
-    message: str
+    condition: SyncedCondition
 
 
-Action = WriteModuleConfig | DeleteModuleConfig | MarkSynced
+Step = WriteModuleConfig | DeleteModuleConfig | SetCondition
 
 
-def plan(snapshot: Snapshot) -> tuple[Action, ...]:
-    """Decide what one module's configuration in KCP needs."""
-    if snapshot.unreadable is not None:
-        reason, message = snapshot.unreadable
+def decide(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Wanted | Undecided | None:
+    """Return whether a module has a configuration; None where it has none.
+
+    It has one while the status of the Kyma lists the module, which it does until the module is removed, and the
+    template enables it. A Kyma without a state (just created, or restored without its status) and a module whose
+    template is not found decide nothing: ModuleConfigs are deleted only when it is certain that they are not wanted.
+    """
+    if kyma is None:
+        return None
+    if kyma.status.state is State.EMPTY:
+        return Undecided()
+    if not any(status.name == module for status in kyma.status.modules):
+        return None
+    if template is None:
+        return Undecided()
+    return Wanted(template) if template.spec.enable_module_config else None
+
+
+def plan(seen: Snapshot) -> tuple[Step, ...]:
+    """Return the steps for one module's ModuleConfigs, in their order."""
+    if seen.unreadable is not None:
         return tuple(
-            MarkSynced(config.metadata.name, "False", reason, message)
-            for config in snapshot.existing
-            if not _shows(config, "False", reason, message)
+            SetCondition(config.metadata.name, seen.unreadable)
+            for config in seen.existing
+            if not has_condition(config, seen.unreadable)
         )
-    if snapshot.reading is None:
+    if seen.reading is None:
         return tuple(
-            DeleteModuleConfig(config.metadata.name)
-            for config in snapshot.existing
-            if not config.metadata.being_deleted
+            DeleteModuleConfig(config.metadata.name) for config in seen.existing if not config.metadata.being_deleted
         )
-    return (*_plan_found(snapshot, snapshot.reading), *_plan_gone(snapshot, snapshot.reading))
+    return (*_writes(seen, seen.reading), *_deletions(seen, seen.reading))
 
 
 def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
-    """Return the name of the ModuleConfig for one Module CR: plain for the default one, else with a hash."""
+    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it."""
     if reference == default:
         return joined_name(kyma, module)
     return joined_name(kyma, module, distinct_by="/".join(reference))
 
 
 def text_of(module_cr: JsonObject) -> str:
-    """Return a Module CR as YAML text in a stable order, without what only the API server cares for."""
+    """Return a Module CR as YAML in a stable order, without managed fields and the annotation of kubectl apply."""
     metadata = {key: value for key, value in module_cr["metadata"].items() if key != "managedFields"}
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
     metadata.pop("annotations", None)
@@ -83,78 +106,72 @@ def text_of(module_cr: JsonObject) -> str:
     return dump_yaml({**module_cr, "metadata": metadata})
 
 
-def _plan_found(snapshot: Snapshot, reading: Reading) -> tuple[Action, ...]:
-    existing = {config.metadata.name: config for config in snapshot.existing}
-    actions: list[Action] = []
+def _writes(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
+    existing = {config.metadata.name: config for config in seen.existing}
+    steps: list[Step] = []
     for reference, module_cr in sorted(reading.found.items()):
-        if module_cr is None or _leaving(module_cr):
+        if module_cr is None or _is_being_deleted(module_cr):
             continue
-        name = config_name(snapshot.kyma, snapshot.module, reading.default, reference)
+        name = config_name(seen.kyma, seen.module, reading.default, reference)
         config = existing.get(name)
         if not reading.complete and config is not None and _is_newer(config, module_cr):
             continue
-        actions.extend(_plan_one(config, name, reference, module_cr))
-    return tuple(actions)
+        steps.extend(_writes_of_one(config, name, reference, module_cr))
+    return tuple(steps)
 
 
-def _plan_one(
+def _writes_of_one(
     config: ModuleConfig | None, name: str, source: ObjectReference, module_cr: JsonObject
-) -> tuple[Action, ...]:
+) -> tuple[Step, ...]:
     if config is not None and config.metadata.being_deleted:
-        return ()  # written again once it is gone
+        return ()  # written again after the deletion
     reference = _resource_reference(module_cr)
     text = text_of(module_cr)
     size = len(msgspec.json.encode(text))
-    if size > LARGEST_TEXT_BYTES:
-        return _plan_too_large(config, name, source, size, reference)
-    actions: list[Action] = []
+    if size > MAX_TEXT_BYTES:  # the last text that fitted stays
+        mark = SetCondition(name, too_large(source, size=size, limit=MAX_TEXT_BYTES))
+        if config is None:
+            return WriteModuleConfig(name, "", reference, source), mark
+        return () if has_condition(config, mark.condition) else (mark,)
+    steps: list[Step] = []
     if config is None or config.spec.resource != text or config.spec.resource_ref != reference:
-        actions.append(WriteModuleConfig(name, text, reference, source))
-    message = f"read from {source} at resourceVersion {reference.resource_version}"
-    if config is None or not _shows(config, "True", "Read", message):
-        actions.append(MarkSynced(name, "True", "Read", message))
-    return tuple(actions)
+        steps.append(WriteModuleConfig(name, text, reference, source))
+    condition = read_from(source, reference.resource_version)
+    if config is None or not has_condition(config, condition):
+        steps.append(SetCondition(name, condition))
+    return tuple(steps)
 
 
-def _plan_too_large(
-    config: ModuleConfig | None, name: str, source: ObjectReference, size: int, reference: ResourceReference
-) -> tuple[Action, ...]:
-    """Keep the last text that fitted, and say why the present one did not come."""
-    message = f"{source} takes {size} bytes as JSON text, more than the {LARGEST_TEXT_BYTES} that fit; make it smaller"
-    if config is not None and _shows(config, "False", "ModuleCRTooLarge", message):
-        return ()
-    mark = MarkSynced(name, "False", "ModuleCRTooLarge", message)
-    return (mark,) if config is not None else (WriteModuleConfig(name, "", reference, source), mark)
+def _deletions(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
+    """Return the deletions of ModuleConfigs without Module CR.
 
+    A Module CR that was read by name and does not exist has its ModuleConfig deleted by name, whether that is known or
+    not.
+    """
 
-def _plan_gone(snapshot: Snapshot, reading: Reading) -> tuple[Action, ...]:
-    there = {
-        config_name(snapshot.kyma, snapshot.module, reading.default, reference)
-        for reference, module_cr in reading.found.items()
-        if _is_there(module_cr)
-    }
-    deleting = {config.metadata.name for config in snapshot.existing if config.metadata.being_deleted}
-    # One that was asked for and is not there is deleted by name, known to the cache or not: it may have been
-    # written a moment ago.
-    gone = {
-        config_name(snapshot.kyma, snapshot.module, reading.default, reference)
-        for reference, module_cr in reading.found.items()
-        if not _is_there(module_cr)
-    }
+    def configs_of(*, existing: bool) -> set[str]:
+        return {
+            config_name(seen.kyma, seen.module, reading.default, reference)
+            for reference, module_cr in reading.found.items()
+            if _exists(module_cr) is existing
+        }
+
+    without = configs_of(existing=False)
     if reading.complete:
-        gone |= {config.metadata.name for config in snapshot.existing}
-    return tuple(DeleteModuleConfig(name) for name in sorted(gone - there - deleting))
+        without |= {config.metadata.name for config in seen.existing}
+    being_deleted = {config.metadata.name for config in seen.existing if config.metadata.being_deleted}
+    return tuple(DeleteModuleConfig(name) for name in sorted(without - configs_of(existing=True) - being_deleted))
 
 
-def _is_there(module_cr: JsonObject | None) -> bool:
-    return module_cr is not None and not _leaving(module_cr)
+def _exists(module_cr: JsonObject | None) -> bool:
+    return module_cr is not None and not _is_being_deleted(module_cr)
 
 
-def _leaving(module_cr: JsonObject) -> bool:
+def _is_being_deleted(module_cr: JsonObject) -> bool:
     return "deletionTimestamp" in module_cr["metadata"]
 
 
-def _resource_reference(module_cr: Mapping[str, Any]) -> ResourceReference:
+def _resource_reference(module_cr: JsonObject) -> ResourceReference:
     metadata = module_cr["metadata"]
     return ResourceReference(
         api_version=module_cr["apiVersion"],
@@ -168,21 +185,13 @@ def _resource_reference(module_cr: Mapping[str, Any]) -> ResourceReference:
 
 
 def _is_newer(config: ModuleConfig, module_cr: JsonObject) -> bool:
-    """Tell whether a later version of the same object is written down already: then this read came too late.
+    """Tell whether a ModuleConfig holds a later version of the same object than the one that was read.
 
     Resource versions of one object can be compared as integers (KEP-5504). A cluster that was restored from a backup
-    starts again at older ones; so a reading of all that there is counts whatever it says.
+    starts again at older ones, so a complete reading always counts.
     """
     known, metadata = config.spec.resource_ref, module_cr["metadata"]
     if known is None or known.uid != metadata["uid"]:
         return False
     versions = (known.resource_version, metadata["resourceVersion"])
     return all(each.isdecimal() for each in versions) and int(versions[0]) > int(versions[1])
-
-
-def _shows(config: ModuleConfig, status: ConditionStatus, reason: str, message: str) -> bool:
-    return any(
-        condition.type == "Synced"
-        and (condition.status, condition.reason, condition.message) == (status, reason, message)
-        for condition in config.status.conditions
-    )

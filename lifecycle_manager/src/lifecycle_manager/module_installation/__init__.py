@@ -1,24 +1,15 @@
-"""Manifest: a module in a user's cluster, installed there, watched, upgraded, and removed again.
+"""Manifest: a module in an SKR; installed, watched, upgraded, and removed.
 
-Its objects come from a layer or a link (`sources`), are read once for the fleet (`rendering`), applied and pruned by
-the inventory in the Manifest's status (`installation`), and judged by what runs the module and by its Module CR
-(`managers`, `state_checks`). `removal` takes them out again, what users have put in first of all; what another module
-has as well (`sharing`) is handed over to it (`handover`).
+- `plan`: the rules, with what may be deleted and when
+- `controller`: what triggers a reconcile, its settings and its state
+- `snapshot`, `reading`: what is read; `apply`: what is changed; `status`: state, conditions and their reasons
+- `rendering`, `images`: the objects of a module as they are applied; `logins`: credentials for its layer
+- `managers`, `module_cr`, `state_checks`: by what a module's readiness is judged
 
-Read `plan` for the rules, `status` for what is told, then `reconciler`.
+What it shares with `sync_resource` is in `object_set`.
 """
 
-from lifecycle_manager.module_installation.concern import concerned_by
+from lifecycle_manager.module_installation.controller import ManifestSettings, setup
 from lifecycle_manager.module_installation.logins import Logins
-from lifecycle_manager.module_installation.reconciler import ManifestReconciler
-from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
 
-__all__ = [
-    "Blobs",
-    "Components",
-    "Logins",
-    "ManifestReconciler",
-    "ObjectStore",
-    "Registries",
-    "concerned_by",
-]
+__all__ = ["Logins", "ManifestSettings", "setup"]

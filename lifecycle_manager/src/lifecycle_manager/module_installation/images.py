@@ -1,8 +1,8 @@
-"""Images in the registry of this landscape, in the place of those that a module's objects name. Pure functions.
+"""Replaces the images of a module's objects by those in the registry of this landscape. Pure functions.
 
-An image is told by its last path segment with its tag (or its digest where it has none): where it is kept differs from
-landscape to landscape, what it is does not. Containers are rewritten, and variables whose whole value is an image, for
-that is how operators are told what to start.
+An image is identified by its last path segment with its tag (or its digest where it has none): its registry differs
+from landscape to landscape. Containers are rewritten, and variables whose whole value is an image, since operators read
+from variables which images to start.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def localized(objects: Iterable[KubernetesObject], images: Iterable[str]) -> tuple[KubernetesObject, ...]:
-    """Return the objects with these images in the place of the same ones elsewhere."""
+    """Return the objects with these images instead of the same ones of other registries."""
     local = {_name_and_tag(image): image for image in images}
     if not local:
         return tuple(objects)
@@ -74,6 +74,6 @@ def _variable(variable: Any, local: Mapping[str, str]) -> Any:
 
 
 def _name_and_tag(image: str) -> str:
-    """Return what tells an image wherever it is kept."""
+    """Return what identifies an image in any registry."""
     last = image.rpartition("/")[2] if "@" not in image else image.partition("@")[0].rpartition("/")[2]
     return last if ":" in last else f"{last}@{image.partition('@')[2]}"

@@ -1,4 +1,4 @@
-"""Which credentials a Manifest's layer is pulled with: the Secrets that it selects, or else the operator's own."""
+"""The credentials for a Manifest's layer: from the Secrets that it selects, or else the operator's own."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Logins:
         return login_in(secrets, host)
 
     def whose(self, manifest: Manifest) -> str:
-        """Name the credentials of a Manifest: others that select the same ones fail like it."""
+        """Name the credentials of a Manifest: Manifests with the same credentials fail alike."""
         selector = selector_of(manifest)
         return f"{manifest.metadata.namespace}/{as_query(selector)}" if selector is not None else ""
 
@@ -58,7 +58,7 @@ class Logins:
 
 
 def selector_of(manifest: Manifest) -> LabelSelector | None:
-    """Return what selects the Secrets: that of the source itself, or that of the configuration beside it."""
+    """Return the selector of the Secrets: that of the source, or that of the configuration beside it."""
     try:
         source = msgspec.json.decode(manifest.spec.install.source, type=ImageSpec)
     except msgspec.MsgspecError:
@@ -68,7 +68,7 @@ def selector_of(manifest: Manifest) -> LabelSelector | None:
 
 
 def as_query(selector: LabelSelector) -> str:
-    """Return a selector as a request has it."""
+    """Return a selector as the query of a request."""
     parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
     for each in selector.match_expressions:
         values = ",".join(each.values)

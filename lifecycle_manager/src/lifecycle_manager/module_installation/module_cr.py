@@ -1,4 +1,4 @@
-"""The default Module CR of a module: made once with the module, and the user's own from then on."""
+"""The default Module CR of a module: created once with the module, then the user's own."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ class DefaultCr:
 
 
 def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE) -> DefaultCr | None:
-    """Return the default Module CR of a Manifest; None where it has none, or leaves that to the user."""
+    """Return the default Module CR of a Manifest; None where it has none, or leaves it to the user."""
     wanted = raw_object(manifest.spec.resource)
     if not wanted or manifest.spec.custom_resource_policy != "CreateAndDelete":
         return None
@@ -47,16 +47,16 @@ def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE)
 
 
 def owner_of(manifest: Manifest) -> str:
-    """Return by what a Manifest is named on what was made for it."""
+    """Return the owner annotation of objects created for a Manifest."""
     return f"{manifest.metadata.namespace}/{manifest.metadata.name}"
 
 
 def _document(
     wanted: dict[str, Any], metadata: dict[str, Any], namespace: str, name: str, owner: str
 ) -> dict[str, Any]:
-    """Return what is created: without status and what is the server's, and so that the Watcher tells of it.
+    """Return what is created: without status and the server's fields, with the label that the Watcher watches.
 
-    It says for which Manifest it was made: by that it is known after another version has another default.
+    Its annotation names the Manifest: so it is found after another version has another default.
     """
     labels: dict[str, str] = metadata["labels"] if isinstance(metadata.get("labels"), dict) else {}
     annotations: dict[str, str] = metadata["annotations"] if isinstance(metadata.get("annotations"), dict) else {}

@@ -1,106 +1,450 @@
-"""The rules of a Manifest: what it needs next. Pure functions, no I/O."""
+"""The rules of a Manifest: its next step from a snapshot. Pure functions, no I/O. The order of the lines is the rule.
 
-from collections.abc import Collection, Iterable
+What may be deleted, and when:
+- `plan_removal`: a module that is removed. First its default Module CR, while the manager can still clean up; nothing
+  else while users have objects of its kinds, which the CRD would take along; then its objects; its CRDs last.
+- `prunable`: objects that a new version no longer has; none in a round with a failure, no CRD that has objects.
+- Both only from the inventory, and never what another module has: that is handed over to it.
+"""
+
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
-from kube_runtime import InventoryEntry
+from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
 from lifecycle_manager.module_catalog import kyma_of_manifest
-from lifecycle_manager.oci import Source, SourceInvalid, source_in
-from lifecycle_manager_api import Manifest, SyncedReference, find, names
+from lifecycle_manager.module_installation import status as statuses
+from lifecycle_manager.module_installation.managers import managers_of, optional_managers_of
+from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
+from lifecycle_manager.module_installation.reading import ModuleCr, crd_of
+from lifecycle_manager.module_installation.rendering import Rendering
+from lifecycle_manager.module_installation.snapshot import (
+    Removal,
+    Snapshot,
+    has_finalizers,
+    inventory_of,
+    is_being_deleted,
+    is_left_alone,
+)
+from lifecycle_manager.module_installation.status import MODULE_CR, Leaving, Seen, was_created
+from lifecycle_manager.object_set.inventory import Identity, failure_message, identities, is_crd, listed
+from lifecycle_manager.object_set.ownership import Holder, heirs
+from lifecycle_manager.oci import Source, SourceAwaited, SourceInvalid, source_in
+from lifecycle_manager_api import ManifestStatus, State, find, names
 
-MODULE_CR = "ModuleCR"
-"""The condition that tells which default Module CR was made."""
+MAX_BUSY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Render:
+    """Read the objects of the module from their source."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Connect to the SKR and recall what this process remembers of the module there."""
+
+    rendering: Rendering
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Set the finalizer, before anything is applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveObjects:
+    """Find out what an apply of the rendering may create, and what the other modules have."""
+
+    rendering: Rendering
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIntent:
+    """Record in the status what is in the SKR and about to be."""
+
+    entries: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Hand objects over to other modules that have them too."""
+
+    objects: Mapping[InventoryEntry, Holder]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateNamespace:
+    """Create the namespace that modules share."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyObjects:
+    """Apply the rendering; delete nothing. `new` was not in the inventory before this reconcile."""
+
+    rendering: Rendering
+    inventory: tuple[InventoryEntry, ...]
+    new: frozenset[InventoryEntry]
+    recheck: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListObjectsOfCRDs:
+    """List the objects of CRDs that the module no longer has."""
+
+    crds: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PruneObjects:
+    """Delete objects that the module no longer has."""
+
+    rendering: Rendering
+    applied: ApplyResult
+    entries: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadManagers:
+    """Read what runs the module; `optional` ones count only while they exist."""
+
+    managers: tuple[InventoryEntry, ...]
+    optional: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadModuleCR:
+    """Read the default Module CR; create it where it is missing and was never created."""
+
+    wanted: DefaultCr
+    was_created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FindModuleCRs:
+    """Find the kinds of the module, its default Module CRs, and what the other modules have."""
+
+    inventory: tuple[InventoryEntry, ...]
+    wanted: DefaultCr | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteDefaultCRs:
+    """Delete the default Module CRs of the module."""
+
+    crs: tuple[ModuleCr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckManagersMissing:
+    """Find out whether anything that runs the module still exists."""
+
+    managers: tuple[InventoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StripFinalizers:
+    """Remove the finalizers of default Module CRs: nobody is left to act on them."""
+
+    crs: tuple[tuple[ModuleCr, JsonObject], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListUsersObjects:
+    """List the objects of these kinds that are not the module's own."""
+
+    kinds: tuple[Resource[JsonObject], ...]
+    own: frozenset[Identity]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteObjects:
+    """Delete these objects of the inventory."""
+
+    entries: tuple[InventoryEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveAlone:
-    """Do nothing: the user looks after the module, or the Manifest is on its way out."""
+    """Do nothing: the module is unmanaged or skipped, or the Manifest waits for other finalizers."""
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
-    """Take the finalizer off: nothing was ever brought to the cluster."""
+class RemoveFinalizer:
+    """Remove the finalizer: nothing of the module is left in the SKR, or it stays there for its users."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
-    """Bring nothing, remove nothing, and say why."""
+class Done:
+    """Write the status, then raise the first failure of `applied`.
 
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Install:
-    """Have the objects behind a source in the cluster, and nothing else of what the inventory names."""
-
-    kyma: str
-    source: Source
-    inventory: tuple[InventoryEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """Have the cluster without the module."""
-
-    kyma: str
-    inventory: tuple[InventoryEntry, ...]
-
-
-Step = LeaveAlone | LetGo | Refuse | Install | Remove
-
-
-def plan(manifest: Manifest, remembered: Collection[InventoryEntry] = ()) -> Step:
-    """Decide what a Manifest needs next.
-
-    `remembered` is what this process knows to be in the cluster beyond what the status in its cache says, which may be
-    older than the last write.
+    `check_all` has the next reconcile read every object. `settles`: this one has read what events announced, as far as
+    `applied` and `module_cr` show.
     """
-    kyma = kyma_of_manifest(manifest)
-    inventory = tuple(sorted({*inventory_of(manifest), *remembered}))
+
+    status: ManifestStatus
+    requeue_after: float | None = None
+    applied: ApplyResult | None = None
+    module_cr: statuses.CrView | None = None
+    check_all: bool = False
+    settles: bool = False
+
+
+End = LeaveAlone | RemoveFinalizer | Done
+InstallationStep = (
+    Render
+    | Connect
+    | AddFinalizer
+    | ResolveObjects
+    | RecordIntent
+    | HandOver
+    | CreateNamespace
+    | ApplyObjects
+    | ListObjectsOfCRDs
+    | PruneObjects
+    | ReadManagers
+    | ReadModuleCR
+)
+RemovalStep = (
+    FindModuleCRs
+    | DeleteDefaultCRs
+    | CheckManagersMissing
+    | StripFinalizers
+    | ListUsersObjects
+    | HandOver
+    | DeleteObjects
+)
+Step = InstallationStep | RemovalStep | End
+
+
+def is_end(step: Step) -> TypeGuard[End]:
+    """Tell whether a step ends the reconcile."""
+    return isinstance(step, LeaveAlone | RemoveFinalizer | Done)
+
+
+def plan(seen: Snapshot) -> Step:
+    """Return the next step of a Manifest."""
+    manifest = seen.manifest
     if manifest.metadata.being_deleted:
-        return _removal(manifest, kyma, inventory)
+        return _deletion(seen)
     if is_left_alone(manifest):
         return LeaveAlone()
-    if not kyma:
-        return Refuse("KymaUnnamed", f"the label {names.KYMA_NAME} does not say in which cluster the module belongs")
+    if not kyma_of_manifest(manifest):
+        return _refused(seen, statuses.KYMA_UNNAMED, f"the label {names.KYMA_NAME} does not name the Kyma")
     if not manifest.spec.remote:
-        return Refuse("NotRemote", "spec.remote is false; modules are installed in the users' clusters only")
+        message = "spec.remote is false; modules are installed in the users' clusters only"
+        return _refused(seen, statuses.NOT_REMOTE, message)
+    if seen.rendering is None:
+        return _source(seen)
+    return plan_installation(seen, seen.rendering)
+
+
+def plan_installation(seen: Snapshot, rendering: Rendering) -> Step:
+    """Return the next step of a module whose objects are known."""
+    memory = seen.memory
+    if memory is None:
+        return Connect(rendering)
+    if seen.applied is not None or memory.check_all or memory.settled != rendering.fingerprint:
+        step = _application(seen, rendering, check_all=memory.check_all)
+        if step is not None:
+            return step
+    if seen.applied is not None and seen.applied.failed:
+        return _installed(seen, ())
+    return _readiness(seen)
+
+
+def plan_removal(seen: Snapshot) -> Step:
+    """Return the next step of the removal of a module that has something in its SKR."""
+    found, manifest = seen.removal, seen.manifest
+    if seen.cluster_gone:
+        return RemoveFinalizer()
+    if found is None:
+        return FindModuleCRs(seen.inventory, default_cr(manifest, seen.options.namespace))
+    if undeleted := tuple(cr for cr, live in found.default_crs if not is_being_deleted(live)):
+        return DeleteDefaultCRs(undeleted)
+    if blocked := tuple((cr, live) for cr, live in found.default_crs if has_finalizers(live)):
+        if found.manager_missing is None:
+            return CheckManagersMissing(managers_of(manifest.spec.manager, seen.before, seen.options.namespace))
+        if found.manager_missing:
+            return StripFinalizers(blocked)
+    going = tuple(each for each in found.kinds if not heirs([crd_of(each)], seen.others))
+    if found.users_objects is None:
+        return ListUsersObjects(going, _own(seen, found))
+    if found.users_objects:
+        return _waits(seen, f"delete them first, they go with the module: {listed(found.users_objects)}", users=True)
+    if found.default_crs:
+        return _waits(seen, f"waits for {listed([str(cr) for cr, _ in found.default_crs])} to go")
+    if found.waits_for:
+        named = listed([f"{each.kind} {each.name}" for each in found.waits_for])
+        return _waits(seen, f"waits for {len(found.waits_for)} to go: {named}")
+    stage = tuple(each for each in seen.inventory if found.objects_deleted or not is_crd(each))
+    if shared := heirs(stage, seen.others):
+        return HandOver(shared)
+    if stage or not found.objects_deleted:
+        return DeleteObjects(stage)
+    return RemoveFinalizer()
+
+
+def prunable(applied: ApplyResult, crd_objects: Mapping[InventoryEntry, Collection[str]]) -> tuple[InventoryEntry, ...]:
+    """Return the objects that may be deleted after an apply: kept ones of the inventory.
+
+    None in a round with a failure; a CRD only if its objects were listed, and there are none.
+    """
+    if applied.failed:
+        return ()
+    return tuple(each for each in _kept(applied) if not is_crd(each) or crd_objects.get(each) == ())
+
+
+def is_settled(applied: ApplyResult) -> bool:
+    """Tell whether an apply left nothing to do before something changes."""
+    return not applied.failed and not _going(applied)
+
+
+def _source(seen: Snapshot) -> Step:
+    error = seen.source_error
+    if error is not None:
+        tell = statuses.awaited if isinstance(error, SourceAwaited) else statuses.refused
+        status = tell(seen.manifest, seen.inventory, error.reason, str(error), seen.now)
+        return Done(status, error.again_after_seconds)
     try:
-        return Install(kyma, source_in(manifest.spec.install.source), inventory)
-    except SourceInvalid as error:
-        return Refuse(error.reason, str(error))
+        return Render(source_in(seen.manifest.spec.install.source))
+    except SourceInvalid as invalid:
+        return _refused(seen, invalid.reason, str(invalid))
 
 
-def _removal(manifest: Manifest, kyma: str, inventory: tuple[InventoryEntry, ...]) -> Step:
+def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> InstallationStep | None:
+    """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
+    if names.MANIFEST_FINALIZER not in seen.manifest.metadata.finalizers:
+        return AddFinalizer()
+    if seen.wanted is None:
+        return ResolveObjects(rendering)
+    if seen.applied is None:
+        return _before_apply(seen, rendering, seen.wanted, check_all=check_all)
+    if seen.pruned or seen.applied.failed:
+        return None
+    if unknown := tuple(each for each in _kept(seen.applied) if is_crd(each) and each not in seen.crd_objects):
+        return ListObjectsOfCRDs(unknown)
+    if entries := prunable(seen.applied, seen.crd_objects):
+        return PruneObjects(rendering, seen.applied, entries)
+    return None
+
+
+def _before_apply(
+    seen: Snapshot, rendering: Rendering, wanted: frozenset[InventoryEntry], *, check_all: bool
+) -> InstallationStep:
+    intended = (*seen.leftover, *sorted(wanted))
+    if not identities(intended) <= identities(inventory_of(seen.manifest)):
+        return RecordIntent(intended)
+    if shared := heirs(seen.leftover, seen.others):
+        return HandOver(shared)
+    known = seen.namespace_created or (seen.memory is not None and seen.memory.has_namespace and not check_all)
+    if not known and _needs_namespace(seen):
+        return CreateNamespace(seen.options.namespace)
+    return ApplyObjects(rendering, intended, wanted - {*seen.before}, recheck=check_all)
+
+
+def _needs_namespace(seen: Snapshot) -> bool:
+    """Tell whether something goes into the shared namespace, unless that is kyma-system, which exists."""
+    namespace, default = seen.options.namespace, default_cr(seen.manifest, seen.options.namespace)
+    used = {
+        *(each.namespace for each in (*seen.leftover, *(seen.wanted or ()))),
+        default.namespace if default is not None else "",
+    }
+    return namespace != names.SKR_NAMESPACE and namespace in used
+
+
+def _readiness(seen: Snapshot) -> Step:
+    """Return the next step to find out whether a module runs whose objects are applied.
+
+    A module that was ready and has a default Module CR is checked by that alone: one request.
+    """
+    manifest, namespace = seen.manifest, seen.options.namespace
+    wanted = default_cr(manifest, namespace)
+    is_close = seen.applied is not None or manifest.status.state is not State.READY or wanted is None
+    if is_close and seen.managers is None:
+        named = manifest.spec.manager
+        return ReadManagers(managers_of(named, seen.inventory, namespace), optional_managers_of(named, seen.inventory))
+    managers = seen.managers or ()
+    if wanted is not None and seen.module_cr is None:
+        runs = all(each.readiness is not None and each.readiness.state == "Current" for each in managers)
+        created = was_created(manifest, wanted)
+        if runs or created:
+            return ReadModuleCR(wanted, created)
+    return _installed(seen, managers)
+
+
+def _installed(seen: Snapshot, managers: tuple[statuses.ManagerView, ...]) -> Done:
+    manifest, applied = seen.manifest, seen.applied
+    held = {entry: found for entry, found in seen.crd_objects.items() if found} if applied is not None else {}
+    view = Seen(
+        applied.inventory if applied is not None else seen.inventory,
+        failures=tuple(map(failure_message, applied.failed)) if applied is not None else (),
+        going=_going(applied, held) if applied is not None else (),
+        held=tuple(f"{entry.kind} {entry.name} has {listed(found)}" for entry, found in held.items()),
+        managers=managers,
+        module_cr=seen.module_cr,
+    )
+    status = statuses.installed(manifest, view, seen.checks, seen.now)
+    check_all = any(each.readiness is None for each in managers)
+    return Done(status, _pause(seen, status), applied, seen.module_cr, check_all=check_all, settles=True)
+
+
+def _deletion(seen: Snapshot) -> Step:
+    manifest = seen.manifest
     if names.MANIFEST_FINALIZER not in manifest.metadata.finalizers:
         return LeaveAlone()
     if names.IS_UNMANAGED in manifest.metadata.annotations:
-        return LetGo()  # its users look after what is in the cluster by now
-    made = find(manifest.status.conditions, MODULE_CR)
-    brought = bool(inventory) or (made is not None and made.status == "True")
-    return Remove(kyma, inventory) if kyma and brought else LetGo()
+        return RemoveFinalizer()  # its users manage what is in the SKR by now
+    created = find(manifest.status.conditions, MODULE_CR)
+    has_objects = bool(seen.before) or (created is not None and created.status == "True")
+    return plan_removal(seen) if kyma_of_manifest(manifest) and has_objects else RemoveFinalizer()
 
 
-def is_left_alone(manifest: Manifest) -> bool:
-    """Tell whether a module is installed, and not to be touched."""
-    metadata = manifest.metadata
-    return names.IS_UNMANAGED in metadata.annotations or metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
+def _own(seen: Snapshot, found: Removal) -> frozenset[Identity]:
+    """Return what of the module's kinds is its own: none once its objects are deleted."""
+    if found.objects_deleted:
+        return frozenset()
+    shared = heirs(seen.inventory, seen.others)
+    own = identities(each for each in seen.inventory if each not in shared)
+    return own | {cr.identity for cr, _ in found.default_crs}
 
 
-def inventory_of(manifest: Manifest) -> tuple[InventoryEntry, ...]:
-    """Return what a Manifest says is in the cluster, or may be."""
+def _waits(seen: Snapshot, waits_for: str, *, users: bool = False) -> Done:
+    status = statuses.leaving(seen.manifest, Leaving(seen.inventory, waits_for, users), seen.now)
+    return Done(status, _pause(seen, status))
+
+
+def _refused(seen: Snapshot, reason: str, message: str) -> Done:
+    return Done(statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now))
+
+
+def _kept(applied: ApplyResult) -> tuple[InventoryEntry, ...]:
+    return tuple(each.entry for each in applied.outcomes if each.index is None and each.action == "kept")
+
+
+def _going(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:
+    """Name the objects that left the module and are still in the SKR."""
     return tuple(
-        InventoryEntry(each.group, each.version, each.kind, each.namespace, each.name)
-        for each in manifest.status.synced
+        f"{each.entry.kind} {each.entry.name}"
+        for each in applied.outcomes
+        if each.index is None
+        and each.error is None
+        and (each.live is not None or each.action == "kept")
+        and each.entry not in held
     )
 
 
-def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference, ...]:
-    """Return an inventory as a status has it."""
-    return tuple(
-        SyncedReference(
-            group=each.group, version=each.version, kind=each.kind, namespace=each.namespace, name=each.name
-        )
-        for each in inventory
-    )
+def _pause(seen: Snapshot, status: ManifestStatus) -> float:
+    """Return when to reconcile again: soon while something is in progress, less often the longer it takes."""
+    options = seen.options
+    if status.state is State.READY:
+        checked_at = seen.memory.checked_at if seen.memory is not None else seen.seconds
+        return max(checked_at + options.interval_seconds - seen.seconds, options.busy_seconds)
+    last = status.last_operation
+    since = last.last_update_time if last is not None else None
+    age = (seen.now - since).total_seconds() if since is not None else 0.0
+    return min(max(options.busy_seconds, age / 4), max(MAX_BUSY_SECONDS, options.busy_seconds))

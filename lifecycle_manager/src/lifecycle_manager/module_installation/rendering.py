@@ -1,7 +1,7 @@
-"""The objects of a module as they go into a cluster: read once for the fleet, with the images of this landscape.
+"""The objects of a module as they are applied: rendered once for the fleet, with the images of this landscape.
 
-What belongs to the Lifecycle Manager itself is none of a module's business. A module may name our namespace, as most do
-that live there, or the one that all modules have in common; it is left out, so that it does not go with the module.
+A module may not have the Lifecycle Manager's own objects. It may name the namespace kyma-system, as most modules do, or
+the one that all modules share; that Namespace is left out, so that it is not deleted with the module.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary
 
 from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager.module_installation.images import localized
+from lifecycle_manager.object_set.inventory import CRD_KIND
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager.oci import ModuleObjects, SourceError
 from lifecycle_manager_api import names
 
-CRD_GROUP, CRD_KIND = "apiextensions.k8s.io", "CustomResourceDefinition"
-MOST_OF_A_MODULE = 100
+MAX_RENDERINGS_OF_A_MODULE = 100
 Kind = tuple[str, str]
 """The group and name of a kind."""
 
@@ -29,9 +29,9 @@ class ObjectsForbidden(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """What goes into a cluster, and by what it is told from what went there before.
+    """The objects for a cluster; the fingerprint identifies them.
 
-    `own_kinds` are the objects of kinds that are defined here too, which an API server can't know beforehand;
+    `own_kinds` are the objects of kinds whose CRD is among the objects, which an API server can't know beforehand;
     `of_known_kinds` are the others.
     """
 
@@ -43,9 +43,9 @@ class Rendering:
 
 @dataclass(eq=False)
 class Renderings:
-    """Renders each module once for all clusters that get it alike, and forgets it when its objects are forgotten.
+    """Renders each module once for all clusters with the same images, as long as its objects are kept.
 
-    `namespace` is that of namespaced objects that name none.
+    `namespace` is for namespaced objects that name none.
     """
 
     namespace: str = names.SKR_NAMESPACE
@@ -54,20 +54,20 @@ class Renderings:
     )
 
     def of(self, module: ModuleObjects, images: Iterable[str]) -> Rendering:
-        """Return what goes into a cluster. Raises ObjectsForbidden."""
+        """Return the objects for a cluster. Raises ObjectsForbidden."""
         wanted = tuple(images)
         of_module = self._known.setdefault(module, {})
         known = of_module.get(wanted)
         if known is None:
             known = rendered("|".join((module.digest, *wanted)), module.objects, wanted, self.namespace)
-            if len(of_module) >= MOST_OF_A_MODULE:
+            if len(of_module) >= MAX_RENDERINGS_OF_A_MODULE:
                 of_module.clear()
             of_module[wanted] = known
         return known
 
 
 def rendered(fingerprint: str, objects: Iterable[KubernetesObject], images: Iterable[str], namespace: str) -> Rendering:
-    """Return what goes into a cluster. Raises ObjectsForbidden."""
+    """Return the objects for a cluster. Raises ObjectsForbidden."""
     wanted = [each for each in objects if not _is_common_namespace(each, namespace)]
     forbidden = [each for each in wanted if is_protected(each)]
     if forbidden:

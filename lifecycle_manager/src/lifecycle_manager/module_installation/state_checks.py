@@ -1,7 +1,7 @@
-"""A module's state, as its Module CR shows it: in status.state, or where its ModuleTemplate says. Pure functions.
+"""A module's state by its Module CR: from status.state, or from the paths of its ModuleTemplate. Pure functions.
 
-Of the states whose every check holds, the gravest counts. A path that leads nowhere holds nothing, and where nothing
-holds the module is still on its way.
+Of the states whose every check holds, the worst counts. A path without a value does not hold; where no check holds,
+the module is Processing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,20 +17,20 @@ PRECEDENCE = (State.ERROR, State.WARNING, State.PROCESSING, State.DELETING, Stat
 
 
 def state_of(module_cr: Mapping[str, Any], checks: Sequence[CustomStateCheck]) -> tuple[State, str]:
-    """Return the state that a Module CR shows, and what to tell people where it is not Ready."""
+    """Return the state of a Module CR, and a message where it is not Ready."""
     if module_cr.get("metadata", {}).get("deletionTimestamp"):
         return State.DELETING, "is being deleted"
     if checks:
         return _checked(module_cr, checks)
-    return _told(module_cr)
+    return _from_status(module_cr)
 
 
-def _told(module_cr: Mapping[str, Any]) -> tuple[State, str]:
+def _from_status(module_cr: Mapping[str, Any]) -> tuple[State, str]:
     status = module_cr.get("status")
     said = status.get("state") if isinstance(status, Mapping) else None
     if said in PRECEDENCE:
         return State(said), "" if said == State.READY else f"says {said}"
-    return State.PROCESSING, "shows no state yet" if said is None else f"shows a state that is not known: {said!r}"
+    return State.PROCESSING, "shows no state yet" if said is None else f"shows an unknown state: {said!r}"
 
 
 def _checked(module_cr: Mapping[str, Any], checks: Iterable[CustomStateCheck]) -> tuple[State, str]:
@@ -43,7 +43,7 @@ def _checked(module_cr: Mapping[str, Any], checks: Iterable[CustomStateCheck]) -
                 said = " and ".join(f"{check.json_path} = {check.value}" for check in by_state[state])
                 return state, "" if state is State.READY else f"has {said}"
     except (PathBroken, jsonpath.JSONPathError) as error:
-        return State.ERROR, f"can't be judged, the customStateCheck of its ModuleTemplate is broken: {error}"
+        return State.ERROR, f"can't be evaluated: the customStateCheck of its ModuleTemplate is broken: {error}"
     return State.PROCESSING, "has none of the values of customStateCheck yet"
 
 

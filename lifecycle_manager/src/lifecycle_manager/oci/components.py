@@ -12,8 +12,13 @@ from typing import Any, NoReturn
 import msgspec
 
 from kube_runtime import ManifestInvalid, load_yaml
-from lifecycle_manager.module_catalog import ComponentVersion, DescriptorUnreadable, LookupFailed
-from lifecycle_manager.module_catalog.descriptor import COMPONENT_DESCRIPTORS, component_of
+from lifecycle_manager.oci.descriptor import (
+    COMPONENT_DESCRIPTORS,
+    ComponentVersion,
+    DescriptorUnreadable,
+    LookupFailed,
+    component_of,
+)
 from lifecycle_manager.oci.problems import LayerNotFound, ObjectsInvalid, SourceError
 from lifecycle_manager.oci.references import Artifact, artifact_in, is_digest
 from lifecycle_manager.oci.registry import Registries

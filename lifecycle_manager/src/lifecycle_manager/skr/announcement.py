@@ -1,50 +1,27 @@
 """What an event announced, and when a read has shown it.
 
-An event is sent while the user's write is still in admission, so it can overtake the write that it speaks of.
-A read that comes too early shows the old object, and taking it for the answer would lose the change until the
-next interval. The event therefore carries the version that the change replaces, and the read counts only once it
-shows another one. A change that another webhook refused never shows: after a deadline the read stands as it is.
+An event is sent while the user's write is still in admission, so it can arrive before the write is stored. A read that
+comes too early shows the old object, and taking it for the answer would lose the change until the next interval. The
+event therefore carries the version that the change replaces, and the read counts only once it shows another one. A
+change that another webhook refused never shows: after a deadline the announcement is dropped.
 """
 
-import time
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-K = TypeVar("K", bound=Hashable)
+from lifecycle_manager.signals import ObjectChanged, ObjectReference, Trace
 
 # An API server gives each webhook up to 30 s; a change that has not appeared by then was refused.
 PATIENCE_SECONDS = 35.0
 FIRST_RETRY_SECONDS = 0.003
-LONGEST_RETRY_SECONDS = 0.5
-MOST_OBJECTS = 100
-MOST_DIGITS = 100
-
-
-class ObjectReference(NamedTuple):
-    """One object in a user cluster, whatever its version."""
-
-    group: str
-    kind: str
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}.{self.group} {self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Where a change came from, carried from cluster to cluster so that one change can be followed."""
-
-    event_id: str = ""
-    traceparent: str = ""
-    observed_at: str = ""
+MAX_RETRY_SECONDS = 0.5
+MAX_OBJECTS = 100
+MAX_DIGITS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """One change that an event spoke of. `resource_version` is that of the object it replaces."""
+    """One change that an event reported. `resource_version` is that of the object it replaces."""
 
     object: ObjectReference
     operation: str
@@ -55,7 +32,7 @@ class Announcement:
     attempts: int = 0
 
     def shown_by(self, *, uid: str | None, resource_version: str, deleting: bool) -> bool:
-        """Tell whether a read shows the announced change; `uid` is None where the object is not there."""
+        """Tell whether a read shows the announced change; `uid` is None where the object does not exist."""
         if self.operation == "CREATE":
             return uid is not None and self.uid in ("", uid)
         if uid is None or (self.uid and uid != self.uid):
@@ -65,90 +42,76 @@ class Announcement:
         return resource_version != self.resource_version
 
     def retry_after(self, now: float) -> float | None:
-        """Return the seconds until the next read is worth it, None when patience has run out."""
+        """Return the seconds until the next read, None once the deadline has passed."""
         if now >= self.deadline:
             return None
-        return min(FIRST_RETRY_SECONDS * 2.0**self.attempts, LONGEST_RETRY_SECONDS)
+        return min(FIRST_RETRY_SECONDS * 2.0**self.attempts, MAX_RETRY_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a read showed of one object; `uid` is None where the object is not there."""
+    """What a read showed of one object; `uid` is None where the object does not exist."""
 
     uid: str | None = None
     resource_version: str = ""
     deleting: bool = False
 
 
-class Announcements(Generic[K]):
-    """The announcements of each key that no read has shown yet: at most one an object, the newest.
+@dataclass(eq=False, slots=True)
+class Announcements:
+    """The announcements that no read has shown yet: at most one for each object, the newest.
 
-    Who sends events is not trusted to be modest: a key keeps MOST_OBJECTS of them.
+    Part of the state of one key. Senders of events are not trusted: at most MAX_OBJECTS are kept.
+    `now` is the monotonic time in seconds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._pending: dict[K, dict[ObjectReference, Announcement]] = {}
+    _pending: dict[ObjectReference, Announcement] = field(default_factory=dict, init=False)
 
-    def announce(
-        self,
-        key: K,
-        reference: ObjectReference,
-        *,
-        operation: str,
-        uid: str = "",
-        resource_version: str = "",
-        trace: Trace = Trace(),
-    ) -> bool:
+    def announce(self, change: ObjectChanged, *, now: float) -> bool:
         """Remember that the next read of this object has to show a change.
 
-        Returns whether it is remembered: a key that has too many objects announced already is better read whole.
+        Returns whether it is remembered. Where it is not, too many objects are announced already: read all of them.
         """
         announcement = Announcement(
-            reference, operation, uid, resource_version, self._clock() + PATIENCE_SECONDS, trace
+            change.reference,
+            change.operation,
+            change.uid,
+            change.resource_version,
+            deadline=now + PATIENCE_SECONDS,
+            trace=change.trace,
         )
-        objects = self._pending.setdefault(key, {})
-        known = objects.get(reference)
-        if known is None and len(objects) >= MOST_OBJECTS:
+        known = self._pending.get(change.reference)
+        if known is None and len(self._pending) >= MAX_OBJECTS:
             return False
-        objects[reference] = announcement if known is None else _newer(known, announcement)
+        self._pending[change.reference] = announcement if known is None else _newer(known, announcement)
         return True
 
-    def of(self, key: K) -> tuple[Announcement, ...]:
-        """Return what is announced for the key and not shown yet."""
-        return tuple(self._pending.get(key, {}).values())
+    def of(self) -> tuple[Announcement, ...]:
+        """Return what is announced and not shown yet."""
+        return tuple(self._pending.values())
 
-    def settle(self, key: K, read: Mapping[Announcement, Seen]) -> float | None:
-        """Drop the announcements that the reads have shown, or that ran out of patience.
+    def settle(self, read: Mapping[Announcement, Seen], *, now: float) -> float | None:
+        """Drop the announcements that the reads have shown, or whose deadline has passed.
 
-        Returns the seconds until the next read is worth it, or None where nothing is left to wait for. An
-        announcement that arrived while the read was under way is kept: that read may be older than it.
+        Returns the seconds until the next read, or None where there is nothing to wait for. An announcement that
+        arrived during the read is kept: that read may be older than the announced change.
         """
-        now = self._clock()
-        objects = self._pending.get(key, {})
         for announcement, seen in read.items():
-            if objects.get(announcement.object) != announcement:
+            if self._pending.get(announcement.object) != announcement:
                 continue
             shown = announcement.shown_by(uid=seen.uid, resource_version=seen.resource_version, deleting=seen.deleting)
             if shown or announcement.retry_after(now) is None:
-                del objects[announcement.object]
+                del self._pending[announcement.object]
             else:
-                objects[announcement.object] = replace(announcement, attempts=announcement.attempts + 1)
-        if not objects:
-            self._pending.pop(key, None)
-        waits = [wait for left in objects.values() if (wait := left.retry_after(now)) is not None]
+                self._pending[announcement.object] = replace(announcement, attempts=announcement.attempts + 1)
+        waits = [wait for each in self._pending.values() if (wait := each.retry_after(now)) is not None]
         return min(waits, default=None)
-
-    def forget(self, key: K) -> None:
-        """Drop all that is announced for a key that is gone."""
-        self._pending.pop(key, None)
 
 
 def _newer(known: Announcement, other: Announcement) -> Announcement:
     """Choose between two announcements of one object, which may have arrived in any order.
 
-    The later write replaces the higher version; a CREATE replaces none, and an object of another uid is a
-    new object.
+    The later write replaces the higher version; a CREATE replaces none, and an object of another uid is a new object.
     """
     if known.uid == other.uid and _order(known.resource_version) > _order(other.resource_version):
         return replace(known, trace=other.trace)
@@ -156,7 +119,7 @@ def _newer(known: Announcement, other: Announcement) -> Announcement:
 
 
 def _order(resource_version: str) -> int:
-    # Resource versions are comparable as integers since Kubernetes 1.35 (KEP-5504); one that is not counts as old, and
-    # so does one of more digits than any has, which Python would refuse to read.
-    readable = resource_version.isdecimal() and len(resource_version) <= MOST_DIGITS
-    return int(resource_version) if readable else -1
+    # Resource versions are comparable as integers since Kubernetes 1.35 (KEP-5504). One that is no number counts as
+    # old, and so does one of more digits than any has, which Python would refuse to read.
+    is_number = resource_version.isdecimal() and len(resource_version) <= MAX_DIGITS
+    return int(resource_version) if is_number else -1

@@ -1,152 +1,112 @@
-"""The rules of a SyncResource: what its text means, and what came of applying it. Pure functions, no I/O."""
+"""The rules of a SyncResource: its next step from a snapshot. Pure functions, no I/O.
 
-from collections.abc import Collection, Iterable, Sequence
+The order of the lines is the rule. An object that another SyncResource claimed first is never touched; nothing is
+pruned in a round with a failure; nothing is deleted that the inventory does not name.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
+from typing import TypeGuard
 
-import msgspec
+from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
+from lifecycle_manager.object_set.ownership import conflicts
+from lifecycle_manager.object_set.policy import Allowances
+from lifecycle_manager.sync_resource import status as statuses
+from lifecycle_manager.sync_resource.snapshot import Snapshot, read_text, since
+from lifecycle_manager.sync_resource.status import CONFLICT, KYMA_DELETING, KYMA_NOT_FOUND, TOO_MANY_OBJECTS, Refusal
+from lifecycle_manager_api import State, SyncResource, SyncResourceStatus, names
 
-from kube_runtime import (
-    ApplyResult,
-    InventoryEntry,
-    KubernetesObject,
-    ManifestInvalid,
-    ObjectOutcome,
-    parse_objects,
-    readiness,
-)
-from lifecycle_manager.sync_resource.claims import Claimed, taken
-from lifecycle_manager.sync_resource.intent import inventory_of, known_objects
-from lifecycle_manager.sync_resource.inventory import identity_of, synced_object
-from lifecycle_manager.sync_resource.policy import Allowance, Allowances, forbidden
-from lifecycle_manager_api import (
-    Kyma,
-    State,
-    SyncedObject,
-    SyncResource,
-    SyncResourceStatus,
-    aggregate,
-    find,
-    names,
-)
-from lifecycle_manager_api.conditions import Said, last_operation, set_conditions
-
-VALID = "Valid"
-APPLIED = "Applied"
-READY = "Ready"
-
-CONFLICT = "Conflict"
-REMEMBERED_TEXT = 64 * 1024
-_BEGINNING = datetime.min.replace(tzinfo=UTC)
+READINESS_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a SyncResource is not applied: a reason and a message for its `Valid` condition.
+class RecordIntent:
+    """Record which objects are about to be applied, and set the finalizer."""
 
-    `lost` names what its status claims and another SyncResource has.
-    """
-
-    reason: str
-    message: str
-    lost: frozenset[InventoryEntry] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Let the SyncResource go: nothing of it is left, or the cluster is gone for good."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteObjects:
-    """Remove from the SKR what the inventory names."""
-
+    objects: tuple[KubernetesObject, ...]
     inventory: tuple[InventoryEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyObjects:
-    """Apply these objects, then prune what the inventory names and they no longer hold.
+    """Apply these objects; delete none.
 
-    Before the first of them it is written down what they are, and that the SyncResource is held by its finalizer.
-    `namespaces` are made before, where they are missing. They are not a part of the SyncResource: others may have put
-    something into them by the time it goes.
+    `namespaces` are created before where they are missing. They are not a part of the SyncResource: others may use
+    them by the time it is deleted. Without `recheck` only objects with another document than before are requested.
     """
 
     objects: tuple[KubernetesObject, ...]
     inventory: tuple[InventoryEntry, ...]
-    prune: bool
     recheck: bool
     namespaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
-    """Apply nothing, remove nothing, and say why."""
+class PruneObjects:
+    """Delete these objects, which are in the inventory and no longer in the text."""
 
-    refusal: Refusal
+    objects: tuple[KubernetesObject, ...]
+    applied: ApplyResult
+    entries: tuple[InventoryEntry, ...]
 
 
-Step = RemoveFinalizer | DeleteObjects | ApplyObjects | Refuse
+@dataclass(frozen=True, slots=True)
+class DeleteObjects:
+    """Delete everything in the inventory: the SyncResource is being deleted."""
+
+    inventory: tuple[InventoryEntry, ...]
 
 
-def plan(
-    resource: SyncResource,
-    kyma: Kyma | None,
-    remembered: Collection[InventoryEntry] = (),
-    *,
-    claimed: Claimed = lambda _: (),
-    allowed: Collection[Allowance] = (),
-) -> Step:
-    """Decide what a SyncResource needs next.
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Remove the finalizer: nothing is left in the SKR, or the cluster is deleted."""
 
-    `remembered` is what this process knows to be in the SKR beyond what the status in its cache says, which may be
-    older than the last write. `claimed` tells what other SyncResources of the Kyma have there.
-    """
-    inventory = tuple(sorted({*inventory_of(resource), *remembered}))
-    held = names.SYNC_RESOURCE_FINALIZER in resource.metadata.finalizers
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Write the status. `lost` are objects that belong to another SyncResource; `result` is that of this round."""
+
+    status: SyncResourceStatus
+    requeue_after: float
+    lost: frozenset[InventoryEntry] = frozenset()
+    result: ApplyResult | None = None
+
+
+End = RemoveFinalizer | Done
+Step = RecordIntent | ApplyObjects | PruneObjects | DeleteObjects | End
+
+
+def is_end(step: Step) -> TypeGuard[End]:
+    """Tell whether a step ends the reconcile."""
+    return isinstance(step, RemoveFinalizer | Done)
+
+
+def plan(seen: Snapshot) -> Step:
+    """Return the next step of a SyncResource."""
+    resource = seen.resource
     if resource.metadata.being_deleted:
-        return DeleteObjects(inventory) if held and inventory and kyma is not None else RemoveFinalizer()
-    if kyma is None:
-        return Refuse(Refusal("KymaNotFound", f"there is no Kyma {resource.spec.kyma!r} in this namespace"))
-    if kyma.metadata.being_deleted:
-        return Refuse(Refusal("KymaDeleting", f"Kyma {resource.spec.kyma!r} is being deleted"))
-    return _apply(resource, inventory, claimed, allowed)
+        return _removal(seen)
+    if (refusal := _refusal(seen)) is not None:
+        status = statuses.refused(resource, refusal, seen.now)
+        return Done(status, seen.interval_seconds, lost=refusal.lost)
+    objects = _objects(seen)
+    if not seen.recorded:
+        return RecordIntent(objects, seen.inventory)
+    if seen.applied is None:
+        namespaces = missing_namespaces(objects) if _wants_namespaces(resource) else ()
+        return ApplyObjects(objects, seen.inventory, recheck=not _just_changed(resource), namespaces=namespaces)
+    if not seen.pruned and (entries := prunable(seen, seen.applied)):
+        return PruneObjects(objects, seen.applied, entries)
+    status = statuses.applied(resource, seen.applied, seen.now)
+    seconds = seen.interval_seconds if status.state is State.READY else READINESS_SECONDS
+    return Done(status, seconds, result=seen.applied)
 
 
-def _apply(
-    resource: SyncResource,
-    inventory: tuple[InventoryEntry, ...],
-    claimed: Claimed,
-    allowed: Collection[Allowance],
-) -> ApplyObjects | Refuse:
-    objects = read_text(resource.spec.resource, allowed)
-    if isinstance(objects, Refusal):
-        return Refuse(objects)
-    if conflicts := taken(objects, inventory, since(resource), claimed):
-        lost = frozenset(each.claim.entry for each in conflicts)
-        return Refuse(Refusal(CONFLICT, "; ".join(map(str, conflicts)), lost))
-    namespaces = _namespaces_of(objects) if resource.metadata.annotations.get(names.CREATE_NAMESPACES) == "true" else ()
-    recheck = not _just_changed(resource)
-    return ApplyObjects(objects, inventory, prune=resource.spec.prune, recheck=recheck, namespaces=namespaces)
-
-
-def read_text(text: str, allowed: Collection[Allowance]) -> tuple[KubernetesObject, ...] | Refusal:
-    """Return the objects in a SyncResource's text, or why it is not to be applied."""
-    try:
-        objects = _parsed(text) if len(text) <= REMEMBERED_TEXT else parse_objects(text)
-    except ManifestInvalid as error:
-        return Refusal("InvalidResource", str(error))
-    if (reason := forbidden(objects, allowed)) is not None:
-        return Refusal("Forbidden", reason)
-    return objects
-
-
-@lru_cache(maxsize=64)
-def _parsed(text: str) -> tuple[KubernetesObject, ...]:
-    """Return the objects in a text. It is read at the door, and again a moment later when it is reconciled."""
-    return parse_objects(text)
+def prunable(seen: Snapshot, applied: ApplyResult) -> tuple[InventoryEntry, ...]:
+    """Return the objects of the inventory that the text no longer names; none in a round with a failure."""
+    if not seen.resource.spec.prune or applied.failed:
+        return ()
+    return tuple(each.entry for each in applied.outcomes if each.index is None and each.action == "kept")
 
 
 def objection_to(resource: SyncResource, allowances: Allowances) -> str | None:
@@ -155,156 +115,46 @@ def objection_to(resource: SyncResource, allowances: Allowances) -> str | None:
     return f"spec.resource: {objects.message}" if isinstance(objects, Refusal) else None
 
 
-def in_conflict(resource: SyncResource) -> bool:
-    """Tell whether a SyncResource waits for objects that another one has."""
-    valid = find(resource.status.conditions, VALID)
-    return valid is not None and valid.reason == CONFLICT
-
-
-def since(resource: SyncResource) -> tuple[str, str]:
-    """Return what tells which of two SyncResources is the older one."""
-    return (resource.metadata.creation_timestamp or _BEGINNING).isoformat(), resource.metadata.name
-
-
-def _namespaces_of(objects: Iterable[KubernetesObject]) -> tuple[str, ...]:
-    """Return the namespaces that objects are in and that are not objects of their own among them."""
+def missing_namespaces(objects: Iterable[KubernetesObject]) -> tuple[str, ...]:
+    """Return the namespaces that objects are in and that are not themselves among the objects."""
     listed = tuple(objects)
     own = {each.name for each in listed if each.kind == "Namespace"}
     return tuple(sorted({each.namespace for each in listed} - own - {""}))
 
 
+def _removal(seen: Snapshot) -> Step:
+    has_finalizer = names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
+    if not has_finalizer or not seen.inventory or seen.kyma is None or seen.cluster_gone:
+        return RemoveFinalizer()
+    if seen.removed is None:
+        return DeleteObjects(seen.inventory)
+    if not seen.removed.inventory:
+        return RemoveFinalizer()
+    return Done(statuses.deleting(seen.resource, seen.removed, seen.now), READINESS_SECONDS)
+
+
+def _refusal(seen: Snapshot) -> Refusal | None:
+    resource, kyma = seen.resource, seen.kyma
+    if kyma is None:
+        return Refusal(KYMA_NOT_FOUND, f"there is no Kyma {resource.spec.kyma!r} in this namespace")
+    if kyma.metadata.being_deleted:
+        return Refusal(KYMA_DELETING, f"Kyma {resource.spec.kyma!r} is being deleted")
+    if isinstance(seen.text, Refusal):
+        return seen.text
+    if found := conflicts(seen.text, seen.inventory, since(resource), seen.claims):
+        lost = frozenset(each.claim.entry for each in found)
+        return Refusal(CONFLICT, "; ".join(map(str, found)), lost)
+    return Refusal(TOO_MANY_OBJECTS, seen.too_many) if seen.too_many else None
+
+
+def _objects(seen: Snapshot) -> tuple[KubernetesObject, ...]:
+    return () if isinstance(seen.text, Refusal) else seen.text
+
+
+def _wants_namespaces(resource: SyncResource) -> bool:
+    return resource.metadata.annotations.get(names.CREATE_NAMESPACES) == "true"
+
+
 def _just_changed(resource: SyncResource) -> bool:
-    """Tell whether the text changed since all was well: then only what differs in it needs a request."""
+    """Tell whether the text changed since everything was ready: then only what differs in it needs a request."""
     return resource.status.state is State.READY and resource.status.observed_generation != resource.metadata.generation
-
-
-def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncResourceStatus:
-    """Return the status of a SyncResource that can't be applied. Its objects stay as they are."""
-    return _status(
-        resource,
-        now,
-        state=State.ERROR,
-        synced=_without(known_objects(resource), refusal.lost),
-        conditions=(
-            (VALID, "False", refusal.reason, refusal.message),
-            (READY, "False", refusal.reason, refusal.message),
-        ),
-        operation=refusal.message,
-    )
-
-
-def _without(synced: Iterable[SyncedObject], lost: Iterable[InventoryEntry]) -> tuple[SyncedObject, ...]:
-    gone = {entry.identity for entry in lost}
-    return tuple(each for each in synced if identity_of(each) not in gone)
-
-
-def unreachable(resource: SyncResource, reason: str, message: str, now: datetime) -> SyncResourceStatus:
-    """Return the status of a SyncResource whose cluster can't be reached. Nothing is known to have changed."""
-    return _status(
-        resource,
-        now,
-        state=State.ERROR,
-        synced=known_objects(resource),
-        conditions=((APPLIED, "Unknown", reason, message), (READY, "False", reason, message)),
-        operation=message,
-    )
-
-
-def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncResourceStatus:
-    """Return the status after a round of applying: per object, and what it adds up to."""
-    synced = _synced(result, resource.status.synced)
-    failures = [_failure(outcome) for outcome in result.outcomes if outcome.error is not None]
-    waiting = [f"{entry.kind} {entry.name}: {entry.message}" for entry in synced if entry.state is not State.READY]
-    state = State.ERROR if failures else aggregate(entry.state for entry in synced)
-    count = len(synced)
-    applied_condition: Said
-    ready_condition: Said
-    if failures:
-        applied_condition = (APPLIED, "False", "ApplyFailed", "; ".join(failures))
-        ready_condition = (READY, "False", "ApplyFailed", "; ".join(failures))
-    else:
-        applied_condition = (APPLIED, "True", "Applied", f"{_objects(count)} in the cluster")
-        ready_condition = (
-            (READY, "True", "ObjectsReady", f"{_objects(count)} ready")
-            if state is State.READY
-            else (READY, "False", "ObjectsNotReady", "; ".join(waiting))
-        )
-    return _status(
-        resource,
-        now,
-        state=state,
-        synced=synced,
-        conditions=(
-            (VALID, "True", "Valid", "the text holds Kubernetes objects"),
-            applied_condition,
-            ready_condition,
-        ),
-        operation=ready_condition[3],
-    )
-
-
-def deleting(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncResourceStatus:
-    """Return the status of a SyncResource whose objects are on their way out."""
-    waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
-    message = f"waits for {len(result.inventory)} to go: {waits}"
-    return _status(
-        resource,
-        now,
-        state=State.DELETING,
-        synced=tuple(synced_object(entry, State.DELETING, "") for entry in result.inventory),
-        conditions=((READY, "False", "Deleting", message),),
-        operation=message,
-    )
-
-
-def _synced(result: ApplyResult, before: Iterable[SyncedObject]) -> tuple[SyncedObject, ...]:
-    outcomes = {outcome.entry: outcome for outcome in result.outcomes}
-    known = {identity_of(each): each for each in before}
-    return tuple(
-        _synced_object(entry, outcomes.get(entry), known.get(entry.identity)) for entry in sorted(result.inventory)
-    )
-
-
-def _synced_object(entry: InventoryEntry, outcome: ObjectOutcome | None, before: SyncedObject | None) -> SyncedObject:
-    if outcome is None:
-        return synced_object(entry, State.PROCESSING, "left from an earlier revision")
-    if outcome.error is not None:
-        return synced_object(entry, State.ERROR, outcome.error)
-    if outcome.live is None:  # not asked for again, so as it was
-        return before or synced_object(entry, State.PROCESSING, "")
-    ready = readiness(outcome.live)
-    states = {"Current": State.READY, "Failed": State.ERROR}
-    state = states.get(ready.state, State.PROCESSING)
-    return synced_object(entry, state, "" if state is State.READY else ready.message)
-
-
-def _objects(count: int) -> str:
-    return "1 object is" if count == 1 else f"{count} objects are"
-
-
-def _failure(outcome: ObjectOutcome) -> str:
-    entry = outcome.entry
-    where = f"document {outcome.index}: " if outcome.index is not None else ""
-    name = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
-    return f"{where}{entry.kind} {name}: {outcome.error}"
-
-
-def _status(
-    resource: SyncResource,
-    now: datetime,
-    *,
-    state: State,
-    synced: Sequence[SyncedObject],
-    conditions: Iterable[Said],
-    operation: str,
-) -> SyncResourceStatus:
-    before, generation = resource.status, resource.metadata.generation
-    return msgspec.structs.replace(
-        before,
-        state=state,
-        objects=f"{sum(each.state is State.READY for each in synced)}/{len(synced)}",
-        synced=tuple(synced),
-        conditions=set_conditions(before.conditions, conditions, generation, now),
-        last_operation=last_operation(before.last_operation, operation, now),
-        observed_generation=generation,
-    )

@@ -1,0 +1,211 @@
+"""The controller of the catalogs in the SKRs: triggers, settings, and the state of each Kyma.
+
+Every interval the resource versions of one kind are listed in the SKR, the two kinds in turns. An event about an object
+of the catalog has its kind checked at once.
+"""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import TypeGuard
+
+from kube_runtime import Causes, Change, Clock, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result
+from kube_runtime.steps import run_steps
+from lifecycle_manager.catalog_sync.apply import CRDS_DIGEST, KymaWrites, Removal, Sync
+from lifecycle_manager.catalog_sync.plan import Done, plan_removal, plan_sync
+from lifecycle_manager.catalog_sync.record import Record
+from lifecycle_manager.catalog_sync.snapshot import RemovalSnapshot, SyncSnapshot
+from lifecycle_manager.catalog_sync.status import failed
+from lifecycle_manager.catalog_sync.wanted import KINDS, Catalogs
+from lifecycle_manager.kyma_changes import kyma_changed
+from lifecycle_manager.kyma_conditions import is_event_path_faulty
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.concerned import concerned_by_release, concerned_by_template, offer_changed
+from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, DatedReleaseMeta
+from lifecycle_manager.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
+from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError
+from lifecycle_manager_api import Kyma, ModuleTemplate, names
+
+MAX_SILENT_SECONDS = 30.0
+"""The interval while no events arrive from an SKR that should send some."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSettings:
+    """The settings of the domain. `purge_after`: see `RemovalSnapshot`."""
+
+    interval_seconds: float = 600.0
+    removal_interval_seconds: float = 5.0
+    purge_after: timedelta | None = None
+    concurrency: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class KindChanged:
+    """Cause: objects of this kind may have changed in the SKR."""
+
+    kind: str
+
+
+@dataclass(eq=False, slots=True)
+class CatalogState:
+    """The state of one Kyma.
+
+    - `next_check`: the monotonic time of the next check; None before the first reconcile
+    - `next_kind`: the kind that is checked then, as an index of KINDS
+    - `suspected`: kinds that may have changed, until they are checked
+    """
+
+    next_check: float | None = None
+    next_kind: int = 0
+    suspected: set[str] = field(default_factory=set)
+
+
+def setup(
+    manager: Manager, connections: Connections, offers: Offers, settings: CatalogSettings
+) -> Controller[ObjectKey, CatalogState]:
+    """Add the controller of the catalogs; its keys are those of the Kymas."""
+    kymas = manager.informer(KYMAS)
+    templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
+    controller: Controller[ObjectKey, CatalogState] = manager.controller(
+        "catalog", state=CatalogState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
+    )
+    controller.watches(kymas, when=kyma_changed)
+
+    def all_kymas(_change: object) -> Iterable[ObjectKey]:
+        return kymas.cache.keys()
+
+    # Every SKR has the catalog: after whatever users wait for.
+    in_catalogs = partial(_template_in_catalogs, templates=templates, releases=releases)
+    controller.watches(templates, to=all_kymas, when=in_catalogs, priority=Priority.RESYNC)
+    controller.watches(releases, to=all_kymas, when=_release_in_catalogs, priority=Priority.RESYNC)
+
+    controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
+    controller.receives(ObjectChanged, to=_key_of_catalog_object, cause=lambda it: KindChanged(it.reference.kind))
+    controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
+    controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)
+
+    reconciler = CatalogReconciler(manager, connections, kymas, offers, settings)
+    controller.reconciles(reconciler.reconcile)
+    return controller
+
+
+@dataclass(eq=False)
+class CatalogReconciler:
+    """Keeps the catalog of one Kyma."""
+
+    manager: Manager
+    connections: Connections
+    kymas: Informer[Kyma]
+    offers: Offers
+    settings: CatalogSettings
+    _catalogs: Catalogs = field(default_factory=Catalogs, init=False)
+    _writes: KymaWrites = field(init=False)
+    _clock: Clock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._clock = self.manager.clock
+        self._writes = KymaWrites(self.manager.client, self.kymas, self._clock.now)
+
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: CatalogState) -> Result:
+        """Take the next steps. Raises KubeError or SkrAccessError after the condition shows it."""
+        kyma = self.kymas.get(key)
+        if kyma is None:
+            return Result()
+        if kyma.metadata.being_deleted:
+            return await self._remove(kyma)
+        return await self._sync(kyma, causes, state)
+
+    async def _sync(self, kyma: Kyma, causes: Causes, state: CatalogState) -> Result:
+        state.suspected |= _kinds_in(causes)
+        snapshot = self._snapshot(kyma, state)
+        first = plan_sync(snapshot)
+        if _is_done(first):
+            return Result(requeue_after=first.requeue_after)
+        if not state.suspected and snapshot.record.catalog == snapshot.wanted.digest:
+            state.next_kind = (state.next_kind + 1) % len(KINDS)
+        try:
+            async with self.connections.to(kyma.metadata.name) as skr:
+                steps = Sync(skr, self._writes)
+                done = await run_steps(snapshot, plan=plan_sync, apply=steps.apply, is_done=_is_done)
+        except (KubeError, SkrAccessError) as error:
+            await self._writes.set_condition(self._newest(kyma), failed(error))
+            raise
+        state.suspected.clear()
+        state.next_check = self._clock.monotonic() + snapshot.interval_seconds
+        return await self._finish(kyma, done)
+
+    async def _remove(self, kyma: Kyma) -> Result:
+        snapshot = RemovalSnapshot(
+            kyma, self._clock.now(), self.settings.purge_after, self.settings.removal_interval_seconds
+        )
+        if _is_done(plan_removal(snapshot)):
+            return Result()
+        try:
+            async with self.connections.to(kyma.metadata.name) as skr:
+                done = await run_steps(snapshot, plan=plan_removal, apply=Removal(skr).apply, is_done=_is_done)
+        except AccessSecretMissing:
+            return Result()
+        except (KubeError, SkrAccessError) as error:
+            await self._writes.set_condition(kyma, failed(error))
+            raise
+        return await self._finish(kyma, done)
+
+    async def _finish(self, kyma: Kyma, done: Done) -> Result:
+        if done.condition is not None:
+            await self._writes.set_condition(self._newest(kyma), done.condition)
+        return Result(requeue_after=done.requeue_after)
+
+    def _newest(self, kyma: Kyma) -> Kyma:
+        """Return the Kyma with what the steps wrote."""
+        return self.kymas.get(KYMAS.key_of(kyma)) or kyma
+
+    def _snapshot(self, kyma: Kyma, state: CatalogState) -> SyncSnapshot:
+        """Return what is known without the SKR. A new process spreads the first checks over the interval."""
+        now, interval = self._clock.monotonic(), self.settings.interval_seconds
+        if state.next_check is None:
+            state.next_check = now + interval * random.random()  # noqa: S311 - not for cryptography
+        return SyncSnapshot(
+            kyma=kyma,
+            wanted=self._catalogs.for_labels(self.offers.current(), kyma.metadata.labels),
+            record=Record.of(kyma),
+            crds_digest=CRDS_DIGEST,
+            kinds_to_check=tuple(sorted(state.suspected)) or (KINDS[state.next_kind],),
+            is_due=bool(state.suspected) or now >= state.next_check,
+            seconds_until_due=max(state.next_check - now, 0.0),
+            interval_seconds=min(interval, MAX_SILENT_SECONDS) if is_event_path_faulty(kyma) else interval,
+        )
+
+
+def _template_in_catalogs(
+    change: Change[ModuleTemplate], *, templates: Informer[ModuleTemplate], releases: Informer[DatedReleaseMeta]
+) -> bool:
+    """Tell whether a ModuleTemplate changed that is or was part of the catalogs."""
+    return offer_changed(change) and concerned_by_template(change, templates=templates, releases=releases).catalogs
+
+
+def _release_in_catalogs(change: Change[DatedReleaseMeta]) -> bool:
+    """Tell whether a ModuleReleaseMeta changed that is or was part of the catalogs."""
+    return offer_changed(change) and concerned_by_release(change).catalogs
+
+
+def _key_of(signal: ClusterReachable | ClusterReplaced | ResyncRequested) -> Iterable[ObjectKey]:
+    return (ObjectKey(names.KCP_NAMESPACE, signal.kyma),)
+
+
+def _key_of_catalog_object(change: ObjectChanged) -> Iterable[ObjectKey]:
+    """Return the key of the Kyma whose SKR has a changed ModuleTemplate or ModuleReleaseMeta."""
+    if change.reference.group == names.GROUP and change.reference.kind in KINDS:
+        yield ObjectKey(names.KCP_NAMESPACE, change.kyma)
+
+
+def _kinds_in(causes: Causes) -> set[str]:
+    if causes.overflowed or any(isinstance(each, ClusterReplaced | ResyncRequested) for each in causes):
+        return set(KINDS)
+    return {each.kind for each in causes.of(KindChanged)}
+
+
+def _is_done(step: object) -> TypeGuard[Done]:
+    return isinstance(step, Done)

@@ -1,0 +1,208 @@
+"""The rules of the catalog in an SKR: pure functions from a snapshot to the next step.
+
+The order of the lines in `plan_sync` and `plan_removal` is the order of the steps.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from lifecycle_manager.catalog_sync.record import Record
+from lifecycle_manager.catalog_sync.snapshot import RemovalSnapshot, SyncSnapshot
+from lifecycle_manager.catalog_sync.status import GONE, STARTED, CatalogCondition, removing, synced
+from lifecycle_manager.catalog_sync.wanted import KINDS, Item, Key, WantedCatalog, WantedItem
+from lifecycle_manager.kyma_conditions import CATALOG, REMOVED, is_introduced, watcher_removed
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, find, names
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The reconcile ends, with this condition unless it is None."""
+
+    condition: CatalogCondition | None = None
+    requeue_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetCondition:
+    """Write the condition before the first object: if LM stops in between, the catalog is still known to exist."""
+
+    condition: CatalogCondition
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyCRDs:
+    """Apply the CRDs of the catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResourceVersions:
+    """List the resource versions of LM's objects of some kinds, and compare them with the record."""
+
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadObjects:
+    """Read LM's objects of some kinds.
+
+    Kinds that are new in the SKR are left out: an API server answers lists right after the CRD with "retry in a second".
+    """
+
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteObjects:
+    """Apply and delete objects, then record the resource versions of some kinds."""
+
+    kinds: tuple[str, ...]
+    apply: tuple[WantedItem, ...]
+    delete: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveRecord:
+    """Write the record to the Kyma."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOwnObjects:
+    """List the resource versions of all objects of LM."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteObjects:
+    """Delete objects."""
+
+    objects: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRemainingObjects:
+    """List the objects of some kinds that exist after the deletion, whoever created them."""
+
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCRDs:
+    """Delete the CRDs of kinds without objects."""
+
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizers:
+    """Remove the finalizers of others from LM's objects that are being deleted."""
+
+
+SyncStep = Done | SetCondition | ApplyCRDs | CheckResourceVersions | ReadObjects | WriteObjects | SaveRecord
+RemovalStep = Done | ReadOwnObjects | DeleteObjects | ReadRemainingObjects | DeleteCRDs | RemoveFinalizers
+
+
+def plan_sync(seen: SyncSnapshot) -> SyncStep:
+    """Return the next step for a catalog that has to be kept up to date."""
+    if seen.kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" or not is_introduced(seen.kyma):
+        return Done()  # the change of the Kyma triggers this again
+    if not seen.is_due and _is_up_to_date(seen):
+        return Done(requeue_after=seen.seconds_until_due)
+    if find(seen.kyma.status.conditions, CATALOG) is None:
+        return SetCondition(STARTED)
+    if seen.are_crds_missing or seen.record.crds != seen.crds_digest:
+        return ApplyCRDs()
+    changed = seen.changed_kinds if seen.record.catalog == seen.wanted.digest else KINDS
+    if changed is None:
+        return CheckResourceVersions(seen.kinds_to_check)
+    if changed and seen.live is None:
+        return ReadObjects(tuple(kind for kind in changed if kind not in seen.new_kinds))
+    if changed:
+        apply, delete = differences(seen.wanted, seen.live or {}, changed)
+        return WriteObjects(changed, apply, delete)
+    if seen.record != Record.of(seen.kyma):
+        return SaveRecord(seen.record)
+    return Done(synced(len(seen.wanted.items), is_frozen=seen.wanted.is_frozen), seen.interval_seconds)
+
+
+def plan_removal(seen: RemovalSnapshot) -> RemovalStep:
+    """Return the next step for the catalog of a Kyma that is being deleted. It is removed after the Watcher."""
+    condition = find(seen.kyma.status.conditions, CATALOG)
+    if condition is None or condition.reason == REMOVED or not watcher_removed(seen.kyma):
+        return Done()
+    if seen.own is None:
+        return ReadOwnObjects()
+    if not seen.are_deleted:
+        return DeleteObjects(tuple((kind, each.metadata.name) for kind, own in seen.own.items() for each in own))
+    if seen.remaining is None:
+        return ReadRemainingObjects(tuple(seen.own))
+    unused = tuple(kind for kind, objects in seen.remaining.items() if not objects and kind not in seen.deleted_crds)
+    if unused:
+        return DeleteCRDs(unused)
+    own = {each.metadata.uid for objects in seen.own.values() for each in objects}
+    left = own & {each.metadata.uid for objects in seen.remaining.values() for each in objects}
+    if not left:
+        return Done(GONE)
+    if not seen.are_finalizers_removed and _may_purge(seen):
+        return RemoveFinalizers()
+    return Done(removing(len(left)), seen.interval_seconds)
+
+
+def differences(
+    wanted: WantedCatalog, live: Mapping[Key, Item], kinds: Iterable[str]
+) -> tuple[tuple[WantedItem, ...], tuple[Key, ...]]:
+    """Return what to apply and what to delete, of some kinds, where `live` are LM's objects in the SKR.
+
+    An object that was deleted in KCP is deleted; one that this Kyma may no longer have stays as it is.
+    """
+    if wanted.is_frozen:
+        return (), ()
+    compared = frozenset(kinds)
+    apply = tuple(
+        each
+        for key, each in wanted.items.items()
+        if key[0] in compared and (key not in live or not is_as_wanted(live[key], each.item))
+    )
+    return apply, tuple(sorted(key for key in live if key not in wanted.items and key not in wanted.known))
+
+
+def is_as_wanted(live: Item, wanted: Item) -> bool:
+    """Tell whether an object has exactly the wanted content, and at least the wanted labels and annotations."""
+    metadata = live.metadata
+    if any(metadata.labels.get(key) != value for key, value in wanted.metadata.labels.items()):
+        return False
+    if any(metadata.annotations.get(key) != value for key, value in wanted.metadata.annotations.items()):
+        return False
+    if isinstance(live, ModuleTemplate) and isinstance(wanted, ModuleTemplate):
+        return _is_same_template(live, wanted)
+    if isinstance(live, ModuleReleaseMeta) and isinstance(wanted, ModuleReleaseMeta):
+        return live.spec == wanted.spec
+    return False
+
+
+def _is_up_to_date(seen: SyncSnapshot) -> bool:
+    condition = find(seen.kyma.status.conditions, CATALOG)
+    is_true = condition is not None and condition.status == "True"
+    return is_true and (seen.record.crds, seen.record.catalog) == (seen.crds_digest, seen.wanted.digest)
+
+
+def _may_purge(seen: RemovalSnapshot) -> bool:
+    since = seen.kyma.metadata.deletion_timestamp
+    return since is not None and seen.purge_after is not None and seen.now - since >= seen.purge_after
+
+
+def _is_same_template(live: ModuleTemplate, wanted: ModuleTemplate) -> bool:
+    """Compare two templates; embedded objects by value, since API servers format them differently."""
+    if live.spec == wanted.spec:
+        return True
+    nothing = msgspec.Raw(b"null")
+    bare_live = msgspec.structs.replace(live.spec, descriptor=nothing, data=nothing)
+    bare_wanted = msgspec.structs.replace(wanted.spec, descriptor=nothing, data=nothing)
+    embedded_live = (_value(live.spec.descriptor), _value(live.spec.data))
+    return bare_live == bare_wanted and embedded_live == (_value(wanted.spec.descriptor), _value(wanted.spec.data))
+
+
+def _value(raw: msgspec.Raw) -> object:
+    return msgspec.json.decode(raw)

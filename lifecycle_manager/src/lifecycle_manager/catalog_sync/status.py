@@ -1,0 +1,51 @@
+"""The condition `ModuleCatalog` of a Kyma, with all its reasons."""
+
+from typing import NamedTuple
+
+from kube_runtime import KubeError
+from lifecycle_manager.kyma_conditions import CATALOG_SYNC_FAILED, CATALOG_SYNCED, REMOVED
+from lifecycle_manager.skr import failure_of
+from lifecycle_manager_api import ConditionStatus, names
+
+SYNCING = "Syncing"
+REMOVING = "Removing"
+# The other reasons are CATALOG_SYNCED, CATALOG_SYNC_FAILED and REMOVED, which other domains read, and those of
+# skr.failure for an SKR that can't be accessed.
+
+
+class ItemRefused(KubeError):
+    """The SKR refused objects of the catalog; all others were written."""
+
+
+class CatalogCondition(NamedTuple):
+    """Status, reason and message of the condition."""
+
+    status: ConditionStatus
+    reason: str
+    message: str
+
+
+STARTED = CatalogCondition("False", SYNCING, "the catalog is being synchronized")
+GONE = CatalogCondition("False", REMOVED, "the catalog is removed from the cluster")
+
+
+def synced(items: int, *, is_frozen: bool) -> CatalogCondition:
+    """Return the condition of a catalog that is up to date."""
+    if is_frozen:
+        message = f"synchronization of the catalog is off: the Kyma has the label {names.SYNC}=false"
+    else:
+        message = f"{items} objects of the catalog are in the cluster"
+    return CatalogCondition("True", CATALOG_SYNCED, message)
+
+
+def removing(objects: int) -> CatalogCondition:
+    """Return the condition while objects that were deleted still exist."""
+    return CatalogCondition("False", REMOVING, f"waiting for the deletion of {objects} objects of the catalog")
+
+
+def failed(error: Exception) -> CatalogCondition:
+    """Return the condition after a failure."""
+    if isinstance(error, ItemRefused):
+        return CatalogCondition("False", CATALOG_SYNC_FAILED, str(error))
+    failure = failure_of(error)
+    return CatalogCondition("False", failure.reason, failure.message)

@@ -1,0 +1,90 @@
+"""Predicates on changes of Kymas and other objects in KCP that several domains use as `when=` of their triggers.
+
+LM keeps records for itself in annotations of a Kyma. Writing one must not trigger the other domains, so the predicates
+ignore them; their names are here for that reason.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from kube_runtime import Change
+from lifecycle_manager.kyma_conditions import is_event_path_faulty
+from lifecycle_manager_api import ApiObject, Kyma, ObjectMeta, names
+
+T = TypeVar("T", bound=ApiObject)
+
+CRD_HASH = f"{names.GROUP}/skr-kyma-crd-hash"
+"""A digest of the CRD of Kymas that was applied to the SKR."""
+CATALOG_RECORD = f"{names.GROUP}/skr-catalog"
+"""What the SKR has of the module catalog."""
+WATCHER_RECORD = f"{names.GROUP}/skr-watcher"
+"""What was installed of the Watcher in the SKR."""
+TRUST_RECORD = f"{names.GROUP}/skr-trust"
+"""The CAs that the Watcher in the SKR trusts."""
+RECORDS = frozenset({CRD_HASH, CATALOG_RECORD, WATCHER_RECORD, TRUST_RECORD})
+
+
+def kyma_changed(change: Change[Kyma]) -> bool:
+    """Tell whether more of a Kyma changed than times in its status and LM's own records."""
+    old, new = change.old, change.new
+    return (
+        old is None
+        or new is None
+        or old.metadata.generation != new.metadata.generation
+        or old.metadata.finalizers != new.metadata.finalizers
+        or metadata_changed(old.metadata, new.metadata)
+        or modules_changed(change)
+        or _condition_reasons(old) != _condition_reasons(new)
+    )
+
+
+def modules_changed(change: Change[Kyma]) -> bool:
+    """Tell whether the modules of a Kyma have to be reconciled.
+
+    That is when they resolve to other templates, when the Kyma gets its first state or loses it, when it is being
+    deleted, and when its event path breaks or works again, since that changes the interval.
+    """
+    old, new = change.old, change.new
+    return (
+        old is None
+        or new is None
+        or _templates(old) != _templates(new)
+        or (old.status.state == "") != (new.status.state == "")
+        or is_event_path_faulty(old) != is_event_path_faulty(new)
+        or old.metadata.being_deleted != new.metadata.being_deleted
+    )
+
+
+def metadata_changed(old: ObjectMeta, new: ObjectMeta) -> bool:
+    """Tell whether labels, the deletion timestamp, or annotations that are not LM's own records differ."""
+    return (
+        old.labels != new.labels
+        or _without_records(old.annotations) != _without_records(new.annotations)
+        or old.deletion_timestamp != new.deletion_timestamp
+    )
+
+
+def generation_changed(change: Change[T]) -> bool:
+    """Tell whether an object was created, deleted, or has another generation."""
+    old, new = change.old, change.new
+    return old is None or new is None or old.metadata.generation != new.metadata.generation
+
+
+def finalizer_lost(finalizer: str, change: Change[T]) -> bool:
+    """Tell whether an object no longer has a finalizer that it had."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return False
+    return finalizer in set(old.metadata.finalizers) - set(new.metadata.finalizers)
+
+
+def _without_records(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in annotations.items() if key not in RECORDS}
+
+
+def _templates(kyma: Kyma) -> dict[str, object]:
+    return {module.name: module.template for module in kyma.status.modules}
+
+
+def _condition_reasons(kyma: Kyma) -> dict[str, tuple[str, str]]:
+    return {condition.type: (condition.status, condition.reason) for condition in kyma.status.conditions}

@@ -1,0 +1,212 @@
+"""The two controllers of mandatory modules: their triggers and settings. Neither keeps state for a key."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from kube_runtime import Causes, Change, Controller, Informer, Manager, ObjectKey, Priority, Result
+from kube_runtime.informer import Index
+from lifecycle_manager.indexes import MANIFESTS_BY_KYMA
+from lifecycle_manager.kyma_changes import generation_changed, kyma_changed
+from lifecycle_manager.mandatory_modules.apply import Installation, Retirement
+from lifecycle_manager.mandatory_modules.plan import SetFinalizer, Wait, plan_installation, plan_retirement
+from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
+from lifecycle_manager.module_catalog import (
+    Offers,
+    is_mandatory_manifest,
+    kyma_of_manifest,
+    module_of,
+    module_of_manifest,
+)
+from lifecycle_manager.module_catalog.concerned import concerned_by_release, concerned_by_template, offer_changed
+from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES, DatedReleaseMeta
+from lifecycle_manager.signals import ClusterReachable, DescriptorFound
+from lifecycle_manager_api import Manifest, ModuleReleaseMeta, ModuleTemplate, names
+
+log = structlog.get_logger("mandatory_modules")
+
+SETTLE_SECONDS = 0.2
+"""Manifests of one Kyma often change several at a time: one reconcile for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MandatorySettings:
+    """The settings of both controllers."""
+
+    interval_seconds: float = 300.0
+    installation_concurrency: int = 20
+    retirement_concurrency: int = 2
+
+
+class ReleaseKey(NamedTuple):
+    """A ModuleTemplate or ModuleReleaseMeta in KCP."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    @property
+    def owner(self) -> str:
+        """The name that decides which replica reconciles it."""
+        return f"{self.kind} {self.name}"
+
+
+def _mandatory_module(manifest: Manifest) -> Iterable[str]:
+    if is_mandatory_manifest(manifest):
+        yield module_of_manifest(manifest)
+
+
+MANIFESTS_BY_MANDATORY_MODULE: Index[Manifest] = Index("mandatory", _mandatory_module)
+"""Manifests of mandatory modules by their module."""
+
+
+def setup(
+    manager: Manager, offers: Offers, settings: MandatorySettings
+) -> tuple[Controller[ObjectKey, None], Controller[ReleaseKey, None]]:
+    """Add both controllers: installation, whose keys are those of Kymas, and retirement."""
+    return _setup_installation(manager, offers, settings), _setup_retirement(manager, offers, settings)
+
+
+def _setup_installation(manager: Manager, offers: Offers, settings: MandatorySettings) -> Controller[ObjectKey, None]:
+    kymas = manager.informer(KYMAS)
+    templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
+    manifests = manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA])
+    controller: Controller[ObjectKey, None] = manager.controller(
+        "mandatory-modules", concurrency=settings.installation_concurrency
+    )
+    controller.watches(kymas, when=kyma_changed)
+
+    def all_kymas(_change: object) -> Iterable[ObjectKey]:
+        return kymas.cache.keys()
+
+    def all_kymas_of_descriptor(found: DescriptorFound) -> Iterable[ObjectKey]:
+        template = templates.get(ObjectKey(found.namespace, found.template))
+        if template is None or not concerned(Change(None, template)):
+            return ()
+        return kymas.cache.keys()
+
+    # Every SKR has the mandatory modules: after whatever users wait for.
+    concerned = partial(_template_concerns_mandatory, templates=templates, releases=releases)
+    controller.watches(templates, to=all_kymas, when=concerned, priority=Priority.RESYNC)
+    controller.watches(releases, to=all_kymas, when=_release_concerns_mandatory, priority=Priority.RESYNC)
+    controller.receives(DescriptorFound, to=all_kymas_of_descriptor, priority=Priority.RESYNC)
+
+    controller.watches(manifests, to=_kyma_of, when=_mandatory_manifest_changed, after=SETTLE_SECONDS)
+    controller.receives(
+        ClusterReachable, to=lambda it: (ObjectKey(names.KCP_NAMESPACE, it.kyma),), priority=Priority.CHANGE
+    )
+
+    installation = Installation(manager.client, manifests, manager.events)
+
+    async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        """Apply and delete Manifests of one Kyma. Raises KubeError."""
+        kyma = kymas.get(key)
+        if kyma is None:
+            return Result()
+        snapshot = InstallationSnapshot(kyma, offers.current(), manifests.by_index(MANIFESTS_BY_KYMA, key.name))
+        await installation.apply(plan_installation(snapshot), key.namespace)
+        return Result(requeue_after=settings.interval_seconds)
+
+    controller.reconciles(reconcile)
+    return controller
+
+
+def _setup_retirement(manager: Manager, offers: Offers, settings: MandatorySettings) -> Controller[ReleaseKey, None]:
+    templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
+    manifests = manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_MANDATORY_MODULE])
+
+    def get(key: ReleaseKey) -> Release | None:
+        where = ObjectKey(key.namespace, key.name)
+        return templates.get(where) if key.kind == ModuleTemplate.KIND else releases.get(where)
+
+    def all_releases() -> Iterable[ReleaseKey]:
+        found: tuple[Release, ...] = (*templates.cache.list(), *releases.cache.list())
+        return [_key_of(each) for each in found]
+
+    def of_release(change: Change[DatedReleaseMeta]) -> Iterable[ReleaseKey]:
+        """Return the release, and the templates of its module: a mandatory release decides which one is held."""
+        release = change.new or change.old
+        if release is None:
+            return
+        yield _key_of(release)
+        for template in templates.cache.list() if concerned_by_release(change).mandatory else ():
+            if module_of(template) == release.spec.module_name:
+                yield _key_of(template)
+
+    def waiting_for(change: Change[Manifest]) -> Iterable[ReleaseKey]:
+        """Return the releases of a Manifest's module that are being deleted."""
+        modules = {module_of_manifest(each) for each in (change.old, change.new) if each is not None}
+        found: tuple[Release, ...] = (*templates.cache.list(), *releases.cache.list())
+        return [_key_of(each) for each in found if each.metadata.being_deleted and _module_of(each) in modules]
+
+    controller: Controller[ReleaseKey, None] = manager.controller(
+        "mandatory-modules-deletion",
+        owner=lambda key: key.owner,
+        exists=lambda key: get(key) is not None,
+        concurrency=settings.retirement_concurrency,
+    )
+    controller.watches(templates, to=_keys_in, when=offer_changed)
+    controller.watches(releases, to=of_release, when=offer_changed)
+    controller.watches(manifests, to=waiting_for, when=_mandatory_manifest_changed)
+    controller.starts_with(all_releases)
+
+    retirement = Retirement(manager.client, templates, releases)
+
+    async def reconcile(key: ReleaseKey, _causes: Causes, _state: None) -> Result:
+        """Add or remove the finalizer of one release. Raises KubeError."""
+        release = get(key)
+        if release is None:
+            return Result()
+        left = manifests.by_index(MANIFESTS_BY_MANDATORY_MODULE, _module_of(release))
+        match plan_retirement(RetirementSnapshot(release, offers.current(), left)):
+            case Wait() as wait:
+                log.info("waiting for Manifests of a mandatory module", release=str(key), manifests=wait.manifests)
+                return Result(requeue_after=wait.requeue_after)
+            case SetFinalizer() as step:
+                await retirement.apply(step)
+        return Result()
+
+    controller.reconciles(reconcile)
+    return controller
+
+
+def _mandatory_manifest_changed(change: Change[Manifest]) -> bool:
+    """Tell whether the Manifest of a mandatory module was created, deleted, or has another spec."""
+    manifest = change.new or change.old
+    return manifest is not None and is_mandatory_manifest(manifest) and generation_changed(change)
+
+
+def _template_concerns_mandatory(
+    change: Change[ModuleTemplate], *, templates: Informer[ModuleTemplate], releases: Informer[DatedReleaseMeta]
+) -> bool:
+    """Tell whether a ModuleTemplate changed that is or was part of the mandatory modules."""
+    return offer_changed(change) and concerned_by_template(change, templates=templates, releases=releases).mandatory
+
+
+def _release_concerns_mandatory(change: Change[DatedReleaseMeta]) -> bool:
+    """Tell whether a ModuleReleaseMeta changed that is or was part of the mandatory modules."""
+    return offer_changed(change) and concerned_by_release(change).mandatory
+
+
+def _kyma_of(change: Change[Manifest]) -> Iterable[ObjectKey]:
+    manifest = change.new or change.old
+    if manifest is not None and (kyma := kyma_of_manifest(manifest)):
+        yield ObjectKey(manifest.metadata.namespace, kyma)
+
+
+def _keys_in(change: Change[ModuleTemplate]) -> Iterable[ReleaseKey]:
+    return {_key_of(each) for each in (change.old, change.new) if each is not None}
+
+
+def _key_of(release: Release) -> ReleaseKey:
+    return ReleaseKey(release.KIND, release.metadata.namespace, release.metadata.name)
+
+
+def _module_of(release: Release) -> str:
+    return release.spec.module_name if isinstance(release, ModuleReleaseMeta) else module_of(release)

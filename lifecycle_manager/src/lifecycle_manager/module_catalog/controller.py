@@ -1,0 +1,166 @@
+"""Lookup of the component descriptors that ModuleTemplates leave empty, in the registry of the modules' components.
+
+A ModuleTemplate whose `spec.descriptor` is empty stands for the component that its module's ModuleReleaseMeta names by
+`ocmComponentName`, in the template's version. A version of a component never changes, so a descriptor that was found is
+not looked up again while a template stands for it. Every replica looks all of them up. A lookup that fails is reported
+where the module would be installed, and retried.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+import structlog
+
+from kube_runtime import Causes, Change, Controller, Informer, Manager, Result
+from lifecycle_manager.module_catalog.offer import Offers, module_of, version_of
+from lifecycle_manager.oci.descriptor import ComponentVersion, LookupFailed, is_left_out
+from lifecycle_manager.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
+from lifecycle_manager.signals import DescriptorFound
+from lifecycle_manager_api import ModuleTemplate
+
+log = structlog.get_logger("module_catalog")
+
+CONCURRENCY = 4
+START_SECONDS = 30.0
+"""How long the start waits for descriptors. Without them, modules seem impossible to install."""
+
+Find = Callable[[ComponentVersion], Awaitable[msgspec.Raw]]
+"""Returns the descriptor of a component's version. Raises LookupFailed."""
+
+
+@dataclass(eq=False, slots=True)
+class LookupState:
+    """The result of the last lookup of one component's version: a descriptor, a problem, or neither yet."""
+
+    descriptor: msgspec.Raw | None = None
+    problem: str = ""
+
+
+def setup(manager: Manager, find: Find) -> Offers:
+    """Add the controller that looks descriptors up with `find`, and return the offers of the catalog."""
+    templates = manager.informer(MODULE_TEMPLATES)
+    releases = manager.informer(DATED_RELEASE_METAS)
+    lookups = Lookups(manager, templates, releases, find)
+    return Offers(templates, releases, lookups)
+
+
+@dataclass(eq=False)
+class Lookups:
+    """The descriptors of templates that leave them empty. `changes` counts new results."""
+
+    manager: Manager
+    templates: Informer[ModuleTemplate]
+    releases: Informer[DatedReleaseMeta]
+    find: Find
+    changes: int = field(default=0, init=False)
+    _controller: Controller[ComponentVersion, LookupState] = field(init=False)
+
+    def __post_init__(self) -> None:
+        controller: Controller[ComponentVersion, LookupState] = self.manager.controller(
+            "descriptor",
+            state=LookupState,
+            owner=lambda _: "",
+            exists=lambda wanted: bool(self._templates_for(wanted)),
+            concurrency=CONCURRENCY,
+        )
+        controller.watches(self.templates, to=self._of_template)
+        controller.watches(self.releases, to=self._of_release)
+        controller.starts_with(self._all_wanted)
+        controller.reconciles(self._reconcile)
+        self.manager.before_start(self._look_up_all)
+        self._controller = controller
+
+    def found(self, template: ModuleTemplate) -> msgspec.Raw | None:
+        """Return the descriptor that was found for a template; None where there is none, or the template has one."""
+        wanted = self._wanted(template)
+        state = self._controller.state(wanted) if wanted is not None else None
+        return state.descriptor if state is not None else None
+
+    def problem(self, template: ModuleTemplate) -> str | None:
+        """Return why a template has no descriptor; None where it has one."""
+        if not is_left_out(template.spec.descriptor):
+            return None
+        wanted = self._wanted(template)
+        if wanted is None:
+            return f"spec.descriptor is empty, and no ModuleReleaseMeta names {module_of(template)}'s ocmComponentName"
+        state = self._controller.state(wanted) or LookupState()
+        if state.descriptor is not None:
+            return None
+        return f"spec.descriptor is empty: {state.problem or f'{wanted} is being looked up'}"
+
+    async def _look_up_all(self) -> None:
+        """Look every descriptor up once, for START_SECONDS at most; the controller continues from there."""
+        free = asyncio.Semaphore(CONCURRENCY)
+
+        async def look_up(wanted: ComponentVersion) -> None:
+            async with free:
+                await self._look_up(wanted, self._controller.state_or_new(wanted))
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_SECONDS), asyncio.TaskGroup() as tasks:
+                for wanted in self._all_wanted():
+                    tasks.create_task(look_up(wanted))
+
+    async def _reconcile(self, wanted: ComponentVersion, _causes: Causes, state: LookupState) -> Result:
+        return await self._look_up(wanted, state)
+
+    async def _look_up(self, wanted: ComponentVersion, state: LookupState) -> Result:
+        """Look one descriptor up, unless it is known already or no template stands for it."""
+        templates = self._templates_for(wanted)
+        if not templates or state.descriptor is not None:
+            return Result()
+        try:
+            state.descriptor = await self.find(wanted)
+        except LookupFailed as error:
+            if state.problem != str(error):
+                state.problem = str(error)
+                log.warning("descriptor not found", component=wanted.component, version=wanted.version, why=str(error))
+                self._publish(templates)
+            return Result(requeue_after=error.again_after_seconds)
+        state.problem = ""
+        log.info("descriptor found", component=wanted.component, version=wanted.version)
+        self._publish(templates)
+        return Result()
+
+    def _publish(self, templates: Iterable[ModuleTemplate]) -> None:
+        self.changes += 1
+        for template in templates:
+            self.manager.publish(DescriptorFound(template.metadata.namespace, template.metadata.name))
+
+    def _templates_for(self, wanted: ComponentVersion) -> tuple[ModuleTemplate, ...]:
+        return tuple(each for each in self.templates.cache.list() if self._wanted(each) == wanted)
+
+    def _all_wanted(self) -> Iterable[ComponentVersion]:
+        wanted = map(self._wanted, self.templates.cache.list())
+        return {each for each in wanted if each is not None}
+
+    def _wanted(self, template: ModuleTemplate) -> ComponentVersion | None:
+        """Return what a template stands for; None where it has a descriptor, or no release names the component."""
+        if not is_left_out(template.spec.descriptor):
+            return None
+        found = (_version_by(release, template) for release in self.releases.cache.list())
+        return next((each for each in found if each is not None), None)
+
+    def _of_template(self, change: Change[ModuleTemplate]) -> Iterable[ComponentVersion]:
+        wanted = (self._wanted(each) for each in (change.old, change.new) if each is not None)
+        return [each for each in wanted if each is not None]
+
+    def _of_release(self, change: Change[DatedReleaseMeta]) -> Iterable[ComponentVersion]:
+        """Return what the templates of the release's modules stand for now, and what they stood for by this release."""
+        releases = [each for each in (change.old, change.new) if each is not None]
+        modules = {each.spec.module_name for each in releases}
+        templates = [each for each in self.templates.cache.list() if module_of(each) in modules]
+        empty = [each for each in templates if is_left_out(each.spec.descriptor)]
+        named = {_version_by(release, template) for release in releases for template in empty}
+        return [each for each in named | {self._wanted(template) for template in empty} if each is not None]
+
+
+def _version_by(release: DatedReleaseMeta, template: ModuleTemplate) -> ComponentVersion | None:
+    """Return the component's version that a template stands for by this release."""
+    component, version = release.spec.ocm_component_name, version_of(template)
+    if release.spec.module_name != module_of(template) or not component or not version:
+        return None
+    return ComponentVersion(component, version)

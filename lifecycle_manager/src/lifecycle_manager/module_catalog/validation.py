@@ -1,0 +1,130 @@
+"""Validation of ModuleTemplates and ModuleReleaseMetas at admission: pure functions.
+
+Each check is named by what it finds. What the schema of the CRD rejects is not checked again.
+"""
+
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from lifecycle_manager.module_catalog.manifests import RAW_MANIFEST_LINK
+from lifecycle_manager.module_catalog.offer import Offer, module_of
+from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path
+from lifecycle_manager.oci.descriptor import DescriptorUnreadable, component_of, is_left_out
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, State, raw_object, template_name
+
+_MODULE_STATES = frozenset({State.READY, State.WARNING, State.ERROR, State.PROCESSING, State.DELETING})
+_NAMESPACED_GROUPS = frozenset({"", "apps", "batch"})
+_CLUSTER_SCOPED = frozenset({"Namespace", "Node", "PersistentVolume"})
+
+
+def template_error(template: ModuleTemplate, offer: Offer) -> str | None:
+    """Return what is wrong with a ModuleTemplate; None where it can be offered."""
+    found = (check(template) for check in _CHECKS)
+    errors = [*(each for each in found if each is not None), *_channel_taken(template, offer)]
+    return "; ".join(errors) or None
+
+
+def template_warnings(template: ModuleTemplate, offer: Offer) -> tuple[str, ...]:
+    """Return a warning where the descriptor is empty and no release names the component to look up (yet)."""
+    release = offer.releases.get(module_of(template))
+    if not is_left_out(template.spec.descriptor) or (release is not None and release.spec.ocm_component_name):
+        return ()
+    return (
+        f"spec.descriptor is empty, and there is no ModuleReleaseMeta with {module_of(template)}'s ocmComponentName",
+    )
+
+
+def release_warnings(release: ModuleReleaseMeta, offer: Offer) -> tuple[str, ...]:
+    """Return a warning for each version of a release that has no ModuleTemplate (yet)."""
+    mandatory = (release.spec.mandatory.version,) if release.spec.mandatory is not None else ()
+    versions = dict.fromkeys([*(each.version for each in release.spec.channels), *mandatory])
+    module = release.spec.module_name
+    return tuple(
+        f"there is no ModuleTemplate {template_name(module, version)}"
+        for version in versions
+        if offer.template(module, version) is None
+    )
+
+
+def _descriptor_unreadable(template: ModuleTemplate) -> str | None:
+    if is_left_out(template.spec.descriptor):
+        return None  # it is looked up
+    try:
+        component = component_of(template.spec.descriptor)
+    except DescriptorUnreadable as error:
+        return str(error)
+    if template.spec.version and component.version != template.spec.version:
+        return f"spec.version is {template.spec.version}, but the component in spec.descriptor has {component.version}"
+    return None
+
+
+def _named_otherwise(template: ModuleTemplate) -> str | None:
+    module, version = template.spec.module_name, template.spec.version
+    if not module or not version or template.metadata.name == template_name(module, version):
+        return None
+    return f"metadata.name is {template.metadata.name!r}; it must be {template_name(module, version)!r}"
+
+
+def _data_not_an_object(template: ModuleTemplate) -> str | None:
+    if bytes(template.spec.data) == b"null":
+        return None
+    data = raw_object(template.spec.data)
+    if data is None or not all(isinstance(data.get(key), str) and data[key] for key in ("apiVersion", "kind")):
+        return "spec.data is not a Kubernetes object: apiVersion and kind are required"
+    return None
+
+
+def _manager_without_namespace(template: ModuleTemplate) -> str | None:
+    manager = template.spec.manager
+    if manager is None or manager.namespace:
+        return None
+    if manager.group not in _NAMESPACED_GROUPS or manager.kind in _CLUSTER_SCOPED:
+        return None
+    return f"spec.manager.namespace is required for a {manager.kind}"
+
+
+def _state_unknown(template: ModuleTemplate) -> str | None:
+    unknown = {
+        str(check.mapped_state)
+        for check in template.spec.custom_state_check
+        if check.mapped_state not in _MODULE_STATES
+    }
+    if not unknown:
+        return None
+    return f"spec.customStateCheck: mappedState {', '.join(map(repr, sorted(unknown)))} is not a state of a module"
+
+
+def _path_broken(template: ModuleTemplate) -> str | None:
+    for number, check in enumerate(template.spec.custom_state_check):
+        try:
+            state_path(check.json_path)
+        except PathBroken as error:
+            return f"spec.customStateCheck[{number}].jsonPath {check.json_path!r} is not a JSONPath: {error}"
+    return None
+
+
+def _link_not_https(template: ModuleTemplate) -> str | None:
+    link = next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
+    if link is None or (urlsplit(link).scheme == "https" and urlsplit(link).hostname):
+        return None
+    return f"spec.resources: the link of {RAW_MANIFEST_LINK} must be an https address"
+
+
+def _channel_taken(template: ModuleTemplate, offer: Offer) -> Iterable[str]:
+    if not template.spec.channel:
+        return
+    module = module_of(template)
+    other = offer.by_channel.get((module, template.spec.channel))
+    if other is not None and other.metadata.name != template.metadata.name:
+        yield f"ModuleTemplate {other.metadata.name} already has the channel {template.spec.channel} of {module}"
+
+
+_CHECKS: tuple[Callable[[ModuleTemplate], str | None], ...] = (
+    _descriptor_unreadable,
+    _named_otherwise,
+    _data_not_an_object,
+    _manager_without_namespace,
+    _state_unknown,
+    _path_broken,
+    _link_not_https,
+)

@@ -1,0 +1,104 @@
+"""Carries out the steps for a module's ModuleConfigs, in KCP."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import msgspec
+import structlog
+
+from kube_runtime import Client, Clock, Informer, NotFound
+from lifecycle_manager.module_config.plan import DeleteModuleConfig, SetCondition, Step, WriteModuleConfig
+from lifecycle_manager.module_config.snapshot import Snapshot
+from lifecycle_manager.module_config.status import merged
+from lifecycle_manager.resources import FIELD_MANAGER, MODULE_CONFIGS
+from lifecycle_manager.signals import ObjectReference, Trace
+from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager_api import ModuleConfig, names
+
+log = structlog.get_logger("module_config")
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleConfigWrites:
+    """Writes of ModuleConfigs."""
+
+    kcp: Client
+    module_configs: Informer[ModuleConfig]
+    latency: ChangeLatency
+    clock: Clock
+
+    async def apply(self, seen: Snapshot, steps: Iterable[Step], traces: Mapping[ObjectReference, Trace]) -> None:
+        """Carry out the steps in their order. Raises KubeError at the first that fails."""
+        for step in steps:
+            match step:
+                case WriteModuleConfig():
+                    trace = traces.get(step.source, Trace())
+                    await self._write(seen, step, trace)
+                    self.latency.module_config_written(trace.observed_at)
+                case DeleteModuleConfig(name):
+                    await self._delete(seen, name)
+                case SetCondition():
+                    await self._set_condition(seen, step)
+                case _:
+                    assert_never(step)
+
+    async def _write(self, seen: Snapshot, step: WriteModuleConfig, trace: Trace) -> None:
+        reference = msgspec.to_builtins(step.reference)
+        labels = {
+            names.KYMA_NAME: seen.kyma,
+            names.MODULE_NAME: seen.module,
+            names.MANAGED_BY: names.LIFECYCLE_MANAGER,
+        }
+        annotations = {names.TRACEPARENT: trace.traceparent, names.OBSERVED_AT: trace.observed_at}
+        document = _document(seen, step.name) | {
+            "spec": {"kyma": seen.kyma, "module": seen.module, "resource": step.text, "resourceRef": reference}
+        }
+        document["metadata"] |= {
+            "labels": labels,
+            "annotations": {key: value for key, value in annotations.items() if value},
+        }
+        await self._apply(seen, step.name, document)
+        log.info(
+            "module config written",
+            kyma=seen.kyma,
+            module=seen.module,
+            name=step.name,
+            source=str(step.source),
+            resource_version=step.reference.resource_version,
+            event_id=trace.event_id,
+            traceparent=trace.traceparent,
+            observed_at=trace.observed_at,
+        )
+
+    async def _delete(self, seen: Snapshot, name: str) -> None:
+        try:
+            await self.kcp.delete(MODULE_CONFIGS, name, seen.namespace, propagation="Foreground")
+        except NotFound:
+            return
+        log.info("module config deleted", kyma=seen.kyma, module=seen.module, name=name)
+
+    async def _set_condition(self, seen: Snapshot, step: SetCondition) -> None:
+        config = next((each for each in seen.existing if each.metadata.name == step.name), None)
+        condition = merged(config, step.condition, self.clock.now())
+        document = _document(seen, step.name) | {"status": {"conditions": [msgspec.to_builtins(condition)]}}
+        try:
+            await self._apply(seen, step.name, document, subresource="status")
+        except NotFound:
+            return  # deleted meanwhile
+
+    async def _apply(
+        self, seen: Snapshot, name: str, document: Mapping[str, Any], *, subresource: str | None = None
+    ) -> None:
+        written = await self.kcp.apply(
+            MODULE_CONFIGS, name, document, seen.namespace, field_manager=FIELD_MANAGER, subresource=subresource
+        )
+        self.module_configs.wrote(written)
+
+
+def _document(seen: Snapshot, name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": MODULE_CONFIGS.api_version,
+        "kind": MODULE_CONFIGS.kind,
+        "metadata": {"name": name, "namespace": seen.namespace},
+    }

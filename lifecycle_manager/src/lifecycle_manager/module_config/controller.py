@@ -1,0 +1,312 @@
+"""The controller of ModuleConfigs: triggers, settings, and the state of each module of a Kyma.
+
+Of an announced change only the announced object is read. For any other reason, and once in each interval, all Module
+CRs of the module are read.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from kube_runtime import Causes, Change, Clock, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result
+from kube_runtime.informer import Index
+from lifecycle_manager.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE, MODULE_CONFIGS_BY_KYMA
+from lifecycle_manager.kyma_changes import modules_changed
+from lifecycle_manager.kyma_conditions import interval_for
+from lifecycle_manager.module_catalog import module_of
+from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
+from lifecycle_manager.module_config.apply import ModuleConfigWrites
+from lifecycle_manager.module_config.plan import Undecided, Wanted, decide, plan
+from lifecycle_manager.module_config.snapshot import JsonObject, Reading, Snapshot, read_all, read_some
+from lifecycle_manager.module_config.status import TEMPLATE_UNREADABLE, SyncedCondition, unreadable
+from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, DatedReleaseMeta
+from lifecycle_manager.signals import (
+    ClusterReachable,
+    ClusterReplaced,
+    DescriptorFound,
+    ObjectChanged,
+    ResyncRequested,
+    WebhookRulesChanged,
+)
+from lifecycle_manager.skr import Announcement, Announcements, Connections, Seen, SkrAccessError, failure_of
+from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, names
+
+RULES_SECONDS = 2.0
+"""How long an API server may take until it uses the new rules of a webhook."""
+
+
+class Read(Enum):
+    """A cause that says what to read."""
+
+    EVERYTHING = "everything"
+
+
+class ModuleKey(NamedTuple):
+    """One module of one Kyma in KCP."""
+
+    namespace: str
+    kyma: str
+    module: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.kyma}/{self.module}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleConfigSettings:
+    """The settings of the domain."""
+
+    interval_seconds: float = 30.0
+    concurrency: int = 50
+
+
+@dataclass(eq=False, slots=True)
+class ModuleConfigState:
+    """The state of one module: announced changes, and the monotonic time from which on everything is read."""
+
+    announcements: Announcements = field(default_factory=Announcements)
+    full_read_due: float = 0.0
+
+
+def _module_of_config(config: ModuleConfig) -> Iterable[str]:
+    yield f"{config.spec.kyma}/{config.spec.module}"
+
+
+MODULE_CONFIGS_BY_MODULE: Index[ModuleConfig] = Index("module", _module_of_config)
+"""ModuleConfigs by `kyma/module`."""
+
+
+def keys_of(kyma: Kyma) -> tuple[ModuleKey, ...]:
+    """Return the keys of the modules in a Kyma's status."""
+    namespace, name = kyma.metadata.namespace or "", kyma.metadata.name
+    return tuple(ModuleKey(namespace, name, status.name) for status in kyma.status.modules)
+
+
+def setup(
+    manager: Manager,
+    connections: Connections,
+    *,
+    kinds: ModuleKinds,
+    latency: ChangeLatency,
+    settings: ModuleConfigSettings,
+) -> Controller[ModuleKey, ModuleConfigState]:
+    """Add the controller of ModuleConfigs."""
+    kymas = manager.informer(KYMAS, indexes=[BY_MODULE, BY_CHANNEL, BY_TEMPLATE])
+    templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
+    configs = manager.informer(MODULE_CONFIGS, indexes=[MODULE_CONFIGS_BY_KYMA, MODULE_CONFIGS_BY_MODULE])
+    modules = _Modules(kymas, templates, configs, kinds)
+
+    def of_template(change: Change[ModuleTemplate]) -> Iterable[ModuleKey]:
+        template = change.new or change.old
+        return with_template(template) if template is not None else ()
+
+    def of_descriptor(found: DescriptorFound) -> Iterable[ModuleKey]:
+        template = templates.get(ObjectKey(found.namespace, found.template))
+        return with_template(template) if template is not None else ()
+
+    def with_template(template: ModuleTemplate) -> Iterable[ModuleKey]:
+        having = who_has_template(template, kymas=kymas, releases=releases)
+        return [_key(kyma, module_of(template)) for kyma in having]
+
+    def of_release(change: Change[DatedReleaseMeta]) -> Iterable[ModuleKey]:
+        release = change.new or change.old
+        having = who_has_release(change, kymas=kymas)
+        return [_key(kyma, release.spec.module_name) for kyma in having] if release is not None else ()
+
+    controller: Controller[ModuleKey, ModuleConfigState] = manager.controller(
+        "module-config",
+        state=ModuleConfigState,
+        owner=lambda key: key.kyma,
+        exists=modules.exists,
+        concurrency=settings.concurrency,
+        not_retried=(SkrAccessError,),
+    )
+    everything = Read.EVERYTHING
+    controller.watches(kymas, to=modules.of_changed_kyma, when=modules_changed, cause=everything)
+    controller.watches(configs, to=_keys_of_config, when=_is_created_or_deleted, cause=everything)
+    controller.watches(templates, to=of_template, when=offer_changed, cause=everything)
+    controller.watches(releases, to=of_release, when=offer_changed, cause=everything)
+    controller.starts_with(modules.all, cause=everything)
+
+    controller.receives(ObjectChanged, to=modules.of_object)  # the cause says which object to read
+    controller.receives(ResyncRequested, to=modules.of_kyma, cause=lambda _: everything)
+    controller.receives(ClusterReachable, to=modules.of_kyma, priority=Priority.CHANGE, cause=lambda _: everything)
+    controller.receives(ClusterReplaced, to=modules.of_kyma, priority=Priority.CHANGE, cause=lambda _: everything)
+    # Nobody reported what changed before the API server used the rules.
+    controller.receives(
+        WebhookRulesChanged,
+        to=modules.of_kyma,
+        priority=Priority.CHANGE,
+        after=RULES_SECONDS,
+        cause=lambda _: everything,
+    )
+    controller.receives(DescriptorFound, to=of_descriptor, priority=Priority.CHANGE, cause=lambda _: everything)
+
+    writes = ModuleConfigWrites(manager.client, configs, latency, manager.clock)
+    reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings)
+    controller.reconciles(reconciler.reconcile)
+    return controller
+
+
+@dataclass(frozen=True, eq=False)
+class _Modules:
+    """Finds the keys of modules."""
+
+    kymas: Informer[Kyma]
+    templates: Informer[ModuleTemplate]
+    configs: Informer[ModuleConfig]
+    kinds: ModuleKinds
+
+    def all(self) -> Iterable[ModuleKey]:
+        """Return the modules of all Kymas, and those that have ModuleConfigs."""
+        of_kymas = {key for kyma in self.kymas.cache.list() for key in keys_of(kyma)}
+        return of_kymas.union(map(_key_of_config, self.configs.cache.list()))
+
+    def exists(self, key: ModuleKey) -> bool:
+        """Tell whether a Kyma has the module, or there are ModuleConfigs of it."""
+        kyma = self.kymas.get(ObjectKey(key.namespace, key.kyma))
+        return (kyma is not None and key in keys_of(kyma)) or bool(self.configs_of(key))
+
+    def configs_of(self, key: ModuleKey) -> tuple[ModuleConfig, ...]:
+        """Return the ModuleConfigs of a module."""
+        return self.configs.by_index(MODULE_CONFIGS_BY_MODULE, f"{key.kyma}/{key.module}")
+
+    def of_changed_kyma(self, change: Change[Kyma]) -> Iterable[ModuleKey]:
+        """Return the modules that a Kyma had and has, and those that have ModuleConfigs."""
+        found = {key for kyma in (change.old, change.new) if kyma is not None for key in keys_of(kyma)}
+        kyma = change.new or change.old
+        configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma.metadata.name) if kyma is not None else ()
+        return found.union(map(_key_of_config, configs))
+
+    def of_kyma(
+        self, signal: ResyncRequested | ClusterReachable | ClusterReplaced | WebhookRulesChanged
+    ) -> Iterable[ModuleKey]:
+        """Return the modules of a signal's Kyma."""
+        kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, signal.kyma))
+        return keys_of(kyma) if kyma is not None else ()
+
+    def of_object(self, change: ObjectChanged) -> Iterable[ModuleKey]:
+        """Return the modules of a Kyma whose Module CRs are of the changed object's kind."""
+        kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, change.kyma))
+        for key in keys_of(kyma) if kyma is not None else ():
+            template = self.template(kyma, key.module)
+            known = self.kinds.known(template) if template is not None else ()
+            if any((each.group, each.kind) == (change.reference.group, change.reference.kind) for each in known):
+                yield key
+
+    def template(self, kyma: Kyma | None, module: str) -> ModuleTemplate | None:
+        """Return the template that a module of a Kyma resolved to."""
+        statuses = kyma.status.modules if kyma is not None else ()
+        reference = next((status.template for status in statuses if status.name == module), None)
+        if reference is None:
+            return None
+        return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
+
+
+@dataclass(frozen=True, eq=False)
+class _Reconciler:
+    """Keeps the ModuleConfigs of one module equal to its Module CRs in the SKR."""
+
+    controller: Controller[ModuleKey, ModuleConfigState]
+    connections: Connections
+    modules: _Modules
+    writes: ModuleConfigWrites
+    clock: Clock
+    settings: ModuleConfigSettings
+
+    async def reconcile(self, key: ModuleKey, causes: Causes, state: ModuleConfigState) -> Result:
+        """Write, delete or mark ModuleConfigs. Raises KubeError, SkrAccessError or TemplateUnreadable."""
+        _note(causes, state, now=self.clock.monotonic())
+        kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
+        match decide(kyma, key.module, self.modules.template(kyma, key.module)):
+            case Undecided():
+                return Result()
+            case None:
+                state.announcements, state.full_read_due = Announcements(), 0.0
+                await self._apply(key, state, None)
+                return Result()
+            case Wanted(template):
+                try:
+                    kinds = await self.modules.kinds.of(template)
+                except TemplateUnreadable as error:
+                    await self._apply(key, state, None, unreadable(TEMPLATE_UNREADABLE, str(error)))
+                    raise
+                return await self._sync(key, state, kinds)
+
+    async def _sync(self, key: ModuleKey, state: ModuleConfigState, kinds: tuple[ModuleCrKind, ...]) -> Result:
+        pending = state.announcements.of()
+        started = self.clock.monotonic()
+        complete = not pending or started >= state.full_read_due
+        try:
+            reading = await self._read(key, kinds, None if complete else pending)
+        except (KubeError, SkrAccessError) as error:
+            failure = failure_of(error)
+            await self._apply(key, state, None, unreadable(failure.reason, failure.message))
+            raise
+        await self._apply(key, state, reading)
+        now = self.clock.monotonic()
+        seen = {announcement: _seen(reading.found.get(announcement.object)) for announcement in pending}
+        again = state.announcements.settle(seen, now=now)
+        if complete:
+            kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
+            state.full_read_due = started + interval_for(kyma, self.settings.interval_seconds)
+        next_full = max(0.0, state.full_read_due - now)
+        return Result(requeue_after=next_full if again is None else min(again, next_full))
+
+    async def _read(
+        self, key: ModuleKey, kinds: tuple[ModuleCrKind, ...], announced: tuple[Announcement, ...] | None
+    ) -> Reading:
+        """Read what is announced, or all Module CRs. Raises KubeError or SkrAccessError."""
+        async with self.connections.to(key.kyma) as skr:
+            if announced is None:
+                return await read_all(skr, kinds)
+            return await read_some(skr, kinds, [announcement.object for announcement in announced])
+
+    async def _apply(
+        self,
+        key: ModuleKey,
+        state: ModuleConfigState,
+        reading: Reading | None,
+        problem: SyncedCondition | None = None,
+    ) -> None:
+        seen = Snapshot(key.kyma, key.module, key.namespace, self.modules.configs_of(key), reading, problem)
+        traces = {announcement.object: announcement.trace for announcement in state.announcements.of()}
+        # A change that was announced during the read may have been read as well.
+        waiting = self.controller.waiting_causes(key).of(ObjectChanged)
+        traces |= {change.reference: change.trace for change in waiting}
+        await self.writes.apply(seen, plan(seen), traces)
+
+
+def _note(causes: Causes, state: ModuleConfigState, *, now: float) -> None:
+    """Put what triggered a reconcile into the state."""
+    announced = [state.announcements.announce(change, now=now) for change in causes.of(ObjectChanged)]
+    if causes.overflowed or Read.EVERYTHING in causes or not all(announced):
+        state.full_read_due = 0.0
+
+
+def _is_created_or_deleted(change: Change[ModuleConfig]) -> bool:
+    """Tell whether a ModuleConfig was created or deleted."""
+    return change.old is None or change.new is None
+
+
+def _key(kyma: Kyma, module: str) -> ModuleKey:
+    return ModuleKey(kyma.metadata.namespace or "", kyma.metadata.name, module)
+
+
+def _key_of_config(config: ModuleConfig) -> ModuleKey:
+    return ModuleKey(config.metadata.namespace, config.spec.kyma, config.spec.module)
+
+
+def _keys_of_config(change: Change[ModuleConfig]) -> Iterable[ModuleKey]:
+    config = change.new or change.old
+    return (_key_of_config(config),) if config is not None else ()
+
+
+def _seen(module_cr: JsonObject | None) -> Seen:
+    if module_cr is None:
+        return Seen()
+    metadata = module_cr["metadata"]
+    return Seen(metadata["uid"], metadata["resourceVersion"], "deletionTimestamp" in metadata)

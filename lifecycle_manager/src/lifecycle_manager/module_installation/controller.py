@@ -1,0 +1,286 @@
+"""The controller of Manifests: settings, triggers, and one reconcile from snapshot to status."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+import structlog
+
+from kube_runtime import (
+    Causes,
+    Change,
+    Clock,
+    Controller,
+    EventRecorder,
+    KubeError,
+    Manager,
+    ObjectKey,
+    Priority,
+    Result,
+    run_steps,
+)
+from lifecycle_manager.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
+from lifecycle_manager.kcp_writes import remove_finalizer
+from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
+from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of, module_of_manifest
+from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_template
+from lifecycle_manager.module_installation import status as statuses
+from lifecycle_manager.module_installation.apply import ManifestState, Neighbours, Services, Steps
+from lifecycle_manager.module_installation.logins import Logins
+from lifecycle_manager.module_installation.module_cr import default_cr
+from lifecycle_manager.module_installation.plan import Done, LeaveAlone, RemoveFinalizer, is_end, plan
+from lifecycle_manager.module_installation.rendering import Renderings
+from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
+from lifecycle_manager.object_set.borrowing import BorrowedSkr
+from lifecycle_manager.object_set.reporting import ready_transition
+from lifecycle_manager.oci import ObjectStore
+from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.signals import (
+    ClusterReachable,
+    ClusterReplaced,
+    DescriptorFound,
+    ObjectChanged,
+    ObjectReference,
+    ResyncRequested,
+    WebhookRulesChanged,
+)
+from lifecycle_manager.skr import Connections, Seen, SkrAccessError, failure_of
+from lifecycle_manager_api import Manifest, ManifestStatus, ModuleTemplate, State, names
+
+log = structlog.get_logger("manifest")
+
+RULES_SECONDS = 2.0
+"""How long an API server may take to use the rules of a webhook that were just written."""
+
+Concern = Literal["module-cr", "of-its-kind", "object"]
+
+
+class Look(Enum):
+    """How closely a Manifest is reconciled."""
+
+    EVERYTHING = "everything"
+    """Every object is read: somebody may have changed one, or what was recorded no longer counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestSettings:
+    """Options of this controller; `namespace` is that of default Module CRs and objects that name none."""
+
+    interval_seconds: float = 300.0
+    busy_seconds: float = 2.0
+    concurrency: int = 50
+    namespace: str = names.SKR_NAMESPACE
+
+
+def setup(
+    manager: Manager,
+    connections: Connections,
+    offers: Offers,
+    store: ObjectStore,
+    logins: Logins,
+    settings: ManifestSettings,
+) -> Controller[ObjectKey, ManifestState]:
+    """Declare the controller with all that triggers it."""
+    namespace = names.KCP_NAMESPACE
+    manifests = manager.informer(MANIFESTS, namespace=namespace, indexes=[MANIFESTS_BY_KYMA])
+    templates = manager.informer(MODULE_TEMPLATES, namespace=namespace)
+    releases = manager.informer(DATED_RELEASE_METAS, namespace=namespace)
+    kymas = manager.informer(KYMAS, namespace=namespace, indexes=[BY_TEMPLATE, BY_CHANNEL])
+
+    def owner(key: ObjectKey) -> str:
+        manifest = manifests.get(key)
+        return (kyma_of_manifest(manifest) or key.name) if manifest is not None else ""
+
+    def of_kyma(name: str) -> Iterable[ObjectKey]:
+        return map(MANIFESTS.key_of, manifests.by_index(MANIFESTS_BY_KYMA, name))
+
+    def with_template(template: ModuleTemplate | None) -> Iterable[ObjectKey]:
+        for kyma in who_has_template(template, kymas=kymas, releases=releases) if template is not None else ():
+            for manifest in manifests.by_index(MANIFESTS_BY_KYMA, kyma.metadata.name):
+                if template is not None and module_of_manifest(manifest) == module_of(template):
+                    yield MANIFESTS.key_of(manifest)
+
+    def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
+        found = manifests.by_index(MANIFESTS_BY_KYMA, change.kyma)
+        return [MANIFESTS.key_of(each) for each in found if concerned_by(each, change.reference, settings.namespace)]
+
+    controller = manager.controller(
+        "manifest",
+        state=ManifestState,
+        owner=owner,
+        concurrency=settings.concurrency,
+        not_retried=(SkrAccessError,),
+    )
+    controller.watches(manifests, when=wants_other_module)
+    controller.watches(templates, to=lambda change: with_template(change.new or change.old), when=offer_changed)
+    controller.receives(
+        DescriptorFound,
+        to=lambda found: with_template(templates.get(ObjectKey(found.namespace, found.template))),
+        priority=Priority.CHANGE,
+    )
+    controller.receives(ObjectChanged, to=of_object)
+    controller.receives(
+        ResyncRequested, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE, cause=lambda _: Look.EVERYTHING
+    )
+    controller.receives(
+        ClusterReplaced, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE, cause=lambda _: Look.EVERYTHING
+    )
+    controller.receives(ClusterReachable, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE)
+    controller.receives(
+        WebhookRulesChanged, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE, after=RULES_SECONDS
+    )
+
+    def enqueue_neighbour(key: ObjectKey) -> None:
+        controller.enqueue(key, Look.EVERYTHING)
+
+    options = Options(settings.interval_seconds, settings.busy_seconds, settings.namespace)
+    neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
+    renderings = Renderings(settings.namespace)
+    services = Services(manager.client, manifests, neighbours, store, logins, renderings, options)
+    reconciler = ManifestReconciler(services, manager.clock, manager.events, connections, offers)
+    controller.reconciles(reconciler.reconcile)
+    return controller
+
+
+def wants_other_module(change: Change[Manifest]) -> bool:
+    """Tell whether more than the status of a Manifest changed."""
+    old, new = change.old, change.new
+    return (
+        old is None
+        or new is None
+        or generation_changed(change)
+        or metadata_changed(old.metadata, new.metadata)
+        or finalizer_lost(names.MANIFEST_FINALIZER, change)
+    )
+
+
+def concerned_by(
+    manifest: Manifest, changed: ObjectReference, default_namespace: str = names.SKR_NAMESPACE
+) -> Concern | None:
+    """Return what an object is to a module: its default Module CR, another of its kind, one of its objects, or None."""
+    wanted = default_cr(manifest, default_namespace)
+    if wanted is not None and (wanted.group, wanted.kind) == (changed.group, changed.kind):
+        same = (wanted.namespace, wanted.name) == (changed.namespace, changed.name)
+        return "module-cr" if same else "of-its-kind"
+    return "object" if tuple(changed) in {each.identity for each in inventory_of(manifest)} else None
+
+
+@dataclass(frozen=True, eq=False)
+class ManifestReconciler:
+    """Keeps the module of one Manifest in its SKR as it is wanted."""
+
+    services: Services
+    clock: Clock
+    events: EventRecorder
+    connections: Connections
+    offers: Offers
+
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: ManifestState) -> Result:
+        """Take the steps of a Manifest's plan. Raises KubeError or SkrAccessError after its status says so."""
+        manifest = self.services.manifests.get(key)
+        if manifest is None:
+            return Result()
+        self._note(causes, manifest, state)
+        snapshot = self._snapshot(manifest, state)
+        skr = BorrowedSkr(self.connections, kyma_of_manifest(manifest))
+        steps = Steps(self.services, key, manifest, state, skr)
+        try:
+            async with skr:
+                end = await run_steps(snapshot, plan=plan, apply=steps.apply, is_done=is_end)
+        except (KubeError, SkrAccessError) as error:
+            failure, inventory = failure_of(error), sorted({*snapshot.before, *state.inventory})
+            now = self.clock.now()
+            status = statuses.unreachable(steps.manifest, inventory, failure.reason, failure.message, now)
+            await self._write(steps, status)
+            raise
+        match end:
+            case LeaveAlone():
+                state.check_all = True  # nothing was corrected in the meantime
+                return Result()
+            case RemoveFinalizer():
+                await self._remove_finalizer(steps.manifest)
+                return Result()
+            case _:
+                return await self._finish(steps, end)
+
+    def _note(self, causes: Causes, manifest: Manifest, state: ManifestState) -> None:
+        """Note what triggered the reconcile: which objects to read, and what the reads have to show."""
+        if causes.overflowed or Look.EVERYTHING in causes:
+            state.check_all = True
+        for change in causes.of(ObjectChanged):
+            concern = concerned_by(manifest, change.reference, self.services.options.namespace)
+            if concern is None or concern == "of-its-kind":
+                continue
+            announced = state.announcements.announce(change, now=self.clock.monotonic())
+            if concern == "object" or not announced:
+                state.check_all = True
+
+    def _snapshot(self, manifest: Manifest, state: ManifestState) -> Snapshot:
+        inventory = known_inventory(manifest, state.inventory)
+        template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
+        return Snapshot(
+            manifest,
+            self.clock.now(),
+            self.clock.monotonic(),
+            inventory,
+            before=inventory,
+            options=self.services.options,
+            checks=template.spec.custom_state_check if template is not None else (),
+        )
+
+    async def _finish(self, steps: Steps, end: Done) -> Result:
+        await self._write(steps, end.status)
+        state = steps.state
+        state.check_all = state.check_all or end.check_all
+        if end.applied is not None:
+            end.applied.raise_first_failure()
+        wait = self._settle(state, end) if end.settles else None
+        if wait is not None:
+            state.check_all = True
+        return Result(requeue_after=wait or end.requeue_after)
+
+    def _settle(self, state: ManifestState, end: Done) -> float | None:
+        """Return when to read again what events announced and this reconcile has not shown; None where it has."""
+        announced = state.announcements.of()
+        if not announced:
+            return None
+        shown = _shown(end)
+        read = {each: _as_seen(shown.get(each.object)) for each in announced}
+        return state.announcements.settle(read, now=self.clock.monotonic())
+
+    async def _remove_finalizer(self, manifest: Manifest) -> None:
+        kcp, manifests = self.services.kcp, self.services.manifests
+        answer = await remove_finalizer(kcp, MANIFESTS, manifest.metadata, names.MANIFEST_FINALIZER)
+        if answer is not None:
+            manifests.wrote(answer)
+
+    async def _write(self, steps: Steps, status: ManifestStatus) -> None:
+        await steps.write(status)
+        ready = ready_transition(steps.manifest.status, status)
+        if ready is not None:
+            bad = status.state in {State.ERROR, State.WARNING}
+            kind: Literal["Normal", "Warning"] = "Warning" if bad else "Normal"
+            self.events.record(MANIFESTS, steps.manifest, ready.reason, ready.message, type=kind, action="Install")
+
+
+def _shown(end: Done) -> dict[ObjectReference, Mapping[str, Any]]:
+    """Return the objects that a reconcile has read."""
+    outcomes = end.applied.outcomes if end.applied is not None else ()
+    found: dict[ObjectReference, Mapping[str, Any]] = {
+        ObjectReference(each.entry.group, each.entry.kind, each.entry.namespace, each.entry.name): each.live
+        for each in outcomes
+        if each.live is not None
+    }
+    view = end.module_cr
+    if view is not None and view.live:
+        wanted = view.wanted
+        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = view.live
+    return found
+
+
+def _as_seen(live: Mapping[str, Any] | None) -> Seen:
+    if live is None:
+        return Seen()
+    metadata = live["metadata"]
+    return Seen(metadata["uid"], metadata["resourceVersion"], bool(metadata.get("deletionTimestamp")))

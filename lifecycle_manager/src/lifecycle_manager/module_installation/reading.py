@@ -1,0 +1,146 @@
+"""Reads what the plan of a Manifest depends on from its SKR. Nothing here changes anything."""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from kube_runtime import Client, InventoryEntry, JsonObject, KindUnknown, NotFound, Resource, readiness
+from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
+from lifecycle_manager.module_installation.status import ManagerView
+from lifecycle_manager.object_set.inventory import CRD_GROUP, CRD_KIND, Identity, is_crd, name_of
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS
+from lifecycle_manager_api import Manifest, names
+
+
+class ModuleCr(NamedTuple):
+    """An object of one of a module's kinds."""
+
+    resource: Resource[JsonObject]
+    namespace: str
+    name: str
+
+    @property
+    def identity(self) -> Identity:
+        """Its identity, as an inventory has it."""
+        return (self.resource.group, self.resource.kind, self.namespace, self.name)
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.resource.kind} {where}"
+
+
+def crd_of(resource: Resource[JsonObject]) -> InventoryEntry:
+    """Return the CustomResourceDefinition of a kind as an inventory entry."""
+    return InventoryEntry(CRD_GROUP, "v1", CRD_KIND, "", f"{resource.plural}.{resource.group}")
+
+
+async def module_kinds(
+    skr: Client, inventory: Collection[InventoryEntry], default: DefaultCr | None
+) -> tuple[Resource[JsonObject], ...]:
+    """Return a module's kinds: that of its default Module CR, and those of the CRDs in its inventory.
+
+    Raises KubeError.
+    """
+    kinds: dict[tuple[str, str], Resource[JsonObject]] = {}
+    if default is not None:
+        try:
+            resource = await skr.mapper.resource(default.api_version, default.kind)
+            kinds[resource.group, resource.kind] = resource
+        except KindUnknown:
+            pass  # its CRD is gone, and its objects too
+    for entry in inventory:
+        if is_crd(entry) and (defined := await kind_defined_by(skr, entry.name)) is not None:
+            kinds[defined.group, defined.kind] = defined
+    return tuple(kinds.values())
+
+
+async def default_crs(
+    skr: Client,
+    manifest: Manifest,
+    wanted: DefaultCr | None,
+    kinds: Collection[Resource[JsonObject]],
+    inventory: Collection[InventoryEntry],
+) -> tuple[tuple[ModuleCr, JsonObject], ...]:
+    """Return the default Module CR, and those that earlier versions had in its place, that exist. Raises KubeError."""
+    if manifest.spec.custom_resource_policy != "CreateAndDelete":
+        return ()
+    default = [
+        ModuleCr(each, wanted.namespace, wanted.name)
+        for each in kinds
+        if wanted is not None and (each.group, each.kind) == (wanted.group, wanted.kind)
+    ]
+    created = await _created_for(skr, manifest, kinds, inventory)
+    found = [(each, await read(skr, each)) for each in dict.fromkeys((*default, *created))]
+    return tuple((each, live) for each, live in found if live is not None)
+
+
+async def read(skr: Client, cr: ModuleCr) -> JsonObject | None:
+    """Return a Module CR, None where it does not exist. Raises KubeError."""
+    try:
+        return await skr.get(cr.resource, cr.name, cr.namespace or None)
+    except NotFound:
+        return None
+
+
+async def objects_of_kinds(
+    skr: Client, kinds: Iterable[Resource[JsonObject]], own: Collection[Identity]
+) -> tuple[str, ...]:
+    """Name the objects of these kinds that are not the module's own. Raises KubeError."""
+    return tuple([name for resource in kinds for name in await _objects_of(skr, resource, own)])
+
+
+async def objects_of_crd(skr: Client, crd: str) -> tuple[str, ...]:
+    """Name all objects of the kind that a CRD defines. Raises KubeError."""
+    resource = await kind_defined_by(skr, crd)
+    return tuple(await _objects_of(skr, resource, frozenset())) if resource is not None else ()
+
+
+async def kind_defined_by(skr: Client, crd: str) -> Resource[JsonObject] | None:
+    """Return the kind that a CRD defines, in its storage version; None where the CRD is gone. Raises KubeError."""
+    try:
+        spec = (await skr.get(CUSTOM_RESOURCE_DEFINITIONS, crd))["spec"]
+    except NotFound:
+        return None
+    version = next(each["name"] for each in spec["versions"] if each["storage"])
+    return Resource.dynamic(
+        spec["group"], version, spec["names"]["kind"], spec["names"]["plural"], spec["scope"] == "Namespaced"
+    )
+
+
+async def read_manager(skr: Client, entry: InventoryEntry, live: JsonObject | None = None) -> ManagerView:
+    """Return the readiness of an object that runs a module; `live` is it as just read. Raises KubeError."""
+    try:
+        if live is None:
+            resource = await skr.mapper.resource(entry.api_version, entry.kind)
+            live = await skr.get(resource, entry.name, entry.namespace or None)
+    except (KindUnknown, NotFound):
+        return ManagerView(name_of(entry), None)
+    return ManagerView(name_of(entry), readiness(live))
+
+
+async def _created_for(
+    skr: Client, manifest: Manifest, kinds: Iterable[Resource[JsonObject]], inventory: Collection[InventoryEntry]
+) -> tuple[ModuleCr, ...]:
+    """Return the default Module CRs created for a Manifest, also by another version. Raises KubeError."""
+    selector, owner = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}", owner_of(manifest)
+    applied = {each.identity for each in inventory}
+    found: list[ModuleCr] = []
+    for resource in kinds:
+        try:
+            ours = (await skr.list(resource, label_selector=selector)).items
+        except NotFound:
+            continue  # not served (any more)
+        found.extend(
+            ModuleCr(resource, metadata.get("namespace", ""), metadata["name"])
+            for metadata in (each["metadata"] for each in ours)
+            if (metadata.get("annotations") or {}).get(names.OWNED_BY) == owner
+        )
+    return tuple(each for each in found if each.identity not in applied)
+
+
+async def _objects_of(skr: Client, resource: Resource[JsonObject], own: Collection[Identity]) -> Iterable[str]:
+    try:
+        revisions = await skr.list_revisions(resource)
+    except NotFound:
+        return ()  # not served (any more)
+    found = [ModuleCr(resource, each.metadata.namespace, each.metadata.name) for each in revisions]
+    return [str(each) for each in found if each.identity not in own]

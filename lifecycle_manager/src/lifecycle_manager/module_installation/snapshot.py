@@ -1,0 +1,137 @@
+"""What a reconcile of a Manifest knows: read once at its beginning, then with the outcome of each step."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kube_runtime import ApplyResult, InventoryEntry, JsonObject, ObjectKey, Resource
+from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_installation.reading import ModuleCr
+from lifecycle_manager.module_installation.rendering import Rendering
+from lifecycle_manager.module_installation.status import CrView, ManagerView
+from lifecycle_manager.object_set.inventory import Identity, entries_of, identities
+from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.oci import SourceError
+from lifecycle_manager_api import CustomStateCheck, Manifest, names
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the controller that the plan depends on."""
+
+    interval_seconds: float = 300.0
+    busy_seconds: float = 2.0
+    namespace: str = names.SKR_NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What this process remembers of the module in its SKR. `settled` is the rendering that is completely applied."""
+
+    settled: str = ""
+    check_all: bool = True
+    checked_at: float = float("-inf")
+    has_namespace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a removal has found and done.
+
+    - `kinds`: the kinds of the module; `default_crs`: the default Module CRs that exist
+    - `manager_missing`: nothing that runs the module exists; None before that is known
+    - `users_objects`: objects of the module's kinds that are not its own; None before they were listed
+    - `objects_deleted`: all objects but CRDs are deleted
+    - `waits_for`: objects that are being deleted
+    """
+
+    kinds: tuple[Resource[JsonObject], ...]
+    default_crs: tuple[tuple[ModuleCr, JsonObject], ...] = ()
+    manager_missing: bool | None = None
+    users_objects: tuple[str, ...] | None = None
+    objects_deleted: bool = False
+    waits_for: tuple[InventoryEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One Manifest with all that its plan depends on.
+
+    - `inventory`: what is in the SKR or may be: by the status, and by the memory of this process
+    - `before`: the inventory at the beginning of the reconcile
+    - `others`: the other modules of the SKR, as read last
+    - `wanted`: what an apply of the rendering may create
+    - `crd_objects`: the objects of CRDs that are no longer in the module
+    """
+
+    manifest: Manifest
+    now: datetime
+    seconds: float
+    inventory: tuple[InventoryEntry, ...] = ()
+    before: tuple[InventoryEntry, ...] = ()
+    options: Options = Options()
+    checks: tuple[CustomStateCheck, ...] = ()
+    rendering: Rendering | None = None
+    source_error: SourceError | None = None
+    memory: Memory | None = None
+    others: tuple[Holder, ...] = ()
+    wanted: frozenset[InventoryEntry] | None = None
+    namespace_created: bool = False
+    applied: ApplyResult | None = None
+    crd_objects: Mapping[InventoryEntry, tuple[str, ...]] = field(default_factory=dict)
+    pruned: bool = False
+    managers: tuple[ManagerView, ...] | None = None
+    module_cr: CrView | None = None
+    removal: Removal | None = None
+    cluster_gone: bool = False
+
+    @property
+    def leftover(self) -> tuple[InventoryEntry, ...]:
+        """What the inventory names and the module no longer has."""
+        wanted = identities(self.wanted or ())
+        return tuple(each for each in self.inventory if each.identity not in wanted)
+
+    @property
+    def lives(self) -> Mapping[Identity, JsonObject]:
+        """The objects as the apply of this round has read them."""
+        outcomes = self.applied.outcomes if self.applied is not None else ()
+        return {each.entry.identity: each.live for each in outcomes if each.live is not None}
+
+
+def inventory_of(manifest: Manifest) -> tuple[InventoryEntry, ...]:
+    """Return what a Manifest records to be in the SKR, or about to be."""
+    return entries_of(manifest.status.synced)
+
+
+def known_inventory(manifest: Manifest, remembered: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+    """Return the inventory by the record of a Manifest and the memory of this process."""
+    return tuple(sorted({*inventory_of(manifest), *remembered}))
+
+
+def is_left_alone(manifest: Manifest) -> bool:
+    """Tell whether a Manifest is unmanaged or skipped."""
+    metadata = manifest.metadata
+    return names.IS_UNMANAGED in metadata.annotations or metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
+
+
+def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], given_up: Collection[Identity]) -> Holder | None:
+    """Return a Manifest as a holder of its objects; None where it is being deleted.
+
+    `remembered` is what this process has applied and `given_up` what it has handed over, beyond what the status says.
+    """
+    if manifest.metadata.being_deleted:
+        return None
+    key = ObjectKey(manifest.metadata.namespace, manifest.metadata.name)
+    has = identities((*inventory_of(manifest), *remembered)) - {*given_up}
+    return Holder(key, module_of_manifest(manifest), has, manages=not is_left_alone(manifest))
+
+
+def is_being_deleted(live: Mapping[str, Any]) -> bool:
+    """Tell whether an object was marked for deletion."""
+    return bool(live["metadata"].get("deletionTimestamp"))
+
+
+def has_finalizers(live: Mapping[str, Any]) -> bool:
+    """Tell whether an object has finalizers."""
+    return bool(live["metadata"].get("finalizers"))

@@ -1,0 +1,81 @@
+"""The inventory of a set: the objects that exist in the SKR, or may exist, as a status names them. Pure functions."""
+
+from collections.abc import Collection, Iterable
+from typing import Protocol
+
+from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
+
+Identity = tuple[str, str, str, str]
+"""Group, kind, namespace and name of an object."""
+
+CRD_GROUP, CRD_KIND = "apiextensions.k8s.io", "CustomResourceDefinition"
+DEFAULT_NAMESPACE = "default"
+MAX_LISTED = 10
+
+
+class Reference(Protocol):
+    """An object in a status."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+def entries_of(references: Iterable[Reference]) -> tuple[InventoryEntry, ...]:
+    """Return objects of a status as inventory entries."""
+    return tuple(InventoryEntry(each.group, each.version, each.kind, each.namespace, each.name) for each in references)
+
+
+def identities(entries: Iterable[InventoryEntry]) -> frozenset[Identity]:
+    """Return the identities of inventory entries."""
+    return frozenset(each.identity for each in entries)
+
+
+def missing_from(recorded: Iterable[InventoryEntry], intended: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+    """Return the intended objects that are not recorded yet, sorted."""
+    known = identities(recorded)
+    return tuple(each for each in sorted(intended) if each.identity not in known)
+
+
+def without(entries: Iterable[InventoryEntry], others: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+    """Return the entries that are not among others, in their order."""
+    excluded = identities(others)
+    return tuple(each for each in entries if each.identity not in excluded)
+
+
+def is_crd(entry: InventoryEntry) -> bool:
+    """Tell whether an object is a CustomResourceDefinition."""
+    return (entry.group, entry.kind) == (CRD_GROUP, CRD_KIND)
+
+
+def unresolved_entries(objects: Iterable[KubernetesObject]) -> frozenset[InventoryEntry]:
+    """Return the entries of objects before discovery: each without a namespace is taken to be in `default`."""
+    return frozenset(
+        InventoryEntry(group, version, each.kind, each.namespace or DEFAULT_NAMESPACE, each.name)
+        for each in objects
+        for group, _, version in (each.api_version.rpartition("/"),)
+    )
+
+
+def name_of(entry: InventoryEntry) -> str:
+    """Name an object for people: `Deployment kyma-system/manager`."""
+    return f"{entry.kind} {entry.namespace}/{entry.name}" if entry.namespace else f"{entry.kind} {entry.name}"
+
+
+def failure_message(outcome: ObjectOutcome) -> str:
+    """Return why an object could not be applied, with the document that it came from."""
+    where = f"document {outcome.index}: " if outcome.index is not None else ""
+    return f"{where}{name_of(outcome.entry)}: {outcome.error}"
+
+
+def listed(things: Collection[str]) -> str:
+    """Join names for a message, at most MAX_LISTED of them."""
+    shown = ", ".join(list(things)[:MAX_LISTED])
+    return shown if len(things) <= MAX_LISTED else f"{shown} and {len(things) - MAX_LISTED} more"

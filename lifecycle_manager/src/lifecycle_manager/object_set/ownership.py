@@ -1,0 +1,106 @@
+"""Which of several sets in one SKR has an object. Pure functions.
+
+SyncResources: an object belongs to the first that claimed it. A claim is recorded before the object is written; what a
+reconcile is about to record counts too, so of two at the same moment the second sees the first.
+
+Modules: several may share an object, such as a Namespace or a CRD. It stays as long as one module has it. It carries
+the labels of the module that wrote it last; a module that gives it up hands it over. While the object carries the
+labels of another module that manages it, it is left as it is: otherwise two modules would overwrite each other's
+labels forever, each triggered by the other's write.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities
+from lifecycle_manager_api import names
+
+Place = tuple[str, str, str]
+"""Group, kind and name of an object, in any namespace."""
+
+
+class Claim(NamedTuple):
+    """An object that a SyncResource has in the SKR of its Kyma; `created` and `owner` order the SyncResources."""
+
+    entry: InventoryEntry
+    created: str
+    owner: str
+
+
+class Conflict(NamedTuple):
+    """An object that another SyncResource has."""
+
+    thing: KubernetesObject
+    claim: Claim
+
+    def __str__(self) -> str:
+        return f"document {self.thing.index}: {self.thing} belongs to SyncResource {self.claim.owner}"
+
+
+def conflicts(
+    objects: Iterable[KubernetesObject],
+    own: Collection[InventoryEntry],
+    since: tuple[str, str],
+    claims: Iterable[Claim],
+) -> tuple[Conflict, ...]:
+    """Return the objects that another SyncResource of the same Kyma has.
+
+    `since` is when the SyncResource was created, and its name. An object that both have, as after a restore from two
+    backups, belongs to the older one.
+    """
+    mine = identities(own)
+    by_place: dict[Place, list[Claim]] = {}
+    for claim in claims:
+        by_place.setdefault((claim.entry.group, claim.entry.kind, claim.entry.name), []).append(claim)
+    return tuple(
+        Conflict(thing, claim)
+        for thing in objects
+        for claim in by_place.get(place_of(thing), ())
+        if _same_namespace(thing, claim.entry) and ((claim[1:] < since) or claim.entry.identity not in mine)
+    )
+
+
+def place_of(thing: KubernetesObject) -> Place:
+    """Return group, kind and name of a document."""
+    return thing.api_version.rpartition("/")[0], thing.kind, thing.name
+
+
+def claim_key(kyma: str, group: str, kind: str, name: str) -> str:
+    """Return the value of the index of claims: an object's Kyma, kind and name, in any namespace."""
+    return f"{kyma}/{group}/{kind}/{name}"
+
+
+def _same_namespace(thing: KubernetesObject, entry: InventoryEntry) -> bool:
+    """Tell whether a document is the object of an entry; an entry without namespace is cluster-scoped."""
+    return not entry.namespace or entry.namespace == (thing.namespace or DEFAULT_NAMESPACE)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Another module of the same SKR with its objects; `manages` them unless it is unmanaged or skipped."""
+
+    key: ObjectKey
+    module: str
+    has: frozenset[Identity]
+    manages: bool = True
+
+
+def heirs(given_up: Iterable[InventoryEntry], others: Iterable[Holder]) -> dict[InventoryEntry, Holder]:
+    """Return the objects that a module gives up and another has, each with the module that gets it."""
+    in_order = sorted(others, key=lambda other: (not other.manages, other.key))
+    found = ((each, next((other for other in in_order if each.identity in other.has), None)) for each in given_up)
+    return {entry: other for entry, other in found if other is not None}
+
+
+def holders_of(entries: Iterable[InventoryEntry], others: Iterable[Holder]) -> tuple[ObjectKey, ...]:
+    """Return the keys of the modules that have any of these objects."""
+    wanted = identities(entries)
+    return tuple(sorted(other.key for other in others if other.has & wanted))
+
+
+def is_managed_by_another(entry: InventoryEntry, live: Mapping[str, Any], others: Iterable[Holder]) -> bool:
+    """Tell whether an object carries the owner of another module that has it and manages it."""
+    owner = (live["metadata"].get("annotations") or {}).get(names.OWNED_BY)
+    return any(str(other.key) == owner and other.manages and entry.identity in other.has for other in others)

@@ -1,0 +1,36 @@
+"""What the statuses and Events of all owners of sets have in common. Pure functions."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from lifecycle_manager_api import Condition, ManifestStatus, ObjectMeta, SyncResourceStatus, find
+from lifecycle_manager_api.conditions import Said, last_operation, set_conditions
+
+READY = "Ready"
+"""The condition that sums up all others."""
+
+Status = TypeVar("Status", ManifestStatus, SyncResourceStatus)
+
+
+def with_conditions(
+    before: Status, metadata: ObjectMeta, now: datetime, *, conditions: Iterable[Said], operation: str, **fields: Any
+) -> Status:
+    """Return a status with other conditions, last operation and fields, for the current generation."""
+    return msgspec.structs.replace(
+        before,
+        conditions=set_conditions(before.conditions, conditions, metadata.generation, now),
+        last_operation=last_operation(before.last_operation, operation, now),
+        observed_generation=metadata.generation,
+        **fields,
+    )
+
+
+def ready_transition(before: Status, after: Status) -> Condition | None:
+    """Return the Ready condition if its status or reason changed: that is worth an Event."""
+    old, ready = find(before.conditions, READY), find(after.conditions, READY)
+    if ready is None or (old is not None and (old.status, old.reason) == (ready.status, ready.reason)):
+        return None
+    return ready

@@ -1,0 +1,238 @@
+"""The controller of SyncResources: settings, triggers, and one reconcile from snapshot to status."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import structlog
+
+from kube_runtime import (
+    Causes,
+    Change,
+    Client,
+    Clock,
+    Controller,
+    EventRecorder,
+    Index,
+    Informer,
+    KubeError,
+    KubernetesObject,
+    Manager,
+    ObjectKey,
+    Priority,
+    Result,
+    run_steps,
+)
+from lifecycle_manager.indexes import SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.kcp_writes import remove_finalizer
+from lifecycle_manager.object_set.borrowing import BorrowedSkr
+from lifecycle_manager.object_set.inventory import identities
+from lifecycle_manager.object_set.ownership import Claim, claim_key, place_of
+from lifecycle_manager.object_set.policy import Allowances
+from lifecycle_manager.object_set.reporting import ready_transition
+from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
+from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
+from lifecycle_manager.skr import Connections, SkrAccessError, failure_of
+from lifecycle_manager.sync_resource import status as statuses
+from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
+from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
+from lifecycle_manager.sync_resource.plan import Done, RemoveFinalizer, is_end, plan
+from lifecycle_manager.sync_resource.snapshot import Snapshot, Text, known_inventory, read_text, since
+from lifecycle_manager.sync_resource.status import in_conflict
+from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, names
+
+log = structlog.get_logger("sync_resource")
+
+SYNC_RESOURCES_BY_CLAIM: Index[SyncResource] = Index("claim", claim_index)
+"""SyncResources by the objects that they have in their SKR, or may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResourceSettings:
+    """Options of this controller; `allowances` is what each module may have beyond its own objects."""
+
+    interval_seconds: float = 30.0
+    concurrency: int = 50
+    allowances: Allowances = field(default_factory=dict)
+
+
+def setup(
+    manager: Manager, connections: Connections, latency: ChangeLatency, settings: SyncResourceSettings
+) -> Controller[ObjectKey, SyncResourceState]:
+    """Declare the controller with all that triggers it."""
+    sync_resources = manager.informer(
+        SYNC_RESOURCES,
+        namespace=names.KCP_NAMESPACE,
+        indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM],
+    )
+    kymas = manager.informer(KYMAS, namespace=names.KCP_NAMESPACE)
+
+    def owner(key: ObjectKey) -> str:
+        resource = sync_resources.get(key)
+        return resource.spec.kyma if resource is not None else ""
+
+    def of_kyma(name: str) -> Iterable[ObjectKey]:
+        return map(SYNC_RESOURCES.key_of, sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name))
+
+    def of_changed_kyma(change: Change[Kyma]) -> Iterable[ObjectKey]:
+        kyma = change.new or change.old
+        return of_kyma(kyma.metadata.name) if kyma is not None else ()
+
+    def waiting_for(change: Change[SyncResource]) -> Iterable[ObjectKey]:
+        freed = change.new or change.old
+        others = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, freed.spec.kyma) if freed is not None else ()
+        return [SYNC_RESOURCES.key_of(other) for other in others if in_conflict(other)]
+
+    controller = manager.controller(
+        "sync-resource",
+        state=SyncResourceState,
+        owner=owner,
+        concurrency=settings.concurrency,
+        not_retried=(SkrAccessError,),
+    )
+    controller.watches(sync_resources, when=wants_other_objects)
+    controller.watches(sync_resources, to=waiting_for, when=gives_up_objects)
+    controller.watches(kymas, to=of_changed_kyma, when=kyma_is_leaving)
+    controller.receives(ClusterReachable, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
+    controller.receives(ClusterReplaced, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
+    reconciler = SyncResourceReconciler(
+        manager.client,
+        manager.clock,
+        manager.events,
+        connections,
+        latency,
+        settings,
+        kymas=kymas,
+        sync_resources=sync_resources,
+        state_of=controller.state,
+    )
+    controller.reconciles(reconciler.reconcile)
+    return controller
+
+
+def wants_other_objects(change: Change[SyncResource]) -> bool:
+    """Tell whether more than the status of a SyncResource changed."""
+    old, new = change.old, change.new
+    return (
+        old is None
+        or new is None
+        or old.metadata.generation != new.metadata.generation
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or _namespaces_asked(old) != _namespaces_asked(new)
+        or names.SYNC_RESOURCE_FINALIZER in set(old.metadata.finalizers) - set(new.metadata.finalizers)
+    )
+
+
+def gives_up_objects(change: Change[SyncResource]) -> bool:
+    """Tell whether a SyncResource gave up objects that another one may want."""
+    old, new = change.old, change.new
+    return new is None or (old is not None and bool(identities(inventory_of(old)) - identities(inventory_of(new))))
+
+
+def kyma_is_leaving(change: Change[Kyma]) -> bool:
+    """Tell whether a Kyma is deleted, or was marked for deletion."""
+    old, new = change.old, change.new
+    return new is None or (new.metadata.being_deleted and (old is None or not old.metadata.being_deleted))
+
+
+@dataclass(frozen=True, eq=False)
+class SyncResourceReconciler:
+    """Keeps the objects of one SyncResource in its SKR as the Module Manager wants them."""
+
+    kcp: Client
+    clock: Clock
+    events: EventRecorder
+    connections: Connections
+    latency: ChangeLatency
+    settings: SyncResourceSettings
+    kymas: Informer[Kyma] = field(kw_only=True)
+    sync_resources: Informer[SyncResource] = field(kw_only=True)
+    state_of: Callable[[ObjectKey], SyncResourceState | None] = field(kw_only=True)
+
+    async def reconcile(self, key: ObjectKey, _causes: Causes, state: SyncResourceState) -> Result:
+        """Take the steps of a SyncResource's plan. Raises KubeError or SkrAccessError after its status says so."""
+        resource = self.sync_resources.get(key)
+        if resource is None:
+            return Result()
+        skr = BorrowedSkr(self.connections, resource.spec.kyma)
+        steps = Steps(self.kcp, self.sync_resources, key, resource, state, skr)
+        try:
+            async with skr:
+                end = await run_steps(
+                    self._snapshot(key, resource, state), plan=plan, apply=steps.apply, is_done=is_end
+                )
+        except (KubeError, SkrAccessError) as error:
+            failure, now = failure_of(error), self.clock.now()
+            await self._write(steps, statuses.unreachable(steps.resource, failure.reason, failure.message, now))
+            raise
+        if isinstance(end, RemoveFinalizer):
+            await self._remove_finalizer(steps.resource)
+            return Result()
+        return await self._finish(steps, end)
+
+    def _snapshot(self, key: ObjectKey, resource: SyncResource, state: SyncResourceState) -> Snapshot:
+        kyma = self.kymas.get(ObjectKey(key.namespace, resource.spec.kyma))
+        text: Text = ()
+        if kyma is not None and not resource.metadata.being_deleted:
+            text = read_text(resource.spec.resource, self.settings.allowances.get(resource.spec.module, frozenset()))
+        claims = tuple(dict.fromkeys(self._claims(key, resource.spec.kyma, text))) if isinstance(text, tuple) else ()
+        inventory = known_inventory(resource, state.inventory)
+        seconds = self.settings.interval_seconds
+        return Snapshot(resource, kyma, self.clock.now(), inventory, text, claims, interval_seconds=seconds)
+
+    def _claims(self, key: ObjectKey, kyma: str, objects: Iterable[KubernetesObject]) -> Iterable[Claim]:
+        """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state."""
+        places = {place_of(thing) for thing in objects}
+        for place in places:
+            for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim_key(kyma, *place)):
+                if SYNC_RESOURCES.key_of(other) != key:
+                    found = (each for each in inventory_of(other) if (each.group, each.kind, each.name) == place)
+                    yield from (Claim(entry, *since(other)) for entry in found)
+        for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma) if places else ():
+            other_key = SYNC_RESOURCES.key_of(other)
+            if other_key != key and (state := self.state_of(other_key)) is not None:
+                for entry in state.claims:
+                    if (entry.group, entry.kind, entry.name) in places:
+                        yield Claim(entry, *since(other))
+
+    async def _finish(self, steps: Steps, end: Done) -> Result:
+        if end.result is None:
+            steps.state.remember(set(steps.state.inventory) - end.lost)
+        elif end.result.changed:
+            self._report_change(steps.resource, Counter(str(each.action) for each in end.result.outcomes))
+        await self._write(steps, end.status)
+        if end.result is not None:
+            end.result.raise_first_failure()
+        return Result(requeue_after=end.requeue_after)
+
+    async def _remove_finalizer(self, resource: SyncResource) -> None:
+        answer = await remove_finalizer(self.kcp, SYNC_RESOURCES, resource.metadata, names.SYNC_RESOURCE_FINALIZER)
+        if answer is not None:
+            self.sync_resources.wrote(answer)
+
+    async def _write(self, steps: Steps, status: SyncResourceStatus) -> None:
+        await steps.write(status)
+        ready = ready_transition(steps.resource.status, status)
+        if ready is not None:
+            kind: Literal["Normal", "Warning"] = "Warning" if status.state is State.ERROR else "Normal"
+            self.events.record(SYNC_RESOURCES, steps.resource, ready.reason, ready.message, type=kind, action="Apply")
+
+    def _report_change(self, resource: SyncResource, objects: Mapping[str, int]) -> None:
+        observed_at = resource.metadata.annotations.get(names.OBSERVED_AT, "")
+        self.latency.sync_resource_applied(observed_at)
+        log.info(
+            "sync resource applied",
+            kyma=resource.spec.kyma,
+            module=resource.spec.module,
+            name=resource.metadata.name,
+            generation=resource.metadata.generation,
+            traceparent=resource.metadata.annotations.get(names.TRACEPARENT, ""),
+            observed_at=observed_at,
+            objects=dict(objects),
+        )
+
+
+def _namespaces_asked(resource: SyncResource) -> str | None:
+    return resource.metadata.annotations.get(names.CREATE_NAMESPACES)

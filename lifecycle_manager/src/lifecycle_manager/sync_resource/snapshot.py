@@ -1,0 +1,72 @@
+"""What a reconcile of a SyncResource knows: read once at its beginning, then with the outcome of each step."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
+from lifecycle_manager.object_set.ownership import Claim
+from lifecycle_manager.object_set.policy import Allowance, forbidden
+from lifecycle_manager.sync_resource.intent import inventory_of
+from lifecycle_manager.sync_resource.status import FORBIDDEN, INVALID_RESOURCE, Refusal
+from lifecycle_manager_api import Kyma, SyncResource
+
+MAX_CACHED_TEXT = 64 * 1024
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+Text = tuple[KubernetesObject, ...] | Refusal
+"""The objects of a text, or why it is not to be applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One SyncResource with all that its plan depends on.
+
+    - `inventory`: what is in the SKR because of it or may be: by its own record, and by the memory of this process
+    - `claims`: what other SyncResources of the Kyma have of the objects in the text
+    - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be
+    - `applied`, `removed`: the results of steps; `applied` with those of pruning once `pruned`
+    - `cluster_gone`: the access Secret is gone, so the cluster is deleted
+    """
+
+    resource: SyncResource
+    kyma: Kyma | None
+    now: datetime
+    inventory: tuple[InventoryEntry, ...] = ()
+    text: Text = ()
+    claims: tuple[Claim, ...] = ()
+    interval_seconds: float = 30.0
+    recorded: bool = False
+    too_many: str = ""
+    applied: ApplyResult | None = None
+    pruned: bool = False
+    removed: ApplyResult | None = None
+    cluster_gone: bool = False
+
+
+def known_inventory(resource: SyncResource, remembered: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+    """Return the inventory by the record of a SyncResource and the memory of this process."""
+    return tuple(sorted({*inventory_of(resource), *remembered}))
+
+
+def read_text(text: str, allowed: Iterable[Allowance]) -> Text:
+    """Return the objects in a SyncResource's text, or why it is not to be applied."""
+    try:
+        objects = _parsed(text) if len(text) <= MAX_CACHED_TEXT else parse_objects(text)
+    except ManifestInvalid as error:
+        return Refusal(INVALID_RESOURCE, str(error))
+    if (reason := forbidden(objects, frozenset(allowed))) is not None:
+        return Refusal(FORBIDDEN, reason)
+    return objects
+
+
+def since(resource: SyncResource) -> tuple[str, str]:
+    """Return what orders SyncResources by age: time of creation, then name."""
+    return (resource.metadata.creation_timestamp or _BEGINNING).isoformat(), resource.metadata.name
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> tuple[KubernetesObject, ...]:
+    """Return the objects in a text: read at admission, and again a moment later by the reconcile."""
+    return parse_objects(text)

@@ -1,0 +1,129 @@
+"""The status of a SyncResource. Pure functions, and the reasons of its conditions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, readiness
+from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
+from lifecycle_manager.object_set.reporting import READY, with_conditions
+from lifecycle_manager.sync_resource.intent import known_objects, synced_object
+from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
+from lifecycle_manager_api.conditions import Said
+
+VALID = "Valid"
+APPLIED = "Applied"
+
+TEXT_VALID = "Valid"
+OBJECTS_APPLIED = "Applied"
+OBJECTS_READY = "ObjectsReady"
+OBJECTS_NOT_READY = "ObjectsNotReady"
+APPLY_FAILED = "ApplyFailed"
+DELETING = "Deleting"
+CONFLICT = "Conflict"
+FORBIDDEN = "Forbidden"
+INVALID_RESOURCE = "InvalidResource"
+KYMA_DELETING = "KymaDeleting"
+KYMA_NOT_FOUND = "KymaNotFound"
+TOO_MANY_OBJECTS = "TooManyObjects"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a SyncResource is not applied: reason and message of its `Valid` condition.
+
+    `lost` are objects that its status claims and that belong to another SyncResource.
+    """
+
+    reason: str
+    message: str
+    lost: frozenset[InventoryEntry] = frozenset()
+
+
+def in_conflict(resource: SyncResource) -> bool:
+    """Tell whether a SyncResource waits for objects that another one has."""
+    valid = find(resource.status.conditions, VALID)
+    return valid is not None and valid.reason == CONFLICT
+
+
+def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncResourceStatus:
+    """Return the status of a SyncResource that can't be applied. Its objects stay as they are."""
+    lost = identities(refusal.lost)
+    known = known_objects(resource)
+    kept = (each for each, entry in zip(known, entries_of(known), strict=True) if entry.identity not in lost)
+    conditions: list[Said] = [(kind, "False", refusal.reason, refusal.message) for kind in (VALID, READY)]
+    return _status(resource, now, State.ERROR, tuple(kept), conditions)
+
+
+def unreachable(resource: SyncResource, reason: str, message: str, now: datetime) -> SyncResourceStatus:
+    """Return the status of a SyncResource whose cluster can't be reached. Its objects stay as they were."""
+    conditions: list[Said] = [(APPLIED, "Unknown", reason, message), (READY, "False", reason, message)]
+    return _status(resource, now, State.ERROR, known_objects(resource), conditions)
+
+
+def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncResourceStatus:
+    """Return the status after a round of applying: each object, and their sum."""
+    synced = _synced(result, resource.status.synced)
+    count = _objects(len(synced))
+    valid: Said = (VALID, "True", TEXT_VALID, "the text holds Kubernetes objects")
+    if result.failed:
+        message = "; ".join(map(failure_message, result.failed))
+        failed: list[Said] = [(kind, "False", APPLY_FAILED, message) for kind in (APPLIED, READY)]
+        return _status(resource, now, State.ERROR, synced, [valid, *failed])
+    state = aggregate(each.state for each in synced)
+    ready: Said = (READY, "True", OBJECTS_READY, f"{count} ready")
+    if state is not State.READY:
+        waiting = (f"{each.kind} {each.name}: {each.message}" for each in synced if each.state is not State.READY)
+        ready = (READY, "False", OBJECTS_NOT_READY, "; ".join(waiting))
+    return _status(
+        resource, now, state, synced, [valid, (APPLIED, "True", OBJECTS_APPLIED, f"{count} in the cluster"), ready]
+    )
+
+
+def deleting(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncResourceStatus:
+    """Return the status of a SyncResource whose objects are being deleted."""
+    waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
+    message = f"waits for {len(result.inventory)} objects to be deleted: {waits}"
+    synced = tuple(synced_object(entry, State.DELETING, "") for entry in result.inventory)
+    return _status(resource, now, State.DELETING, synced, [(READY, "False", DELETING, message)])
+
+
+def _synced(result: ApplyResult, before: Sequence[SyncedObject]) -> tuple[SyncedObject, ...]:
+    outcomes = {outcome.entry: outcome for outcome in result.outcomes}
+    known = {entry.identity: each for each, entry in zip(before, entries_of(before), strict=True)}
+    return tuple(
+        _synced_object(entry, outcomes.get(entry), known.get(entry.identity)) for entry in sorted(result.inventory)
+    )
+
+
+def _synced_object(entry: InventoryEntry, outcome: ObjectOutcome | None, before: SyncedObject | None) -> SyncedObject:
+    if outcome is None:
+        return synced_object(entry, State.PROCESSING, "left from an earlier revision")
+    if outcome.error is not None:
+        return synced_object(entry, State.ERROR, outcome.error)
+    if outcome.live is None:  # not requested again, so unchanged
+        return before or synced_object(entry, State.PROCESSING, "")
+    ready = readiness(outcome.live)
+    states = {"Current": State.READY, "Failed": State.ERROR}
+    state = states.get(ready.state, State.PROCESSING)
+    return synced_object(entry, state, "" if state is State.READY else ready.message)
+
+
+def _objects(count: int) -> str:
+    return "1 object is" if count == 1 else f"{count} objects are"
+
+
+def _status(
+    resource: SyncResource, now: datetime, state: State, synced: Sequence[SyncedObject], conditions: Iterable[Said]
+) -> SyncResourceStatus:
+    said = tuple(conditions)
+    return with_conditions(
+        resource.status,
+        resource.metadata,
+        now,
+        conditions=said,
+        operation=said[-1][3],
+        state=state,
+        objects=f"{sum(each.state is State.READY for each in synced)}/{len(synced)}",
+        synced=tuple(synced),
+    )

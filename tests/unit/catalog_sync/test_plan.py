@@ -1,0 +1,220 @@
+"""What of the catalog a cluster is to have, and what has to be sent for that."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube_runtime import Revision
+from lifecycle_manager.catalog_sync.differences import differences, is_as_wanted
+from lifecycle_manager.catalog_sync.record import ANNOTATION, Record, fingerprint
+from lifecycle_manager.catalog_sync.plan import Catalogs, WantedCatalog, wanted_catalog
+from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, names
+from tests import builders
+
+NO_LABELS: Mapping[str, str] = {}
+KINDS = (ModuleTemplate.KIND, ModuleReleaseMeta.KIND)
+
+
+def named(catalog: WantedCatalog) -> set[str]:
+    return {name for _, name in catalog.items}
+
+
+def live_of(catalog: WantedCatalog) -> dict[tuple[str, str], Any]:
+    return {key: each.item for key, each in catalog.items.items()}
+
+
+def test_default_modules_are_shown_and_mandatory_ones_never() -> None:
+    offer = Offer.of(
+        [
+            builders.template("api", "1.0.0"),
+            builders.template("api", "0.9.0"),
+            builders.template("old", channel="regular"),
+            builders.template("warden", "1.0.0", mandatory=True),
+            builders.template("istio", "1.0.0"),
+        ],
+        [builders.release("api", regular="1.0.0"), builders.release("istio", mandatory="1.0.0")],
+    )
+    assert named(wanted_catalog(offer, NO_LABELS)) == {"api-1.0.0", "api-0.9.0", "old-regular", "api"}
+
+
+def test_template_that_says_it_is_mandatory_is_not_shown_although_its_release_has_channels() -> None:
+    offer = Offer.of(
+        [builders.template("api", "1.0.0", mandatory=True), builders.template("api", "2.0.0")],
+        [builders.release("api", regular="1.0.0", fast="2.0.0")],
+    )
+    catalog = wanted_catalog(offer, NO_LABELS)
+    assert named(catalog) == {"api", "api-2.0.0"}
+    release = catalog.items[ModuleReleaseMeta.KIND, "api"].item
+    assert isinstance(release, ModuleReleaseMeta)
+    assert [each.channel for each in release.spec.channels] == ["fast"]
+
+
+def test_synchronization_that_is_switched_off_leaves_what_is_there() -> None:
+    off = {names.SYNC: "false"}
+
+    def offer(labels: dict[str, str]) -> Offer:
+        return Offer.of(
+            [builders.template("api", "1.0.0", labels=labels), builders.template("nats", "1.0.0")],
+            [builders.release("api", regular="1.0.0", metadata={"labels": labels})],
+        )
+
+    everything = wanted_catalog(offer({}), NO_LABELS)
+    live = live_of(everything)
+    for catalog in (wanted_catalog(offer({}), off), wanted_catalog(offer(off), NO_LABELS)):
+        found = differences(catalog, live, KINDS)
+        assert (found.apply, found.delete) == ((), ())
+    assert named(wanted_catalog(offer({}), off)) == set()
+    assert named(wanted_catalog(offer(off), NO_LABELS)) == {"nats-1.0.0"}
+    assert named(everything) == {"api", "api-1.0.0", "nats-1.0.0"}
+    assert Catalogs().for_labels(offer({}), off).digest != everything.digest
+
+
+def test_what_is_deleted_later_does_not_reach_a_cluster_whose_synchronization_is_off() -> None:
+    off = {names.SYNC: "false"}
+    before = Offer.of([builders.template("api", "1.0.0")], [builders.release("api", regular="1.0.0")])
+    live = live_of(wanted_catalog(before, NO_LABELS))
+    after = wanted_catalog(Offer.of([], []), off)
+    assert differences(after, live, KINDS).delete == ()
+    assert after.digest == wanted_catalog(before, off).digest
+    assert len(differences(wanted_catalog(Offer.of([], []), NO_LABELS), live, KINDS).delete) == 2
+
+
+def test_group_needs_the_label_on_both_sides() -> None:
+    offer = Offer.of(
+        [
+            builders.template("api", "1.0.0", labels={names.BETA: "true"}),
+            builders.template("nats", "1.0.0"),
+            builders.template("team", "1.0.0"),
+        ],
+        [
+            builders.release("api", regular="1.0.0"),
+            builders.release("nats", regular="1.0.0", spec={"internal": True}),
+            builders.release("team", regular="1.0.0", spec={"kymaSelector": {"matchLabels": {"team": "a"}}}),
+        ],
+    )
+    assert named(wanted_catalog(offer, NO_LABELS)) == set()
+    assert named(wanted_catalog(offer, {names.BETA: "true"})) == {"api", "api-1.0.0"}
+    assert named(wanted_catalog(offer, {names.INTERNAL: "true"})) == {"nats", "nats-1.0.0"}
+    assert named(wanted_catalog(offer, {"team": "a"})) == {"team", "team-1.0.0"}
+
+
+def test_release_shows_only_the_channels_that_this_cluster_can_have() -> None:
+    offer = Offer.of(
+        [builders.template("api", "1.0.0"), builders.template("api", "2.0.0", labels={names.BETA: "true"})],
+        [builders.release("api", regular="1.0.0", fast="2.0.0", rapid="3.0.0")],
+    )
+
+    def channels(labels: Mapping[str, str]) -> list[str]:
+        item = wanted_catalog(offer, labels).items[ModuleReleaseMeta.KIND, "api"].item
+        assert isinstance(item, ModuleReleaseMeta)
+        return [each.channel for each in item.spec.channels]
+
+    assert channels(NO_LABELS) == ["regular"]
+    assert channels({names.BETA: "true"}) == ["regular", "fast"]
+
+
+def test_labels_and_annotations_of_the_control_plane_stay_there() -> None:
+    template = builders.template(labels={"internal.example/secret": "x", names.MODULE_NAME: "cloud-resources"})
+    (item,) = wanted_catalog(Offer.of([template], []), NO_LABELS).items.values()
+    metadata = item.document["metadata"]
+    assert metadata["namespace"] == names.SKR_NAMESPACE
+    assert metadata["labels"] == {
+        names.MODULE_NAME: "cloud-resources",
+        names.WATCHED_BY: "kyma",
+        names.MANAGED_BY: names.LIFECYCLE_MANAGER,
+    }
+    assert metadata["annotations"] == {names.OWNED_BY: "kcp-system/cloud-resources-0.1.0"}
+
+
+def test_clusters_that_see_the_same_share_one_catalog() -> None:
+    catalogs = Catalogs()
+    offer = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
+    first = catalogs.for_labels(offer, {"a": "1"})
+    assert catalogs.for_labels(offer, {"b": "2"}) is first
+    assert catalogs.for_labels(offer, {names.BETA: "true"}) is not first
+    assert catalogs.for_labels(Offer.of([builders.template()], []), NO_LABELS) is not first
+
+
+def test_digest_changes_with_all_that_matters() -> None:
+    bare = wanted_catalog(Offer.of([builders.template()], []), NO_LABELS)
+    same = wanted_catalog(Offer.of([builders.template(resourceVersion="2")], []), NO_LABELS)
+    other = wanted_catalog(Offer.of([builders.template(requires_downtime=True)], []), NO_LABELS)
+    hidden = builders.template("api", "1.0.0", labels={names.BETA: "true"})
+    more_known = wanted_catalog(Offer.of([builders.template(), hidden], []), NO_LABELS)
+    assert bare.digest == same.digest
+    assert len({bare.digest, other.digest, more_known.digest}) == 3
+
+
+def test_cluster_in_order_needs_nothing() -> None:
+    catalog = wanted_catalog(Offer.of([builders.template()], [builders.release(regular="0.1.0")]), NO_LABELS)
+    found = differences(catalog, live_of(catalog), KINDS)
+    assert (found.apply, found.delete) == ((), ())
+
+
+def test_only_differences_are_sent() -> None:
+    catalog = wanted_catalog(
+        Offer.of([builders.template(), builders.template("api", "1.0.0")], [builders.release(regular="0.1.0")]),
+        NO_LABELS,
+    )
+    live = live_of(catalog)
+    del live[ModuleTemplate.KIND, "api-1.0.0"]
+    edited = live[ModuleReleaseMeta.KIND, "cloud-resources"]
+    live[ModuleReleaseMeta.KIND, "cloud-resources"] = msgspec.structs.replace(
+        edited, spec=msgspec.structs.replace(edited.spec, channels=())
+    )
+    found = differences(catalog, live, KINDS)
+    assert {each.item.metadata.name for each in found.apply} == {"api-1.0.0", "cloud-resources"}
+    only_templates = differences(catalog, live, [ModuleTemplate.KIND])
+    assert {each.item.metadata.name for each in only_templates.apply} == {"api-1.0.0"}
+
+
+def test_what_was_withdrawn_goes_and_what_may_not_be_seen_any_more_stays() -> None:
+    hidden = builders.template("api", "1.0.0", labels={names.BETA: "true"})
+    catalog = wanted_catalog(Offer.of([hidden], []), NO_LABELS)
+    live: dict[tuple[str, str], Any] = {
+        (ModuleTemplate.KIND, "api-1.0.0"): hidden,
+        (ModuleTemplate.KIND, "gone-1.0.0"): builders.template("gone", "1.0.0"),
+    }
+    found = differences(catalog, live, KINDS)
+    assert found.apply == ()
+    assert found.delete == ((ModuleTemplate.KIND, "gone-1.0.0"),)
+
+
+def test_embedded_objects_are_compared_by_value() -> None:
+    wanted = builders.template()
+    spaced = msgspec.structs.replace(
+        wanted.spec, descriptor=msgspec.Raw(bytes(wanted.spec.descriptor).replace(b":", b": "))
+    )
+    assert is_as_wanted(msgspec.structs.replace(wanted, spec=spaced), wanted)
+    other = msgspec.structs.replace(wanted.spec, descriptor=msgspec.Raw(b"{}"))
+    assert not is_as_wanted(msgspec.structs.replace(wanted, spec=other), wanted)
+
+
+def test_record_is_read_as_it_was_written_and_nonsense_is_none() -> None:
+    record = Record("a", "b", "c", "d")
+    assert Record.of(builders.kyma(annotations={ANNOTATION: str(record)})) == record
+    for nonsense in ("", "a", "a/b/c/d/e"):
+        assert Record.of(builders.kyma(annotations={ANNOTATION: nonsense})) == Record()
+
+
+REVISIONS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.sampled_from("uv"), st.sampled_from("12")), unique_by=lambda each: each[0]
+)
+
+
+def revisions(of: list[tuple[str, str, str]]) -> list[Revision]:
+    return [
+        msgspec.convert({"metadata": {"name": name, "uid": uid, "resourceVersion": version}}, Revision)
+        for name, uid, version in of
+    ]
+
+
+@given(first=REVISIONS, second=REVISIONS)
+def test_fingerprint_is_the_same_for_the_same_revisions_alone(first: Any, second: Any) -> None:
+    same = sorted(first) == sorted(second)
+    assert (fingerprint(revisions(first)) == fingerprint(revisions(second))) is same
+    assert fingerprint(revisions(first)) == fingerprint(revisions(first[::-1]))

@@ -1,0 +1,522 @@
+"""A module in a simulated cluster: what is asked of it, in which order, and what is left when something goes wrong."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, Resource
+from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
+from lifecycle_manager.module_installation.controller import Look
+from lifecycle_manager.object_set import RecordingFailed
+from lifecycle_manager.oci import SourceAwaited
+from lifecycle_manager.signals import ObjectChanged, ObjectReference
+from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
+from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
+from tests import builders
+from tests.manifest_world import KEY, Propagation, World, simulated_client, simulated_control_plane
+from tests.modules import Document, default_module_cr, group_of, module_crs, operator
+
+SKR = names.SKR_NAMESPACE
+CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+DEFINITIONS: Resource[Document] = Resource.dynamic(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+GARDENS = module_crs("garden")
+AN_INTERVAL = pytest.approx(300.0, abs=20.0)
+DEFINITION = operator("garden", "1.0.0")[0]
+
+
+def config_map(name: str, value: str = "1", **metadata: Any) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": SKR, **metadata},
+        "data": {"value": value},
+    }
+
+
+@pytest.fixture
+async def simulation() -> AsyncIterator[Simulation]:
+    async with serve_simulation() as served:
+        yield served
+
+
+@pytest.fixture
+async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
+    async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
+        async with World(kcp, skr, tmp_path) as world:
+            yield world
+
+
+def refused(*names_of_objects: str, code: int = 403, message: str = "quota exceeded") -> Refuse:
+    def matches(request: ApiRequest) -> bool:
+        return request.name in names_of_objects and request.method != "GET"
+
+    return Refuse(matches, refused=Refused(code, "Forbidden", message))
+
+
+async def says(world: World, state: str) -> None:
+    await world.skr.merge_patch(GARDENS, "default", {"status": {"state": state}}, SKR, subresource="status")
+
+
+async def brought(world: World) -> set[str]:
+    found = await world.skr.list(CONFIG_MAPS, SKR)
+    return {each["metadata"]["name"] for each in found.items}
+
+
+async def test_what_is_about_to_be_applied_is_written_down_first(world: World, simulation: Simulation) -> None:
+    simulation.cluster("skr").add_rule(refused("rose", "tulip"))
+    await world.want([config_map("rose"), config_map("tulip")])
+    with pytest.raises(KubeError):
+        await world.reconcile()
+    writes = [each for each in simulation.requests(lambda it: it.is_write) if each.name]
+    order = [
+        (each.cluster, each.subresource or each.verb) for each in writes if each.resource != "events.events.k8s.io"
+    ]
+    first = order.index(("skr", "apply"))
+    assert ("kcp", "status") in order[:first]
+    assert ("kcp", "patch") in order[:first]  # the finalizer
+    condition = await world.said()
+    assert (condition.reason, "quota exceeded" in condition.message) == ("ApplyFailed", True)
+
+
+async def test_process_that_dies_while_it_applies_leaves_nothing_behind(world: World, simulation: Simulation) -> None:
+    rule = refused("tulip")
+    simulation.cluster("skr").add_rule(rule)
+    simulation.cluster("kcp").add_rule(
+        kcp_is_silent := Refuse(lambda it: it.subresource == "status" and "ApplyFailed" in it.body.decode())
+    )
+    await world.want([config_map("rose"), config_map("tulip"), DEFINITION])
+    with pytest.raises(KubeError):
+        await world.reconcile()
+    assert await brought(world) == {"rose"}
+    simulation.cluster("skr").remove_rule(rule)
+    simulation.cluster("kcp").remove_rule(kcp_is_silent)
+    await world.restart()
+    await world.want([config_map("lily")])
+    await world.reconcile()
+    assert await brought(world) == {"lily"}
+    await world.restart()
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert await brought(world) == set()
+
+
+async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_process(
+    world: World, simulation: Simulation
+) -> None:
+    """What runs the module can't be asked for; then the process ends, and the module goes."""
+    manager = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "garden-manager", "namespace": SKR}
+    simulation.cluster("skr").add_rule(Refuse(lambda it: it.name == "garden-manager"))
+    await world.want([config_map("rose")], manager=manager)
+    with pytest.raises(KubeError):
+        await world.reconcile()
+    assert await brought(world) == {"rose"}
+    await world.restart()
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert await brought(world) == set()
+
+
+async def test_module_that_is_in_order_costs_one_request_and_no_write(world: World, simulation: Simulation) -> None:
+    await world.want([DEFINITION, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await says(world, "Ready")
+    assert (await world.reconcile()).requeue_after == AN_INTERVAL
+    assert await world.state() == ("Ready", "ModuleReady")
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    asked = simulation.requests(since=before)
+    assert [each.resource for each in asked if each.cluster == "skr"] == [f"gardens.{group_of('garden')}"]
+    assert not [each for each in asked if each.is_write]
+
+
+async def test_first_installation_asks_for_no_object_before_it_applies_it(world: World, simulation: Simulation) -> None:
+    await world.want([DEFINITION, *map(config_map, "abc")])
+    await world.reconcile()
+    asked = simulation.requests(lambda it: it.cluster == "skr" and bool(it.name))
+    assert [each.verb for each in asked if not each.subresource and each.verb != "watch"] == ["apply"] * 4
+
+
+async def test_process_that_follows_one_that_died_reads_before_it_writes(world: World, simulation: Simulation) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.restart()
+    before = simulation.requests()[-1].number
+    await world.reconcile(KEY, Look.EVERYTHING)
+    asked = simulation.requests(lambda it: it.cluster == "skr" and it.name == "rose", since=before)
+    assert [each.verb for each in asked] == ["get"]
+
+
+async def test_next_version_is_sent_only_where_it_differs(world: World, simulation: Simulation) -> None:
+    await world.want(map(config_map, "abc"))
+    await world.reconcile()
+    before = simulation.requests()[-1].number
+    await world.want([config_map("a"), config_map("b", "2"), config_map("d")])
+    await world.reconcile()
+    written = simulation.requests(lambda it: it.cluster == "skr" and it.is_write, since=before)
+    assert sorted((each.verb, each.name) for each in written) == [("apply", "b"), ("apply", "d"), ("delete", "c")]
+    assert await brought(world) == {"a", "b", "d"}
+
+
+@pytest.mark.parametrize("text", ["", "---\n# nothing here\n---\n{}\n"])
+async def test_link_that_has_nothing_behind_it_takes_nothing_out_of_the_cluster(world: World, text: str) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.want_text(text)
+    await world.reconcile()
+    assert await world.state() == ("Error", "ObjectsInvalid")
+    assert "holds no objects" in (await world.said()).message
+    assert await brought(world) == {"rose"}
+
+
+async def test_module_is_let_go_at_once_when_its_cluster_is_gone(world: World) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.delete()
+    world.access = AccessSecretMissing("demo")
+    await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_module_waits_for_a_cluster_that_gives_no_answer(world: World) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    world.access = SkrUnreachable(ClusterUnreachable("no answer"))
+    with pytest.raises(SkrUnreachable):
+        await world.reconcile()
+    assert await world.state() == ("Error", "SKRUnreachable")
+    await world.delete()
+    with pytest.raises(SkrUnreachable):
+        await world.reconcile()
+    assert await world.state() == ("Deleting", "SKRUnreachable")
+    world.access = None
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert await brought(world) == set()
+
+
+async def test_definition_that_leaves_the_module_stays_while_there_are_objects_of_it(world: World) -> None:
+    await world.want([DEFINITION, config_map("rose")])
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.want([config_map("rose", "2")])
+    await world.reconcile()
+    assert await world.state() == ("Warning", "ObjectsInUse")
+    assert "Garden kyma-system/mine" in (await world.said()).message
+    assert (await world.skr.get(GARDENS, "mine", SKR))["spec"] == {}
+    await world.skr.delete(GARDENS, "mine", SKR)
+    await world.reconcile()
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    with pytest.raises(NotFound):
+        await world.skr.get(DEFINITIONS, DEFINITION["metadata"]["name"])
+
+
+@pytest.mark.parametrize(
+    ("mark", "stays"),
+    [
+        pytest.param({"annotations": {names.IS_UNMANAGED: "true"}}, True, id="unmanaged"),
+        pytest.param({"labels": {names.SKIP_RECONCILIATION: "true"}}, False, id="skipped"),
+    ],
+)
+async def test_module_that_is_left_alone_is_not_asked_for_and_stays_only_where_its_users_look_after_it(
+    world: World, simulation: Simulation, mark: Document, *, stays: bool
+) -> None:
+    await world.want([config_map("rose"), config_map("tulip")])
+    await world.reconcile()
+    await world.change({"metadata": mark})
+    await world.skr.delete(CONFIG_MAPS, "rose", SKR)
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    assert not simulation.requests(lambda it: it.cluster == "skr", since=before)
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert [each["metadata"]["name"] for each in (await world.skr.list(CONFIG_MAPS, SKR)).items] == ["tulip"] * stays
+
+
+async def test_module_cr_that_is_refused_is_told_and_tried_again(world: World, simulation: Simulation) -> None:
+    def creates(request: ApiRequest) -> bool:
+        return request.method == "POST" and request.kind is not None and request.kind.kind == "Garden"
+
+    rule = Refuse(creates, refused=Refused(403, "Forbidden", "the webhook of the garden is not there"))
+    simulation.cluster("skr").add_rule(rule)
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    result = await world.reconcile()
+    assert await world.state() == ("Error", "ModuleCRRefused")
+    assert "the webhook of the garden is not there" in (await world.said()).message
+    assert result.requeue_after == 2.0
+    simulation.cluster("skr").remove_rule(rule)
+    await world.reconcile()
+    assert (await world.said("ModuleCR")).status == "True"
+
+
+async def test_module_cr_that_its_user_has_deleted_stays_away_after_a_cluster_was_in_trouble(
+    world: World, simulation: Simulation
+) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.skr.delete(GARDENS, "default", SKR)
+    trouble = Refuse(lambda it: it.kind is not None and it.kind.kind == "Garden")
+    simulation.cluster("skr").add_rule(trouble)
+    await world.reconcile()
+    assert await world.state() == ("Error", "ModuleCRRefused")
+    assert "can't be read: " in (await world.said()).message
+    simulation.cluster("skr").remove_rule(trouble)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    assert not (await world.skr.list(GARDENS, SKR)).items
+
+
+async def test_module_cr_may_have_no_namespace(world: World) -> None:
+    definition = {**DEFINITION, "spec": {**DEFINITION["spec"], "scope": "Cluster"}}
+    await world.want([definition], resource=default_module_cr("garden"))
+    await world.change({"metadata": {"annotations": {names.IS_CLUSTER_SCOPED: "true"}}})
+    await world.reconcile()
+    gardens = Resource.dynamic(group_of("garden"), "v1", "Garden", "gardens", namespaced=False)
+    assert (await world.skr.get(gardens, "default"))["spec"] == {"verbosity": "info"}
+    await world.delete()
+    await world.reconcile()
+    await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_object_that_is_somebody_elses_by_now_is_not_deleted(world: World) -> None:
+    await world.want([config_map("rose"), config_map("tulip")])
+    await world.reconcile()
+    taken = {"metadata": {"labels": {names.MODULE_NAME: "orchard"}}}
+    await world.skr.merge_patch(CONFIG_MAPS, "rose", taken, SKR)
+    await world.delete()
+    await world.reconcile()
+    assert await world.manifest() is None
+    assert await brought(world) == {"rose"}
+
+
+async def test_images_of_the_landscape_are_what_the_cluster_gets(world: World) -> None:
+    local = "eu.registry.example.com/restricted/garden-manager:1.0.0"
+    known = [each for each in operator("garden", "1.0.0") if each["kind"] != "RuntimeClass"]
+    await world.want(known, localizedImages=[local])
+    await world.reconcile()
+    deployments = await world.skr.mapper.resource("apps/v1", "Deployment")
+    deployment = await world.skr.get(deployments, "garden-manager", SKR)
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == local
+
+
+async def test_event_that_overtakes_its_write_is_not_lost(world: World) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    live = await world.skr.get(CONFIG_MAPS, "rose", SKR)
+    reference = ObjectReference("", "ConfigMap", SKR, "rose")
+    metadata = live["metadata"]
+    changed = ObjectChanged("demo", reference, "UPDATE", metadata["uid"], metadata["resourceVersion"])
+    early = await world.reconcile(KEY, changed)
+    assert early.requeue_after is not None
+    assert early.requeue_after < 1
+    await world.skr.merge_patch(CONFIG_MAPS, "rose", {"data": {"value": "mine"}}, SKR)
+    assert (await world.reconcile()).requeue_after == AN_INTERVAL
+    assert (await world.skr.get(CONFIG_MAPS, "rose", SKR))["data"] == {"value": "1"}
+
+
+async def test_state_that_changes_is_told_in_an_event_and_one_that_stays_is_not(world: World) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    for state in ("Ready", "Ready", "Error"):
+        await world.reconcile()
+        await says(world, state)
+    await world.reconcile()
+    await world.reconcile()
+    assert [reason for reason, _ in world.events.recorded] == ["ModuleCRProcessing", "ModuleReady", "ModuleCRError"]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        builders.template("garden", "1.0.0"),
+        builders.template("garden", "1.0.0", channel="fast"),
+        builders.template("garden", "1.0.0", mandatory=True, name="garden-for-all"),
+    ],
+    ids=["by version", "by channel", "mandatory"],
+)
+async def test_values_of_the_template_decide_where_it_names_some(world: World, template: ModuleTemplate) -> None:
+    check = CustomStateCheck(json_path="status.health", value="green", mapped_state=State.READY)
+    spec = msgspec.structs.replace(template.spec, custom_state_check=(check,))
+    world.templates = [msgspec.structs.replace(template, spec=spec)]
+    await world.want([DEFINITION], resource=default_module_cr("garden"), version="1.0.0")
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ModuleCRProcessing")
+    await world.skr.merge_patch(GARDENS, "default", {"status": {"health": "green"}}, SKR, subresource="status")
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+
+
+async def test_manifest_that_somebody_wrote_meanwhile_is_read_again_before_anything_is_applied(
+    world: World, simulation: Simulation
+) -> None:
+    def sets_finalizer(request: ApiRequest) -> bool:
+        return request.cluster == "kcp" and request.verb == "patch" and request.name == KEY.name
+
+    conflict = Refused(409, "Conflict", "the object has been modified")
+    simulation.cluster("kcp").add_rule(Refuse(sets_finalizer, refused=conflict))
+    await world.want([config_map("rose")])
+    with pytest.raises(RecordingFailed) as raised:
+        await world.reconcile()
+    assert isinstance(raised.value.__cause__, Conflict)
+    assert not simulation.requests(lambda it: it.cluster == "skr" and it.is_write)
+
+
+async def test_kind_that_nobody_serves_is_told(world: World) -> None:
+    stray = {"apiVersion": "nobody.example.com/v1", "kind": "Stray", "metadata": {"name": "one"}}
+    await world.want([config_map("rose"), stray])
+    with pytest.raises(KindUnknown):
+        await world.reconcile()
+    assert await world.state() == ("Error", "ApplyFailed")
+    assert await brought(world) == {"rose"}
+
+
+async def test_process_that_begins_does_not_ask_for_what_was_in_order_all_at_once(
+    world: World, simulation: Simulation
+) -> None:
+    await world.want([DEFINITION, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await says(world, "Ready")
+    await world.reconcile()
+    await world.restart()
+    before = simulation.requests()[-1].number
+    result = await world.reconcile()
+    asked = simulation.requests(lambda it: it.cluster == "skr", since=before)
+    assert [each.resource for each in asked] == [f"gardens.{group_of('garden')}"]
+    assert result.requeue_after is not None
+    assert result.requeue_after <= 300.0
+    await world.skr.delete(CONFIG_MAPS, "a", SKR)
+    await world.reconcile(KEY, Look.EVERYTHING)
+    assert "a" in await brought(world)
+
+
+async def test_module_that_is_managed_again_is_put_right(world: World) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}})
+    await world.reconcile()
+    await world.skr.delete(CONFIG_MAPS, "rose", SKR)
+    await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: None}}})
+    await world.reconcile()
+    assert await brought(world) == {"rose"}
+
+
+async def test_default_module_cr_that_a_new_version_names_otherwise_is_nobody_elses_at_removal(world: World) -> None:
+    other = {**default_module_cr("garden"), "metadata": {"name": "main"}}
+    for default in (default_module_cr("garden"), other):
+        await world.want([DEFINITION], resource=default)
+        await world.reconcile()
+    found = await world.skr.list(GARDENS, SKR)
+    assert {each["metadata"]["name"] for each in found.items} == {"default", "main"}
+    await world.delete()
+    for _ in range(3):
+        await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_default_module_cr_that_a_new_version_lacks_goes_with_the_module(world: World) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.want([DEFINITION], resource=None)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    await world.delete()
+    for _ in range(3):
+        await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_module(world: World) -> None:
+    orchard = operator("orchard", "1.0.0")[0]
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.want([DEFINITION, orchard], resource=default_module_cr("orchard"))
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.delete()
+    await world.reconcile()
+    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert "Garden kyma-system/mine" in (await world.said()).message
+    assert "default" not in (await world.said()).message
+    await world.skr.delete(GARDENS, "mine", SKR)
+    for _ in range(3):
+        await world.reconcile()
+    assert await world.manifest() is None
+
+
+async def test_what_another_module_made_does_not_go_with_this_one(world: World) -> None:
+    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.reconcile()
+    metadata = {
+        "name": "synced",
+        "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER},
+        "annotations": {names.OWNED_BY: "kcp-system/demo-orchard"},
+    }
+    await world.skr.create(GARDENS, {"metadata": metadata, "spec": {}}, SKR, field_manager="lifecycle-manager")
+    await world.delete()
+    await world.reconcile()
+    assert "Garden kyma-system/synced" in (await world.said()).message
+    assert (await world.skr.get(GARDENS, "synced", SKR))["metadata"].get("deletionTimestamp") is None
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
+async def test_module_goes_whichever_way_its_manifest_is_deleted(world: World, propagation: Propagation) -> None:
+    await world.want([DEFINITION, config_map("rose")], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.delete(propagation)
+    for _ in range(3):
+        await world.reconcile()
+    assert await brought(world) == set()
+    with pytest.raises(NotFound):
+        await world.skr.get(DEFINITIONS, DEFINITION["metadata"]["name"])
+    left = await world.manifest()  # what else holds it is for the garbage collector of the control plane
+    assert left is None or names.MANIFEST_FINALIZER not in left.metadata.finalizers
+
+
+async def test_storage_is_waited_for_where_a_module_names_no_manager(world: World) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "seeds", "namespace": SKR}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    await world.want([claim, config_map("rose")])
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    assert "PersistentVolumeClaim kyma-system/seeds" in (await world.said()).message
+    claims = await world.skr.mapper.resource("v1", "PersistentVolumeClaim")
+    await world.skr.merge_patch(claims, "seeds", {"status": {"phase": "Bound"}}, SKR, subresource="status")
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+
+
+async def test_job_that_was_cleared_away_is_no_trouble(world: World) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "it", "image": "it:1"}]}}
+    metadata = {"name": "seeds", "namespace": SKR}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+    await world.want([job])
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    jobs = await world.skr.mapper.resource("batch/v1", "Job")
+    await world.skr.delete(jobs, "seeds", SKR)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+
+
+async def test_module_whose_objects_are_slow_to_come_is_on_its_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def awaited(*_: Any) -> Any:
+        raise SourceAwaited("the layer is being fetched")
+
+    await world.want([config_map("rose")])
+    with monkeypatch.context() as patched:
+        patched.setattr(world.store, "objects", awaited)
+        assert (await world.reconcile()).requeue_after == 5.0
+    assert await world.state() == ("Processing", "SourceAwaited")
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")

@@ -1,0 +1,244 @@
+"""Objects that several modules of a cluster bring: they stay for as long as one of them has them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube_runtime import InventoryEntry, KubeError, NotFound, ObjectKey, Resource
+from kube_simulation import Refuse, Simulation, serve_simulation
+from lifecycle_manager.module_installation.controller import Look
+from lifecycle_manager.object_set.ownership import Holder, heirs, holders_of, is_managed_by_another
+from lifecycle_manager.resources import NAMESPACES
+from lifecycle_manager_api import names
+from tests.manifest_world import KEY, World, simulated_client, simulated_control_plane
+from tests.modules import Document, default_module_cr, module_crs, operator
+
+SKR = names.SKR_NAMESPACE
+MEADOW, ORCHARD = ObjectKey(KEY.namespace, "demo-meadow"), ObjectKey(KEY.namespace, "demo-orchard")
+FIELDS = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fields"}}
+ENTRY = InventoryEntry("", "v1", "Namespace", "", "fields")
+DEFINITION = operator("garden", "1.0.0")[0]
+GARDENS = module_crs("garden")
+CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+
+
+def held_by(key: ObjectKey, *entries: InventoryEntry, **given: Any) -> Holder:
+    return Holder(key, key.name, frozenset(each.identity for each in entries), **given)
+
+
+def test_object_is_left_to_whoever_has_it_and_first_to_one_who_manages_it() -> None:
+    other = InventoryEntry("", "v1", "Namespace", "", "other")
+    left_alone, meadow = held_by(KEY, ENTRY, manages=False), held_by(MEADOW, ENTRY)
+    assert heirs([ENTRY, other], [left_alone]) == {ENTRY: left_alone}
+    assert heirs([ENTRY, other], [left_alone, meadow]) == {ENTRY: meadow}
+    assert holders_of([ENTRY], [meadow, left_alone, held_by(ORCHARD, other)]) == (KEY, MEADOW)
+
+
+def test_object_is_managed_by_its_owner_if_that_one_has_it_and_is_not_left_alone() -> None:
+    live = {"metadata": {"annotations": {names.OWNED_BY: str(MEADOW)}}}
+    assert is_managed_by_another(ENTRY, live, [held_by(MEADOW, ENTRY)])
+    assert not is_managed_by_another(ENTRY, live, [held_by(MEADOW)])
+    assert not is_managed_by_another(ENTRY, live, [held_by(ORCHARD, ENTRY)])
+    assert not is_managed_by_another(ENTRY, live, [held_by(MEADOW, ENTRY, manages=False)])
+    assert not is_managed_by_another(ENTRY, {"metadata": {}}, [held_by(MEADOW, ENTRY)])
+
+
+OBJECTS = [InventoryEntry("", "v1", "Namespace", "", name) for name in "abc"]
+
+
+@given(
+    modules=st.dictionaries(st.sampled_from("uvwxyz"), st.sets(st.sampled_from(OBJECTS), min_size=1), min_size=1),
+    data=st.data(),
+)
+def test_no_order_of_removals_leaves_anything_over_or_takes_what_a_module_still_has(
+    modules: dict[str, set[InventoryEntry]], data: st.DataObject
+) -> None:
+    """Each module removes what says that it is its own, as an applier does; some are on their way out together."""
+    cluster: dict[InventoryEntry, str] = {}
+    for name in data.draw(st.permutations(sorted(modules))):
+        cluster |= dict.fromkeys(modules[name], name)
+    there, going = dict(modules), set[str]()
+    for name in data.draw(st.permutations(sorted(modules))):
+        going |= {name, *data.draw(st.sets(st.sampled_from(sorted(modules))))}
+        staying = [held_by(ObjectKey("kcp", key), *there[key]) for key in there if key not in going]
+        left = heirs(there.pop(name), staying)
+        for entry, owner in list(cluster.items()):
+            if owner == name and entry in left:
+                cluster[entry] = left[entry].key.name
+            elif owner == name:
+                del cluster[entry]
+        assert {entry for key, has in there.items() if key not in going for entry in has} <= set(cluster)
+    assert cluster == {}
+
+
+@pytest.fixture
+async def simulation() -> AsyncIterator[Simulation]:
+    async with serve_simulation() as served:
+        yield served
+
+
+@pytest.fixture
+async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
+    async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
+        async with World(kcp, skr, tmp_path) as world:
+            yield world
+
+
+def config_map(name: str) -> Document:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}}
+
+
+async def module_of_namespace(world: World) -> str:
+    metadata = (await world.skr.get(NAMESPACES, "fields"))["metadata"]
+    module: str = metadata["labels"][names.MODULE_NAME]
+    assert metadata["annotations"][names.OWNED_BY] == f"{KEY.namespace}/demo-{module}"
+    return module
+
+
+async def is_there(world: World, name: str = "fields") -> bool:
+    try:
+        await world.skr.get(NAMESPACES, name)
+    except NotFound:
+        return False
+    return True
+
+
+async def both_bring(world: World, *objects: Document) -> None:
+    """Have two modules bring these objects."""
+    for key in (MEADOW, KEY):
+        await world.want([*objects, config_map(key.name)], key)
+        await world.reconcile(key)
+
+
+async def goes(world: World, key: ObjectKey) -> None:
+    """Reconcile until a Manifest is gone: a cluster takes its time to delete a Namespace or a definition."""
+    for _ in range(5):
+        await world.reconcile(key)
+        if await world.manifest(key) is None:
+            return
+    raise AssertionError(await world.manifest(key))
+
+
+@pytest.mark.parametrize("first", [KEY, MEADOW], ids=["who wrote it last", "who wrote it first"])
+async def test_module_that_goes_leaves_what_another_has_and_the_last_one_takes_it(
+    world: World, first: ObjectKey
+) -> None:
+    await both_bring(world, FIELDS)
+    last = MEADOW if first == KEY else KEY
+    await world.delete(key=first)
+    await goes(world, first)
+    assert await module_of_namespace(world) == last.name.removeprefix("demo-")
+    assert (world.is_enqueued(last), world.is_enqueued(first)) == (True, False)
+    await world.restart()
+    await world.delete(key=last)
+    await goes(world, last)
+    assert not await is_there(world)
+
+
+async def test_module_that_no_longer_has_an_object_leaves_it_to_another_that_has(world: World) -> None:
+    await both_bring(world, FIELDS)
+    await world.want([config_map("other")])
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    assert (await module_of_namespace(world), world.is_enqueued(MEADOW)) == ("meadow", True)
+    manifest = await world.manifest()
+    assert manifest is not None
+    assert [each.name for each in manifest.status.synced] == ["other"]
+    await world.want([config_map("another")], MEADOW)
+    await world.reconcile(MEADOW)
+    assert not await is_there(world)
+
+
+async def test_two_modules_that_drop_an_object_at_once_do_not_leave_it_to_each_other(world: World) -> None:
+    await both_bring(world, FIELDS)
+    for key in (KEY, MEADOW):
+        await world.want([config_map("other")], key)
+    await world.see()
+    await asyncio.gather(*(world.controller.reconcile_now(key) for key in (KEY, MEADOW)))
+    assert not await is_there(world)
+
+
+@pytest.mark.parametrize("first", [KEY, MEADOW])
+async def test_what_only_modules_have_that_go_goes_with_them(world: World, first: ObjectKey) -> None:
+    await both_bring(world, FIELDS)
+    for key in (KEY, MEADOW):
+        await world.delete(key=key)
+    for key in (first, MEADOW if first == KEY else KEY):
+        await goes(world, key)
+    assert not await is_there(world)
+
+
+async def test_object_is_left_to_a_module_that_is_not_to_be_touched_and_stays_with_its_users(world: World) -> None:
+    await both_bring(world, FIELDS)
+    await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}}, MEADOW)
+    await world.delete()
+    await world.reconcile()
+    assert await module_of_namespace(world) == "meadow"
+    await world.delete(key=MEADOW)
+    await goes(world, MEADOW)
+    assert await is_there(world)
+
+
+async def test_object_that_can_not_be_handed_over_stays_with_its_module(world: World, simulation: Simulation) -> None:
+    await both_bring(world, FIELDS)
+    refused = Refuse(lambda it: it.name == "fields" and it.verb == "patch")
+    simulation.cluster("skr").add_rule(refused)
+    await world.delete()
+    with pytest.raises(KubeError):
+        await world.reconcile()
+    manifest = await world.manifest()
+    assert manifest is not None
+    assert "fields" in {each.name for each in manifest.status.synced}
+    simulation.cluster("skr").remove_rule(refused)
+    await world.reconcile()
+    assert (await world.manifest(), await module_of_namespace(world)) == (None, "meadow")
+
+
+async def test_definition_that_another_module_has_stays_with_the_objects_that_users_have_of_it(world: World) -> None:
+    await both_bring(world, DEFINITION)
+    await world.change({"spec": {"resource": default_module_cr("garden")}})
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.delete()
+    await goes(world, KEY)
+    assert [each["metadata"]["name"] for each in (await world.skr.list(GARDENS, SKR)).items] == ["mine"]
+    await world.delete(key=MEADOW)
+    await world.reconcile(MEADOW)
+    manifest = await world.manifest(MEADOW)
+    assert manifest is not None
+    assert manifest.status.state == "Warning"
+    await world.skr.delete(GARDENS, "mine", SKR)
+    await goes(world, MEADOW)
+
+
+async def test_modules_that_are_woken_by_each_others_writes_come_to_rest(world: World, simulation: Simulation) -> None:
+    """An event about a shared object wakes both, so that one write too many would go on for ever."""
+    theirs = {**FIELDS, "metadata": {"name": "fields", "labels": {"content": "theirs"}}}
+    await both_bring(world, FIELDS)
+    await world.want([theirs, config_map(MEADOW.name)], MEADOW)
+    await world.reconcile(MEADOW)
+    for restarted in (False, True):
+        if restarted:
+            await world.restart()
+        written: list[int] = []
+        for _ in range(4):
+            before = len(simulation.requests(lambda it: it.is_write and it.cluster == "skr"))
+            for key in (KEY, MEADOW):
+                await world.reconcile(key, Look.EVERYTHING)
+            written.append(len(simulation.requests(lambda it: it.is_write and it.cluster == "skr")) - before)
+        assert written[1:] == [0, 0, 0]
+
+
+async def test_drift_of_an_object_that_is_another_modules_by_now_is_put_right_by_that_one(world: World) -> None:
+    await both_bring(world, {**FIELDS, "metadata": {"name": "fields", "labels": {"grass": "green"}}})
+    owner = await module_of_namespace(world)
+    await world.skr.merge_patch(NAMESPACES, "fields", {"metadata": {"labels": {"grass": "brown"}}})
+    for key in (KEY, MEADOW):
+        await world.reconcile(key, Look.EVERYTHING)
+    live = await world.skr.get(NAMESPACES, "fields")
+    assert (live["metadata"]["labels"]["grass"], await module_of_namespace(world)) == ("green", owner)

@@ -1,0 +1,85 @@
+"""An event can arrive before its write is stored; a read counts only once it shows the announced change."""
+
+from lifecycle_manager.signals import ObjectChanged, ObjectReference
+from lifecycle_manager.skr.announcement import MAX_OBJECTS, PATIENCE_SECONDS, Announcements, Seen
+
+OBJECT = ObjectReference("cloud-resources.kyma-project.io", "Infrastructure", "kyma-system", "default")
+NOW = 100.0
+
+
+def change(operation: str, *, uid: str = "u", resource_version: str = "7", name: str = OBJECT.name) -> ObjectChanged:
+    return ObjectChanged("k", OBJECT._replace(name=name), operation, uid=uid, resource_version=resource_version)
+
+
+def announcements(operation: str, *, resource_version: str = "7") -> Announcements:
+    pending = Announcements()
+    pending.announce(change(operation, resource_version=resource_version), now=NOW)
+    return pending
+
+
+def settle(pending: Announcements, seen: Seen, *, now: float = NOW) -> float | None:
+    return pending.settle(dict.fromkeys(pending.of(), seen), now=now)
+
+
+def test_update_is_shown_by_another_resource_version() -> None:
+    pending = announcements("UPDATE")
+    assert settle(pending, Seen("u", "8")) is None
+    assert pending.of() == ()
+
+
+def test_update_that_is_not_stored_yet_is_read_again_soon() -> None:
+    pending = announcements("UPDATE")
+    first = settle(pending, Seen("u", "7"))
+    second = settle(pending, Seen("u", "7"))
+    assert first is not None
+    assert second is not None
+    assert 0 < first < second <= 0.5
+
+
+def test_update_of_an_object_that_was_deleted_or_recreated_is_shown() -> None:
+    assert settle(announcements("UPDATE"), Seen()) is None
+    assert settle(announcements("UPDATE"), Seen("another", "7")) is None
+
+
+def test_create_is_shown_by_the_object() -> None:
+    pending = announcements("CREATE", resource_version="")
+    assert settle(pending, Seen()) is not None
+    assert settle(pending, Seen("u", "1")) is None
+
+
+def test_create_is_not_shown_by_the_predecessor_of_the_object() -> None:
+    assert settle(announcements("CREATE", resource_version=""), Seen("older", "1")) is not None
+
+
+def test_delete_is_shown_by_absence_or_by_the_deletion_timestamp() -> None:
+    assert settle(announcements("DELETE"), Seen("u", "7")) is not None
+    assert settle(announcements("DELETE"), Seen()) is None
+    assert settle(announcements("DELETE"), Seen("u", "8", deleting=True)) is None
+
+
+def test_change_that_was_refused_is_dropped_after_the_timeout_of_webhooks() -> None:
+    pending = announcements("UPDATE")
+    assert settle(pending, Seen("u", "7")) is not None
+    assert settle(pending, Seen("u", "7"), now=NOW + PATIENCE_SECONDS) is None
+    assert pending.of() == ()
+
+
+def test_announcement_that_arrives_during_the_read_is_kept() -> None:
+    pending = announcements("UPDATE")
+    read = pending.of()
+    pending.announce(change("UPDATE", resource_version="8"), now=NOW)
+    assert pending.settle(dict.fromkeys(read, Seen("u", "8")), now=NOW) is not None
+    assert [announcement.resource_version for announcement in pending.of()] == ["8"]
+
+
+def test_older_announcement_that_arrives_late_does_not_replace_the_newer_one() -> None:
+    pending = announcements("UPDATE", resource_version="10")
+    pending.announce(change("UPDATE", resource_version="9"), now=NOW)
+    assert [announcement.resource_version for announcement in pending.of()] == ["10"]
+
+
+def test_number_of_announcements_is_bounded() -> None:
+    pending = Announcements()
+    remembered = [pending.announce(change("UPDATE", name=str(number)), now=NOW) for number in range(500)]
+    assert sum(remembered) == MAX_OBJECTS
+    assert len(pending.of()) == MAX_OBJECTS
