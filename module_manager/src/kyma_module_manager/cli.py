@@ -89,7 +89,7 @@ def run(
         health_port=int(port),
         concurrency=concurrency,
         dry_run=dry_run,
-        leader_elect=leader_elect,
+        leader_elect=leader_elect and not once,
         identity=identity,
     )
     raise typer.Exit(_run_to_exit_code(_run(target, kubeconfig, options, once=once)))

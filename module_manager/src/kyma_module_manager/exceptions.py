@@ -3,7 +3,6 @@
 ModuleManagerError
 ├── DeclarationError             the manager is not declared correctly: it does not start
 ├── ControlPlaneUnreadable       the ModuleConfigs could not be read in time
-├── LeadershipLost               another process is the leader: this one ends, and must be restarted
 └── SyncFailed                   a ModuleConfig could not be turned into objects
     ├── RenderingFailed          the function failed: reported in a condition, and retried with backoff
     └── PermanentError           a retry cannot help: reported in a condition, and retried on the next change
@@ -14,7 +13,6 @@ ModuleManagerError
 __all__ = [
     "ControlPlaneUnreadable",
     "DeclarationError",
-    "LeadershipLost",
     "ModuleCrUnreadable",
     "ModuleManagerError",
     "ObjectsRefused",
@@ -34,10 +32,6 @@ class DeclarationError(ModuleManagerError):
 
 class ControlPlaneUnreadable(ModuleManagerError):
     """The ModuleConfigs could not be listed in time."""
-
-
-class LeadershipLost(ModuleManagerError):
-    """This process was the leader and could not renew its Lease."""
 
 
 class SyncFailed(ModuleManagerError):

@@ -14,7 +14,7 @@ class ManagerMetrics:
 
     def __init__(self, module: str) -> None:
         self.registry = CollectorRegistry()
-        self.runtime = RuntimeMetrics(self.registry)
+        self.runtime = RuntimeMetrics()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
