@@ -127,7 +127,7 @@ class Fleet:
         return {"reconciled": len(self.requests.reconciled), **self.requests.counts}
 
     def _begin_round(self) -> Document:
-        """Start to count anew in which clusters the Kyma CR is read, and which clusters are written to."""
+        """Reset the counts of clusters whose Kyma CR is read, and of writes to each cluster."""
         self.requests.reconciled.clear()
         self.requests.writes_to.clear()
         return self._counts()
