@@ -1,5 +1,5 @@
-// A Module Manager in Go: it turns the Module CR of the module "greeting" into a ConfigMap. It needs nothing of the
-// SDK but the two resources: it watches ModuleConfigs and applies SyncResources.
+// A Module Manager in Go: it turns the Module CR of the module "greeting" into a ConfigMap. It does not use the SDK:
+// it watches ModuleConfigs and applies SyncResources.
 package main
 
 import (
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// sync applies what the Module CR in a ModuleConfig asks for; one on its way out takes its SyncResource along.
+// sync applies the SyncResource of a ModuleConfig. That of a deleted one is deleted by its owner reference.
 func sync(ctx context.Context, client dynamic.Interface, config *unstructured.Unstructured) error {
 	if config.GetDeletionTimestamp() != nil {
 		return nil

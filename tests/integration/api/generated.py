@@ -26,18 +26,18 @@ def documents(schema: Schema, part: str) -> st.SearchStrategy[Any]:
 
 
 def _released(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Have a ModuleReleaseMeta mostly say one of two things that exclude each other, or hardly any would be good."""
+    """Let a ModuleReleaseMeta mostly have one of two exclusive fields, or hardly any would be valid."""
     channels = ({"channels": [{"channel": "fast", "version": "1.0.0"}]}, "mandatory")
     mandatory = ({"mandatory": {"version": "1.0.0"}}, "channels")
-    said = st.sampled_from((channels, channels, mandatory, mandatory, ({}, "")))
+    combination = st.sampled_from((channels, channels, mandatory, mandatory, ({}, "")))
 
-    def say(pair: Any) -> Any:
+    def exclusive(pair: Any) -> Any:
         spec, (default, left_out) = pair
         if not isinstance(spec, dict):
             return spec
         return default | {name: each for name, each in spec.items() if name != left_out}
 
-    return st.tuples(values, said).map(say)
+    return st.tuples(values, combination).map(exclusive)
 
 
 def _values(schema: Schema) -> st.SearchStrategy[Any]:

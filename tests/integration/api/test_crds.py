@@ -24,7 +24,7 @@ async def test_every_crd_is_established_under_all_its_names(served: Client) -> N
 
 
 async def test_kinds_are_found_by_short_name_and_category(served: Client) -> None:
-    async def told() -> dict[str, Any] | None:  # which the API server does a moment after it serves them
+    async def discovered() -> dict[str, Any] | None:  # a moment after the API server serves them
         found: dict[str, Any] = {}
         for version in ("v1beta2", "v1alpha1"):
             try:
@@ -36,7 +36,7 @@ async def test_kinds_are_found_by_short_name_and_category(served: Client) -> Non
             }
         return found if len(found) == len(KINDS) else None
 
-    found = await eventually(told, within=60)
+    found = await eventually(discovered, within=60)
 
     assert {kind: each.get("shortNames", []) for kind, each in found.items()} == {
         "Kyma": [],
@@ -52,7 +52,7 @@ async def test_kinds_are_found_by_short_name_and_category(served: Client) -> Non
 
 
 async def test_previous_version_is_not_served(served: Client) -> None:
-    async def versions() -> bool:  # of which the API server tells a moment after it knows them
+    async def versions() -> bool:  # the API server publishes them a moment after it serves them
         answer = await served._transport.request("GET", "/apis/operator.kyma-project.io")
         return {each["version"] for each in msgspec.json.decode(answer.body)["versions"]} == {"v1beta2", "v1alpha1"}
 
@@ -69,8 +69,8 @@ async def test_every_field_has_a_description(served: Client) -> None:
             except NotFound:
                 return None
             schemas = msgspec.json.decode(answer.body)["components"]["schemas"]
-            ours = {name: each for name, each in schemas.items() if name.startswith("io.kyma-project.operator")}
-            return ours if expected <= {name.rpartition(".")[2] for name in ours} else None
+            own = {name: each for name, each in schemas.items() if name.startswith("io.kyma-project.operator")}
+            return own if expected <= {name.rpartition(".")[2] for name in own} else None
 
         for name, schema in (await eventually(published, within=60)).items():
             if not name.endswith("List"):
@@ -154,9 +154,9 @@ async def test_object_that_is_not_reconciled_has_ready_unknown(served: Client, n
         assert (condition["type"], condition["status"], condition["reason"]) == ("Ready", "Unknown", "Pending")
 
     ready = {**condition, "status": "True", "reason": "AllWell", "message": ""}
-    said = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": {"name": named}}
-    said["status"] = {"state": "Ready", "conditions": [ready]}
+    document_with_status = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": {"name": named}}
+    document_with_status["status"] = {"state": "Ready", "conditions": [ready]}
     written = await served.apply(
-        resource, named, said, namespace, field_manager="lifecycle-manager", subresource="status"
+        resource, named, document_with_status, namespace, field_manager="lifecycle-manager", subresource="status"
     )
     assert [each["reason"] for each in written["status"]["conditions"]] == ["AllWell"]

@@ -32,14 +32,14 @@ class Whole(Struct, frozen=True, kw_only=True):
     """
 
     parts: Annotated[tuple[Part, ...], keyed_by("name")] = ()
-    """The parts, told apart
+    """The parts, identified
     by their names."""
     short_text: Annotated[str, schema(maxLength=3)] = ""
     """A text."""
 
 
-class Silent(Struct, frozen=True, kw_only=True):
-    """Says nothing of its field."""
+class Undescribed(Struct, frozen=True, kw_only=True):
+    """A type with an undocumented field."""
 
     field: str
 
@@ -51,7 +51,7 @@ def test_schema_has_rules_and_descriptions() -> None:
         "properties": {
             "parts": {
                 "type": "array",
-                "description": "The parts, told apart by their names.",
+                "description": "The parts, identified by their names.",
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
                 "items": {
@@ -67,8 +67,8 @@ def test_schema_has_rules_and_descriptions() -> None:
 
 
 def test_field_without_a_description_is_an_error() -> None:
-    with pytest.raises(Undocumented, match=r"Silent\.field has no description below it"):
-        schema_of(Silent)
+    with pytest.raises(Undocumented, match=r"Undescribed\.field has no description below it"):
+        schema_of(Undescribed)
 
 
 def test_defaults_of_types_and_schemas_are_the_same() -> None:

@@ -11,7 +11,7 @@ import pytest
 from kube_runtime import ObjectKey
 from lifecycle_manager_api import ModuleConfig, SyncResource
 
-# Else the first test that runs a loop makes asyncio open one of its own, which nobody closes.
+# Otherwise asyncio opens an event loop in the first test that runs one, and does not close it.
 asyncio.set_event_loop(None)
 
 KEY = ObjectKey("kcp-system", "kyma-one-cloud-resources")
