@@ -117,16 +117,16 @@ async def test_no_event_fails_while_leaves_and_cas_are_replaced(tmp_path: Path) 
 
 
 async def test_files_that_are_caught_half_written_only_delay_the_change(tmp_path: Path) -> None:
-    authority = new_ca()
+    ca = new_ca()
     options = EndpointOptions(require_peer=True, events_per_second=1e6, burst=1_000_000)
-    endpoint = ServedEndpoint(tmp_path, CAs(authority), options)
+    endpoint = ServedEndpoint(tmp_path, CAs(ca), options)
     watcher = BusyWatcher(endpoint, tmp_path)
-    former, following = leaf(authority, "mine"), leaf(authority, "mine")
-    watcher.mount(former, authority.certificate_pem)
+    former, following = leaf(ca, "mine"), leaf(ca, "mine")
+    watcher.mount(former, ca.certificate_pem)
     async with endpoint.served(), watcher.running():
         await watcher.stretch()
-        watcher.mount(KeyPair(following.certificate_pem, former.key_pem), authority.certificate_pem)
+        watcher.mount(KeyPair(following.certificate_pem, former.key_pem), ca.certificate_pem)
         await watcher.stretch()
-        watcher.mount(following, authority.certificate_pem)
+        watcher.mount(following, ca.certificate_pem)
         await watcher.stretch()
     assert watcher.failures() == {}

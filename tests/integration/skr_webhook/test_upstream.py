@@ -29,7 +29,7 @@ AUTHORITY = new_ca()
 
 
 class UpstreamListener:
-    """Takes events as upstream's listener does: by the path and the body, from whom TLS let in."""
+    """Takes events as upstream's listener does: by the path and the body, from verified TLS clients."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []

@@ -25,7 +25,7 @@ from lifecycle_manager_api import WatchEvent
 from tests.security.events.serving import PATIENT
 from tests.waiting import eventually
 
-TRUSTED = CAs(create_ca("authority", lifetime=timedelta(days=1), now=SYSTEM_CLOCK.now()))
+TRUSTED = CAs(create_ca("ca", lifetime=timedelta(days=1), now=SYSTEM_CLOCK.now()))
 MINE = "mine"
 
 

@@ -23,8 +23,8 @@ from lifecycle_manager.signals import (
 )
 from lifecycle_manager.skr import SkrUnreachable
 from lifecycle_manager.skr_webhook import (
+    CARotation,
     CAStore,
-    CertificateStore,
     WatcherDeployment,
     WatcherSettings,
 )
@@ -74,22 +74,20 @@ class Process:
         return (condition.reason if condition is not None else "", is_event_path_faulty(kyma))
 
 
+def set_up(world: World, manager: Manager, settings: WatcherSettings) -> tuple[CARotation, Controller[ObjectKey, Any]]:
+    """Add the CAs and the controller `watcher` to a Manager."""
+    cas = skr_webhook.setup_ca(manager, CAStore(world.kcp, world.clock), RotationRules())
+    no_kinds: Any = None
+    controller = skr_webhook.setup(manager, world.connections, no_kinds, cas=cas, settings=settings)
+    return cas, controller
+
+
 @asynccontextmanager
 async def process(world: World, settings: WatcherSettings = SETTINGS) -> AsyncGenerator[Process, None]:
     """Run the caches of another process of LM in a world; its controller is driven turn by turn."""
     manager = Manager(world.kcp, clock=world.clock, namespace=KCP, events=world.recorder)
-    cas = skr_webhook.setup_ca(manager, CAStore(world.kcp, world.clock), RotationRules())
+    cas, controller = set_up(world, manager, settings)
     await cas.start()
-    secrets = manager.informer(SECRETS, label_selector=f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}")
-    no_kinds: Any = None
-    controller = skr_webhook.setup(
-        manager,
-        world.connections,
-        no_kinds,
-        certificates=CertificateStore(world.kcp, secrets, world.clock),
-        cas=cas,
-        settings=settings,
-    )
     made = Process(world, manager, controller)
     manager.on(WebhookRulesChanged, lambda signal: made.rules_changed.append(signal.kyma))
     async with manager.background():
@@ -260,3 +258,47 @@ async def test_unreachable_cluster_is_reported_and_raised() -> None:
         condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
         assert condition is not None
         assert condition.reason == "SKRUnreachable"
+
+
+async def test_changed_watcher_cr_changes_the_webhooks_of_all_clusters() -> None:
+    async with open_world() as world:
+        set_up(world, world.manager, SETTINGS)
+        for name in ("demo", "second"):
+            await world.register(name)
+
+        async def webhooks_of(name: str) -> set[str]:
+            try:
+                found = await (await world.skr(name)).get(WEBHOOKS, "skr-webhook")
+            except NotFound:
+                return set()
+            return {webhook["name"] for webhook in found["webhooks"]}
+
+        async def everywhere(wanted: str) -> bool:
+            return all([wanted in await webhooks_of(name) for name in ("demo", "second")])
+
+        async with world.running():
+            await eventually(lambda: world.manager.working)
+            for name in ("demo", "second"):
+                world.manager.publish(WatcherHeard(name, is_canary=False))
+            await eventually(lambda: everywhere(f"{KCP}.lifecycle-manager.{names.GROUP}"))
+            spec = {
+                "field": "spec",
+                "gateway": {"selector": {}},
+                "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
+                "serviceInfo": {"name": "a", "namespace": "b", "port": 1},
+            }
+            await world.kcp.create(WATCHERS, {"metadata": {"name": "painter"}, "spec": spec}, KCP, field_manager="t")
+            await eventually(lambda: everywhere(f"{KCP}.painter.{names.GROUP}"))
+
+
+async def test_watcher_of_a_deleted_kyma_is_removed_after_its_modules() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        one.manager.publish(HEARD)
+        await one.turn()
+        await world.kcp.delete(KYMAS, "demo", KCP)
+        await world.reconcile(times=2)
+        await one.turn()
+        assert not await has_webhook(world)
+        condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
+        assert condition is not None
+        assert condition.reason == "Removed"

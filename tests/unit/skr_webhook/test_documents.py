@@ -24,8 +24,8 @@ def workload() -> dict[str, dict[str, Any]]:
     return {document["kind"]: document for document in documents}
 
 
-def test_watcher_leaves_its_service_before_it_stops_and_has_time_to_tell_what_it_has() -> None:
-    """Who is sent to it meanwhile would find nobody, and the change would be allowed and never told."""
+def test_watcher_leaves_its_service_before_it_stops_and_has_time_to_send_its_events() -> None:
+    """A request that reaches it after its end would be allowed, and its change never reported."""
     pod = workload()["Deployment"]["spec"]["template"]["spec"]
     in_service = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert in_service >= 5
@@ -38,7 +38,7 @@ def test_all_that_is_installed_is_removed() -> None:
 
 
 @pytest.mark.parametrize(("field", "resource"), [("spec", "configmaps"), ("status", "configmaps/status")])
-def test_webhook_of_a_watcher_is_as_the_contract_says(field: str, resource: str) -> None:
+def test_webhook_of_a_watcher_conforms_to_the_contract(field: str, resource: str) -> None:
     painter = other(watcher("colours", manager="painter"), field=field, labelsToWatch={"colour": "red"})
     document = webhook_document([painter], [ModuleRule("example.com", "things")], b"trust")
     (webhook,) = [
