@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import structlog
-from kube_runtime.clock import Clock
 from prometheus_client import Gauge
 
-from kube_runtime import Informer
+from kube_runtime import Clock, Informer
 from lifecycle_manager.module_catalog.offer import claim_of
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, read_policy
