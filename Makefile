@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 UV_VERSION := 0.13.8
 OLDEST := v1.34.4
+PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard */pyproject.toml))
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
@@ -15,25 +16,25 @@ export UV_NO_PROGRESS := $(if $(CI),1,0)
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.synced ## Create the venv and install the locked dependencies
+setup: $(VENV)/.synced ## Create the venv and install all packages with their locked dependencies
 
 $(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required: make PYTHON=/path/to/python3"; exit 1; }
 	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
 	@echo "==> installing the locked dependencies"
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact
 	@touch $@
 
-clusters: setup ## Fetch or build the API server binaries (once; later starts take them from the cache)
+clusters: setup ## Download or build the API server binaries (once, then cached)
 	@$(BIN)/klm local binaries
 
 helm: setup ## Build Helm for the tests of the charts (once)
 	@$(BIN)/klm local helm
 
-oldest: setup ## Build the oldest API server that is supported, so that the charts are tested on it too
+oldest: setup ## Build the oldest supported API server, so that the charts are also tested on it
 	@$(BIN)/klm local binaries --kubernetes $(OLDEST)
 
-demo: setup ## Show a user's change travel from cluster to cluster and back
+demo: setup ## Show on local clusters how a user's change comes into force
 	@$(BIN)/klm demo
 
 test: lint types clusters helm ## Run every check: lint, types, import contracts and all tests
@@ -42,23 +43,26 @@ test: lint types clusters helm ## Run every check: lint, types, import contracts
 test-fast: setup ## Run the tests that need no API server
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(ARGS)
 
-lint: setup ## Check style, formatting and the import contracts
+lint: setup ## Check style, formatting, import contracts and declared dependencies
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	@for package in $(PACKAGES); do \
+	  (cd $$package && ../$(BIN)/deptry src) || failed="$$failed $$package"; \
+	done; test -z "$$failed" || { echo "imports and dependencies disagree in:$$failed"; exit 1; }
 
 format: setup ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: setup ## Check types, strictly
+types: setup ## Check types with mypy --strict
 	$(BIN)/mypy
 
-bench: clusters ## Run the benchmarks (ONLY=group for one group), one JSON line a figure
+bench: clusters ## Run the benchmarks (ONLY=group for one group); one JSON line per figure
 	@$(BIN)/python -m benchmarks $(ONLY)
 
-charts: setup ## Write what the charts repeat of the code: CRDs, rights, options, the Watcher
+charts: setup ## Generate the parts of the charts that come from the code: CRDs, roles, options, Watcher
 	@$(BIN)/python -m charts.generate
 
-clean: ## Remove what the tasks made, the binaries' cache excepted
-	rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## Delete the results of all tasks, except the cached binaries
+	rm -rf $(VENV) .local .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

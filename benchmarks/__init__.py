@@ -1,4 +1,4 @@
-"""What is claimed about speed, with peers in the same run, as programs anyone can run: `make bench`.
+"""The benchmarks behind each figure of the docs, with a peer in the same run: `make bench`.
 
-Each program prints one JSON line a figure: name, unit, value, peer, peer_value, ratio, bar, met.
+Each program prints one JSON line for each figure: name, unit, value, peer, peer_value, ratio, bar, met.
 """

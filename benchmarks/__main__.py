@@ -1,4 +1,4 @@
-"""Runs the benchmarks, or one group of them: `python -m benchmarks [group]`. A group is the start of a file's name."""
+"""Runs the benchmarks, or one group: `python -m benchmarks [group]`. A group is a prefix of file names."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ NOT_PROGRAMS = frozenset({"__init__", "__main__", "figures"})
 
 
 def main() -> int:
-    """Run the programs one after the other; return how many failed."""
+    """Run the programs one after the other, and return how many failed."""
     group = sys.argv[1] if len(sys.argv) > 1 else ""
     programs = sorted(
         path.stem
@@ -16,7 +16,7 @@ def main() -> int:
         if path.stem not in NOT_PROGRAMS and path.stem.startswith(group)
     )
     if not programs:
-        print(f"there is no group {group!r}; see benchmarks/", file=sys.stderr)
+        print(f"no benchmark has a name that starts with {group!r}; see benchmarks/", file=sys.stderr)
         return 2
     failed = 0
     for program in programs:

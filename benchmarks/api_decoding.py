@@ -1,7 +1,7 @@
-"""A list of 5,000 Kymas of 4 kB each from JSON to objects, beside what the generated client makes of the same bytes.
+"""Decodes a list of 5,000 Kymas of 4 kB each from JSON to objects, beside the generated client with the same bytes.
 
-The peer is kubernetes-asyncio's `ApiClient.deserialize` for custom objects, which gives dicts and lists; ours gives
-typed, immutable objects. Both run in this process, in turns, garbage collector on.
+The peer is kubernetes-asyncio's `ApiClient.deserialize` for custom objects, which returns dicts and lists; ours
+returns typed, immutable objects. Both run in this process, in turns, with the garbage collector enabled.
 """
 
 import statistics
@@ -23,7 +23,7 @@ BAR = 0.1
 
 
 def main() -> int:
-    """Measure and print one figure; return 1 where the bar was missed."""
+    """Measure and print one figure; return 1 if the bar was missed."""
     body = kyma_list()
     generated: Any = ApiClient.deserialize
     client = SimpleNamespace(_ApiClient__deserialize=lambda data, _kind: data)
@@ -57,7 +57,7 @@ def kyma_list() -> bytes:
 
 
 def _kyma(number: int) -> bytes:
-    """Return a Kyma with three modules, and the managedFields that an API server keeps of its spec and status."""
+    """Return a Kyma with three modules, and the managedFields that an API server stores for its spec and status."""
     modules = ["api-gateway", "serverless", "telemetry"]
     spec = {"channel": "regular", "modules": [{"name": name, "managed": True} for name in modules]}
     status = {

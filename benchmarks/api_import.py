@@ -1,6 +1,6 @@
-"""What importing the API package costs beyond the interpreter's own start, installed by itself as module teams do.
+"""Measures the import of the API package beyond the interpreter's own start, installed alone as module teams do.
 
-The peer is msgspec alone, on which the package stands, in the same environment and in turns.
+The peer is msgspec alone, the dependency of the package, in the same environment and in turns.
 """
 
 import statistics
@@ -18,7 +18,7 @@ UV = Path(sys.executable).with_name("uv")
 
 
 def main() -> int:
-    """Measure and print one figure; return 1 where the bar was missed."""
+    """Measure and print one figure; return 1 if the bar was missed."""
     with tempfile.TemporaryDirectory() as folder:
         python = _environment(Path(folder))
         rounds = [
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _environment(folder: Path) -> Path:
-    """Install the package into an environment of its own; return its Python."""
+    """Install the package into an environment of its own, and return its Python."""
     python = folder / "venv" / "bin" / "python"
     for command in (
         (UV, "build", "--quiet", "--wheel", "--package", "kyma-lifecycle-manager-api", "--out-dir", folder),

@@ -1,9 +1,10 @@
-"""What each attack on the event endpoint costs us in CPU, beside a good event: nobody drowns us in rubbish.
+"""Measures the CPU time of each attack on the event endpoint, beside a valid event.
 
-The attacks are those of the table in tests/security/events. Each is sent many times over to the application, as a
-server would hand it over, and the whole of the answer counts: routing, reading, verifying up to where it is refused,
-and the problem document. Those that get as far as the certificate's chain pay for it too. One figure each for the
-dearest that is refused before the chain is verified, the dearest of all, and the median; the dearest are on stderr.
+The attacks are those of the table in tests/security/events. Each is sent many times to the application, as a server
+would call it, and the whole answer counts: routing, reading, verifying up to the refusal, and the problem document.
+For some of them that includes the verification of the certificate's chain. One figure each for the most expensive one
+that is refused before the chain is verified, the most expensive one of all, and the median; the most expensive are on
+stderr.
 """
 
 import asyncio
@@ -16,21 +17,22 @@ from typing import Any
 
 from benchmarks.figures import Figure
 from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
-from tests.security.events.test_attacks import ATTACKS, AUTHORITY, Message
+from tests.security.events.test_attacks import ATTACKS, CA, Message
 
 ROUNDS = 5
 REPEATS = 100
 BAR_US = 1000.0
-# Whoever is refused for one of these has had the chain of its certificate verified, or was about to.
+VALID = "a valid event"
+# Refusals with these reasons come during or after the verification of the certificate's chain.
 AFTER_THE_CHAIN = frozenset(
     {Reason.CERTIFICATE, Reason.NO_RUNTIME, Reason.SIGNATURE, Reason.MALFORMED, Reason.UNKNOWN_RUNTIME}
 )
 
 
 def main() -> int:
-    """Measure and print the figures; return 1 where the bar was missed."""
+    """Measure and print the figures; return 1 if the bar was missed."""
     costs = asyncio.run(_measure())
-    good = costs.pop("a good event")
+    valid = costs.pop(VALID)
     before = {name: cost for name, cost in costs.items() if ATTACKS[name][1] not in AFTER_THE_CHAIN}
     for name, cost in sorted(costs.items(), key=lambda item: -item[1])[:10]:
         print(f"  {cost:7.1f} µs  {name} ({ATTACKS[name][1]})", file=sys.stderr)
@@ -44,24 +46,24 @@ def main() -> int:
             name=name,
             unit="µs of CPU a request",
             value=round(value, 1),
-            peer="a good event",
-            peer_value=round(good, 1),
+            peer=VALID,
+            peer_value=round(valid, 1),
             bar=f"under {BAR_US:g} µs",
             met=value < BAR_US,
         ).print()
     return 0 if all(value < BAR_US for _, value in figures) else 1
 
 
-async def _leave(_: VerifiedEvent) -> None:
+async def _do_nothing(_: VerifiedEvent) -> None:
     return
 
 
 async def _measure() -> dict[str, float]:
-    """Return the CPU of one request in microseconds, by the attack's name: the best of some rounds."""
+    """Return the CPU time of one request in microseconds by the attack's name: the minimum of the rounds."""
     refused: list[Reason] = []
     app: Any = create_app(
-        trust=lambda: AUTHORITY.certificate_pem,
-        subscribers={"lifecycle-manager": _leave},
+        trust=lambda: CA.certificate_pem,
+        subscribers={"lifecycle-manager": _do_nothing},
         ready=lambda: True,
         count_refusal=refused.append,
         options=EndpointOptions(events_per_second=1e9, burst=1_000_000_000),
@@ -85,11 +87,11 @@ async def _measure() -> dict[str, float]:
 
 def _messages() -> dict[str, Callable[[Message], Message]]:
     attacks = {name: change for name, (_, _, change) in ATTACKS.items()}
-    return {"a good event": lambda message: message, **attacks}
+    return {VALID: lambda message: message, **attacks}
 
 
 def _scope_and_body(message: Message) -> tuple[dict[str, Any], bytes]:
-    """Return a request as uvicorn hands it over."""
+    """Return a request as uvicorn passes it to the application."""
     body = message.body if message.sent_body is None else message.sent_body
     fields = [(name.lower(), value) for name, value in message.raw_fields()]
     host = [] if any(name == b"host" for name, _ in fields) else [(b"host", b"kcp")]
@@ -120,7 +122,7 @@ def _receiver(body: bytes) -> Callable[[], Any]:
 
 
 async def _ignore(_: dict[str, Any]) -> None:
-    """Take the answer and do nothing with it."""
+    """Ignore the answer."""
 
 
 if __name__ == "__main__":

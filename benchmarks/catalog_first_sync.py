@@ -1,10 +1,10 @@
-"""How long a catalog of 300 ModuleTemplates and 60 ModuleReleaseMetas takes to be in a fresh cluster.
+"""Measures how long a new cluster takes to get a catalog of 300 ModuleTemplates and 60 ModuleReleaseMetas.
 
-The clusters are real API servers, and the Lifecycle Manager is a process of its own that has brought the catalog to
-another cluster already. Its time runs from the Kyma that is created until it says that its cluster has the catalog: it
-includes the namespace, the definitions, the users' Kyma CR, and the Watcher that is set up at the same time. The peer
-applies the same objects to a cluster that has the definitions, as many at once. The bar is one of seconds: nothing else
-may run on the machine.
+The clusters are real API servers, and the Lifecycle Manager is a process of its own that has already synced the
+catalog to another cluster. Its time runs from the creation of the Kyma until its condition says that the cluster has
+the catalog: it includes the namespace, the CRDs, the users' Kyma CR, and the Watcher that is installed at the same
+time. The peer applies the same objects to a cluster that has the CRDs, with the same concurrency. The bar is in
+seconds, so nothing else may run on the machine.
 
 Run by `python -m benchmarks.catalog_first_sync`.
 """
@@ -21,7 +21,13 @@ from typing import Any
 import uvloop
 
 from benchmarks.figures import Figure
-from benchmarks.sync_resource_throughput import _client, _create_kyma, _lifecycle_manager, _register, _until
+from benchmarks.processes.lifecycle_manager import (
+    create_kyma,
+    open_client,
+    register,
+    run_lifecycle_manager,
+    wait_for_objects,
+)
 from kube_runtime import Client, Resource
 from kyma_local.clusters import LocalClusters
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
@@ -31,7 +37,7 @@ from tests import builders
 
 MODULES, VERSIONS = 60, 5
 BAR_SECONDS = 5.0
-AT_ONCE = 16
+CONCURRENCY = 16
 DESCRIPTOR_BYTES = 6_000
 NAMESPACES = "---\n".join(
     f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n" for name in (names.KCP_NAMESPACE, "bare")
@@ -39,7 +45,7 @@ NAMESPACES = "---\n".join(
 
 
 def main() -> int:
-    """Measure and print one figure; return 1 where the bar was missed."""
+    """Measure and print one figure; return 1 if the bar was missed."""
     ours, peer = uvloop.run(_measure())
     met = ours < BAR_SECONDS
     Figure(
@@ -55,12 +61,12 @@ def main() -> int:
 
 
 async def _measure() -> tuple[float, float]:
-    """Return the time of the Lifecycle Manager, and that of the bare client before it."""
+    """Return the seconds of the Lifecycle Manager and of the bare client, which runs first."""
     with TemporaryDirectory(prefix="catalog-") as folder:
         async with AsyncExitStack() as stack:
             started = await stack.enter_async_context(LocalClusters.start(skrs=3, directory=Path(folder)))
-            kcp = await stack.enter_async_context(await _client(started.kcp))
-            bare = await stack.enter_async_context(await _client(started.skrs[2]))
+            kcp = await stack.enter_async_context(await open_client(started.kcp))
+            bare = await stack.enter_async_context(await open_client(started.skrs[2]))
             for client in (kcp, bare):
                 await apply_objects(client, NAMESPACES)
                 await apply_crds(client)
@@ -69,12 +75,12 @@ async def _measure() -> tuple[float, float]:
             began = time.perf_counter()
             await _apply(bare, "bare", documents)
             peer = time.perf_counter() - began
-            await stack.enter_async_context(_lifecycle_manager(started.kcp.admin_kubeconfig, Path(folder)))
-            await _register(kcp, started.skrs[:1])
-            await _until(kcp, KYMAS, _has_catalog, 1)
+            await stack.enter_async_context(run_lifecycle_manager(started.kcp.admin_kubeconfig, Path(folder)))
+            await register(kcp, started.skrs[:1])
+            await wait_for_objects(kcp, KYMAS, _has_catalog, 1)
             began = time.perf_counter()
-            await _create_kyma(kcp, "fresh", started.skrs[1])
-            await _until(kcp, KYMAS, _has_catalog, 2)
+            await create_kyma(kcp, "fresh", started.skrs[1])
+            await wait_for_objects(kcp, KYMAS, _has_catalog, 2)
             return time.perf_counter() - began, peer
 
 
@@ -94,7 +100,7 @@ def _catalog() -> Sequence[dict[str, Any]]:
 
 
 def _document(item: Any) -> dict[str, Any]:
-    """Return an object as a team writes it, with a descriptor of the size that real ones have."""
+    """Return an object as a module team writes it, with a descriptor of realistic size."""
     document = as_document(item)
     if item.KIND == "ModuleTemplate":
         document["spec"]["descriptor"]["component"]["labels"] = [{"name": "more", "value": "x" * DESCRIPTOR_BYTES}]
@@ -102,11 +108,11 @@ def _document(item: Any) -> dict[str, Any]:
 
 
 async def _apply(client: Client, namespace: str, documents: Sequence[dict[str, Any]]) -> None:
-    places = asyncio.Semaphore(AT_ONCE)
+    free = asyncio.Semaphore(CONCURRENCY)
 
     async def apply(document: dict[str, Any]) -> None:
         resource: Resource[Any] = MODULE_TEMPLATES if document["kind"] == "ModuleTemplate" else MODULE_RELEASE_METAS
-        async with places:
+        async with free:
             await client.apply(resource, document["metadata"]["name"], document, namespace, field_manager="team")
 
     async with asyncio.TaskGroup() as tasks:

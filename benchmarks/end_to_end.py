@@ -1,7 +1,7 @@
-"""From the user's write in the SKR to the object applied there, beside the same API calls sent back to back.
+"""Measures the time from a user's write in the SKR to the applied object there, beside the same API calls back to back.
 
-Every program of the product is a process of its own, and both clusters are real API servers. The floor is measured in
-the same run, by a client that does nothing but send the calls that one change costs.
+Every component is a process of its own, and both clusters are real API servers. The floor is measured in the same run,
+by a client that only sends the API calls of one change.
 """
 
 import subprocess
@@ -17,7 +17,7 @@ P99_BAR_MS = 250.0
 
 
 def main() -> int:
-    """Run the demo once and print what it measured."""
+    """Run the demo once and print its figures."""
     klm = Path(sys.executable).with_name("klm")
     done = subprocess.run([klm, "demo", "--once", "--json"], stdout=subprocess.PIPE, check=True)
     report = msgspec.json.decode(done.stdout)

@@ -1,4 +1,4 @@
-"""One figure of a benchmark, as the line that it prints."""
+"""One figure of a benchmark, printed as a JSON line."""
 
 from dataclasses import asdict, dataclass
 
@@ -7,7 +7,7 @@ import msgspec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A measured value beside that of a peer in the same run; `met` says whether the bar was kept."""
+    """A measured value and that of a peer in the same run; `met` tells whether the bar was met."""
 
     name: str
     unit: str

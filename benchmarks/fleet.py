@@ -1,12 +1,12 @@
-"""One Lifecycle Manager with a fleet: 10,000 Kymas with 5 modules each, every cluster simulated in another process.
+"""Measures one Lifecycle Manager with a fleet: 10,000 Kymas with 5 modules each, clusters simulated in another process.
 
-What is measured, in this order: how long a new fleet takes until all of it is in sync; how long a process that is
-started anew needs to look at an unchanged fleet, and whether it writes; how much CPU the quiet fleet costs; how soon a
-user's change becomes a Manifest, from the write in the cluster, while the fleet is looked at for the first time and
-while a tenth of the clusters take connections and never answer; whom a channel's new version wakes.
+In this order: the time until a new fleet is in sync; the time that a restarted process takes to reconcile an unchanged
+fleet, and whether it writes; the CPU of the quiet fleet; the time from a user's write in the cluster to the Manifest,
+while the fleet is reconciled for the first time and while a tenth of the clusters accept connections and never answer;
+the time until the Kymas of a channel have its new version.
 
-Run by `python -m benchmarks.fleet [--kymas 10000] [--modules 5]`. It takes about twenty minutes with the
-full fleet.
+Run by `python -m benchmarks.fleet [--kymas 10000] [--modules 5]`. It takes about twenty minutes with
+the full fleet.
 """
 
 import argparse
@@ -23,31 +23,31 @@ import httpx
 import uvloop
 
 from benchmarks.figures import Figure
-from benchmarks.fleet_cast import (
-    PATIENCE_SECONDS,
+from benchmarks.processes.fleet import (
+    TIMEOUT_SECONDS,
     Answer,
-    FleetProgram,
-    Manager,
+    FleetProcess,
+    LifecycleManagerProcess,
     User,
-    fleet_program,
-    listening,
-    module_layers,
-    running_manager,
-    users_of,
+    create_users,
+    run_fleet,
+    run_lifecycle_manager,
+    serve_layers,
+    wait_for_endpoint,
 )
-from benchmarks.simulated.fleet import MODULES, VERSIONS
+from benchmarks.processes.simulated_fleet import MODULES, VERSIONS
 from kyma_local.ports import free_port
 from kyma_local.processes import tail
 
-POLL_SECONDS = 5.0  # each look costs the simulated control plane a list of all Kymas
+POLL_SECONDS = 5.0  # each poll costs the simulated control plane a list of all Kymas
 
 
 def main() -> int:
-    """Measure and print the figures; return 1 where a bar was missed."""
+    """Measure and print the figures; return 1 if a bar was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kymas", type=int, default=10_000)
     parser.add_argument("--modules", type=int, default=5)
-    parser.add_argument("--users", type=int, default=40, help="clusters whose users change something")
+    parser.add_argument("--users", type=int, default=40, help="number of clusters in which users change modules")
     parser.add_argument("--quiet-seconds", type=float, default=60.0)
     figures = uvloop.run(_measure(parser.parse_args()))
     for figure in figures:
@@ -60,28 +60,28 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
     with TemporaryDirectory(prefix="fleet-") as text:
         folder = Path(text)
         async with AsyncExitStack() as stack:
-            layers = await stack.enter_async_context(module_layers(folder))
-            fleet = await stack.enter_async_context(fleet_program(options, layers))
+            layers = await stack.enter_async_context(serve_layers(folder))
+            fleet = await stack.enter_async_context(run_fleet(options, layers))
             kubeconfig = folder / "kcp.kubeconfig"
             kubeconfig.write_text(json.dumps(fleet.kubeconfig))
             port = free_port()
 
             began = time.perf_counter()
-            async with running_manager(kubeconfig, port, folder) as manager:
-                await _in_sync(fleet, manager)
+            async with run_lifecycle_manager(kubeconfig, port, folder) as manager:
+                await _wait_until_in_sync(fleet, manager)
                 seconds = time.perf_counter() - began
-                await _settled(fleet)
+                await _wait_until_settled(fleet)
                 figures.append(_figure("fleet_start", "s", seconds, "none given", met=True))
                 figures.append(_figure("fleet_start_cpu", "s", manager.cpu_seconds(), "none given", met=True))
-                users = await users_of(fleet, options, port, folder, stack)
+                users = await create_users(fleet, options, port, folder, stack)
                 print(f"start: {seconds:.1f} s, {await fleet.do('detail')}", file=sys.stderr)
 
             before = await fleet.do("begin_round")
             began = time.perf_counter()
-            async with running_manager(kubeconfig, port, folder) as manager:
-                await listening(port)
+            async with run_lifecycle_manager(kubeconfig, port, folder) as manager:
+                await wait_for_endpoint(port)
                 changing = asyncio.create_task(_changes(fleet, users, 4))
-                await _looked_at(fleet, options.kymas)
+                await _wait_until_reconciled(fleet, options.kymas)
                 resync = time.perf_counter() - began
                 during = await changing
                 after = await fleet.do("counts")
@@ -97,9 +97,13 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
 
 
 async def _with_a_quiet_fleet(
-    fleet: FleetProgram, manager: Manager, users: list[User], during: list[float], options: argparse.Namespace
+    fleet: FleetProcess,
+    manager: LifecycleManagerProcess,
+    users: list[User],
+    during: list[float],
+    options: argparse.Namespace,
 ) -> list[Figure]:
-    await manager.has_nothing_left()  # the Kymas were looked at; other things come after them
+    await manager.wait_until_idle()  # other keys are reconciled after the Kymas
     cpu, began = manager.cpu_seconds(), time.perf_counter()
     await asyncio.sleep(options.quiet_seconds)
     share = 100 * (manager.cpu_seconds() - cpu) / (time.perf_counter() - began)
@@ -134,72 +138,72 @@ async def _with_a_quiet_fleet(
     ]
 
 
-async def _bump(fleet: FleetProgram) -> float:
-    """Raise a channel's version, and return the seconds until all that use it have it."""
+async def _bump(fleet: FleetProcess) -> float:
+    """Raise the version of a channel, and return the seconds until all Kymas of the channel have it."""
     began = time.perf_counter()
     await fleet.do("bump", module=MODULES[0], version=VERSIONS[1])
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
-            said = await fleet.do("at_version", module=MODULES[0], version=VERSIONS[1])
-            if said["there"] >= said["of"]:
+            answer = await fleet.do("at_version", module=MODULES[0], version=VERSIONS[1])
+            if answer["there"] >= answer["of"]:
                 return time.perf_counter() - began
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def _in_sync(fleet: FleetProgram, manager: Manager) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
+async def _wait_until_in_sync(fleet: FleetProcess, manager: LifecycleManagerProcess) -> None:
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
-            said = await fleet.do("in_sync")
-            if said["in_sync"] >= said["of"]:
+            answer = await fleet.do("in_sync")
+            if answer["in_sync"] >= answer["of"]:
                 return
             if manager.child.returncode is not None:
-                raise RuntimeError(f"the Lifecycle Manager ended:\n{tail(manager.child.log, 40)}")
-            print(said, round(manager.cpu_seconds(), 1), "s CPU", file=sys.stderr)
+                raise RuntimeError(f"the Lifecycle Manager exited:\n{tail(manager.child.log, 40)}")
+            print(answer, round(manager.cpu_seconds(), 1), "s CPU", file=sys.stderr)
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def _settled(fleet: FleetProgram) -> None:
-    """Wait until nothing was written for some seconds: what is still to be told of the start is no change later."""
+async def _wait_until_settled(fleet: FleetProcess) -> None:
+    """Wait until nothing was written for some seconds, so that later writes are not those of the start."""
     before, now = -1, 0
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while now != before:
             await asyncio.sleep(POLL_SECONDS)
             counts = await fleet.do("counts")
-            before, now = now, counts["skr_writes"]  # the control plane holds a Lease that is renewed
+            before, now = now, counts["skr_writes"]  # not those to the control plane, where a Lease is renewed
 
 
-async def _looked_at(fleet: FleetProgram, kymas: int) -> None:
-    """Wait until the Kyma of every cluster was looked at in this round."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
+async def _wait_until_reconciled(fleet: FleetProcess, kymas: int) -> None:
+    """Wait until the Kyma of every cluster was reconciled in this round."""
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
-            if (await fleet.do("counts"))["looked_at"] >= kymas:
+            if (await fleet.do("counts"))["reconciled"] >= kymas:
                 return
             await asyncio.sleep(0.2)
 
 
-async def _changes(fleet: FleetProgram, users: list[User], rounds: int) -> list[float]:
-    """Have users change their Kymas, some a second; return the milliseconds until each Manifest was written."""
+async def _changes(fleet: FleetProcess, users: list[User], rounds: int) -> list[float]:
+    """Let users change their Kyma CRs one after the other; return the milliseconds until each Manifest was written."""
     seconds: list[float] = []
     for _ in range(rounds):
         for user in users:
             applied = fleet.await_manifest(user.kyma, MODULES[-1])
             edited = await fleet.do("edit", kyma=user.kyma, module=MODULES[-1], wanted=True)
-            await _told(user, edited)
+            await _send_event(user, edited)
             async with asyncio.timeout(120):
                 seconds.append(await applied - edited["at"])
             removed = await fleet.do("edit", kyma=user.kyma, module=MODULES[-1], wanted=False)
-            await _told(user, removed)
+            await _send_event(user, removed)
             await asyncio.sleep(0.02)
         await asyncio.sleep(0.5)
     return [1000 * each for each in seconds]
 
 
-async def _told(user: User, edited: Answer) -> None:
-    """Send an event as often as it takes, as a Watcher does: the process may only be starting."""
+async def _send_event(user: User, edited: Answer) -> None:
+    """Send an event until it is accepted, as a Watcher does: the process may still be starting."""
     async with asyncio.timeout(120):
         while True:
             try:
-                return await user.tell(edited)
+                return await user.send_event(edited)
             except (httpx.TransportError, httpx.HTTPStatusError):
                 await asyncio.sleep(0.1)
 

@@ -1,9 +1,9 @@
-"""How long a module of 40 objects takes to be in a cluster for the first time, beside a bare client.
+"""Measures the first installation of a module of 40 objects in a cluster, beside a bare client.
 
-The clusters are real API servers, and the Lifecycle Manager is a process of its own. Its time runs from the Manifest
-that is written until it says Ready: that includes its inventory, the layer that is fetched, and the look at what runs
-the module. The peer applies the same objects of another module, as many at once, and does nothing else but wait for
-the definitions to be served.
+The clusters are real API servers, and the Lifecycle Manager is a process of its own. Its time runs from the creation
+of the Manifest until it is Ready: that includes its inventory, the download of the layer, and the check of the
+module's manager. The peer applies the same objects of another module with the same concurrency, and only waits for the
+CRDs to be served.
 
 Run by `python -m benchmarks.manifest_first_installation [--modules 10]`.
 """
@@ -22,7 +22,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.figures import Figure
-from benchmarks.sync_resource_throughput import _client, _lifecycle_manager, _register, _until
+from benchmarks.processes.lifecycle_manager import open_client, register, run_lifecycle_manager, wait_for_objects
 from kube_runtime import Applier, Client, KubernetesObject
 from kyma_local.clusters import LocalClusters
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
@@ -32,14 +32,16 @@ from tests.modules import as_text, operator
 from tests.registries import BlobServer, blob_server, packed
 
 BAR = 1.5
-PAUSE_SECONDS = 1.5  # before each, for what the one before sets off: definitions to be published, states added up
+PAUSE_SECONDS = (
+    1.5  # before each one, until follow-up work of the previous one is done: CRDs published, states computed
+)
 NAMESPACES = "---\n".join(
     f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n" for name in ("kcp-system", "kyma-system")
 )
 
 
 def main() -> int:
-    """Measure and print one figure; return 1 where the bar was missed."""
+    """Measure and print one figure; return 1 if the bar was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--modules", type=int, default=10)
     ours, peer = uvloop.run(_measure(parser.parse_args().modules))
@@ -60,16 +62,16 @@ async def _measure(modules: int) -> tuple[float, float]:
     with TemporaryDirectory(prefix="manifests-") as folder:
         async with AsyncExitStack() as stack:
             started = await stack.enter_async_context(LocalClusters.start(skrs=1, directory=Path(folder)))
-            kcp = await stack.enter_async_context(await _client(started.kcp))
-            skr = await stack.enter_async_context(await _client(started.skrs[0]))
+            kcp = await stack.enter_async_context(await open_client(started.kcp))
+            skr = await stack.enter_async_context(await open_client(started.skrs[0]))
             await apply_objects(kcp, NAMESPACES)
             await apply_objects(skr, NAMESPACES)
             await apply_crds(kcp)
             layers = await stack.enter_async_context(blob_server())
-            await stack.enter_async_context(_lifecycle_manager(started.kcp.admin_kubeconfig, Path(folder)))
-            # The Kyma has to ask for the modules: Manifests of modules that none asks for are deleted.
+            await stack.enter_async_context(run_lifecycle_manager(started.kcp.admin_kubeconfig, Path(folder)))
+            # The Kyma has to list the modules: Manifests of other modules are deleted.
             wanted = [f"ours{number}" for number in range(modules)]
-            await _register(kcp, started.skrs, wanted)
+            await register(kcp, started.skrs, wanted)
             ours, peer = [], []
             for number, module in enumerate(wanted):
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -87,7 +89,7 @@ async def _install(kcp: Client, layers: BlobServer, module: str) -> float:
         return bool(each.metadata.name == module and each.status.state == "Ready")
 
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(_until(kcp, MANIFESTS, ready, 1))
+        waiting = tasks.create_task(wait_for_objects(kcp, MANIFESTS, ready, 1))
         began = time.perf_counter()
         await kcp.create(MANIFESTS, manifest, names.KCP_NAMESPACE, field_manager="benchmark")
         await waiting
@@ -95,7 +97,7 @@ async def _install(kcp: Client, layers: BlobServer, module: str) -> float:
 
 
 async def _apply_bare(skr: Client, documents: Sequence[dict[str, Any]]) -> float:
-    """Apply objects as a client would that knows of definitions, eight at once."""
+    """Apply objects as a client that waits for CRDs, eight at once."""
     objects = [KubernetesObject.of(document, index) for index, document in enumerate(documents)]
     began = time.perf_counter()
     result = await Applier(skr, field_manager="bare").apply(objects)
@@ -109,7 +111,11 @@ def _manifest(module: str, host: str, digest: str) -> dict[str, Any]:
     manager = {"group": "", "version": "v1", "kind": "Service", "name": f"{module}-manager", "namespace": "kyma-system"}
     install = {"name": "raw-manifest", "source": source}
     spec = {"install": install, "remote": True, "version": "1.0.0", "manager": manager}
-    metadata = {"name": module, "labels": labels, "finalizers": [names.MANIFEST_FINALIZER]}  # as ours are created
+    metadata = {
+        "name": module,
+        "labels": labels,
+        "finalizers": [names.MANIFEST_FINALIZER],
+    }  # as Lifecycle Manager creates them
     return {"metadata": metadata, "spec": spec}
 
 

@@ -1,8 +1,8 @@
-"""How soon a change of a ModuleConfig reaches its manager: 50 managers, 10,000 ModuleConfigs, one control plane.
+"""Measures the time until a change of a ModuleConfig reaches its manager: 50 managers, 10,000 ModuleConfigs, one KCP.
 
-Every change carries the moment at which its write was sent; the manager's function compares that with the moment at
-which it is called. The peer is a bare watch of all ModuleConfigs in a process of its own, which takes each line as it
-comes and decodes nothing. Managers run as in production: they render, write SyncResources and status.
+Every change contains the time at which its write was sent; the manager's function compares it with the time at which
+it is called. The peer is a bare watch of all ModuleConfigs in a process of its own, which receives each line and
+decodes nothing. Managers run as in production: they render, write SyncResources and status.
 
 Run by `python -m benchmarks.module_config_reach [--managers 50] [--configs 10000] [--changes 1000] [--rate 50]`.
 """
@@ -30,14 +30,14 @@ from kyma_module_manager.writer import MODULE_CONFIGS
 from lifecycle_manager_api import crds, names
 
 BAR_MS = 50.0
-MANAGERS_A_PROCESS = 10
+MANAGERS_PER_PROCESS = 10
 WRITERS = 20
 SENT = re.compile(rb"sentAt: ([0-9.]+)")
 UNLIMITED = ClientOptions(qps=0, max_in_flight=200)
 
 
 def main() -> None:
-    """Measure, or be one of the processes that are measured."""
+    """Measure, or run one of the measured processes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--managers", type=int, default=50)
     parser.add_argument("--configs", type=int, default=10_000)
@@ -64,7 +64,7 @@ async def _measure(options: argparse.Namespace) -> None:
                 await _prepare(client)
                 await _spread(_write(client, number, options.managers, 0.0) for number in range(options.configs))
                 roles = [
-                    ("managers", "--first", str(first)) for first in range(0, options.managers, MANAGERS_A_PROCESS)
+                    ("managers", "--first", str(first)) for first in range(0, options.managers, MANAGERS_PER_PROCESS)
                 ]
                 async with _processes(kubeconfig, [*roles, ("peer",)]) as processes:
                     await _quiet(client, options.configs)
@@ -92,8 +92,8 @@ def _report(name: str, reached: list[float], peer: list[float], share: float, ch
 
 
 async def _change(client: Client, options: argparse.Namespace) -> None:
-    """Change ModuleConfigs at random, at an even pace."""
-    numbers = random.Random(7).sample(range(options.configs), options.changes)  # noqa: S311 - a fixed choice
+    """Change ModuleConfigs at random, at a constant rate."""
+    numbers = random.Random(7).sample(range(options.configs), options.changes)  # noqa: S311 - the same choice each time
     began = time.monotonic()
     async with asyncio.TaskGroup() as group:
         for index, number in enumerate(numbers):
@@ -125,7 +125,7 @@ async def _write(client: Client, number: int, managers: int, sent: float) -> Non
 
 
 async def _managers(kubeconfig: Path, first: int) -> None:
-    """Run managers until a line comes in, then print after how many ms each change came."""
+    """Run managers until a line arrives on the input, then print the milliseconds of each change."""
     reached: list[float] = []
 
     def render(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -137,7 +137,7 @@ async def _managers(kubeconfig: Path, first: int) -> None:
     stop = asyncio.Event()
     options = ServiceOptions(health_host="127.0.0.1", health_port=0)
     async with asyncio.TaskGroup() as group:
-        for number in range(first, first + MANAGERS_A_PROCESS):
+        for number in range(first, first + MANAGERS_PER_PROCESS):
             group.create_task(_manager(kubeconfig, ModuleManager(_module(number), dict, render), options, stop))
         await asyncio.to_thread(sys.stdin.readline)
         stop.set()
@@ -150,7 +150,7 @@ async def _manager(kubeconfig: Path, manager: ModuleManager[Any], options: Servi
 
 
 async def _peer(kubeconfig: Path) -> None:
-    """Watch everything, take the moment of each line, and decode nothing."""
+    """Watch all ModuleConfigs, record the time of each line, and decode nothing."""
     reached: dict[bytes, float] = {}
 
     async def watch(client: Client) -> None:
@@ -211,11 +211,11 @@ async def _prepare(client: Client) -> None:
 
 
 async def _spread(writes: Iterable[Any]) -> None:
-    """Await writes, a few at a time."""
-    waiting = iter(writes)
+    """Await writes, WRITERS at once."""
+    remaining = iter(writes)
 
     async def work() -> None:
-        for write in waiting:
+        for write in remaining:
             await write
 
     async with asyncio.TaskGroup() as group:
@@ -224,7 +224,7 @@ async def _spread(writes: Iterable[Any]) -> None:
 
 
 async def _quiet(client: Client, configs: int) -> None:
-    """Wait until every manager has done its part for what was there at the start."""
+    """Wait until the managers have reconciled all existing ModuleConfigs."""
     while True:
         listed = await client.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
         done = sum(each.status.observed_generation is not None for each in listed.items)
@@ -235,7 +235,7 @@ async def _quiet(client: Client, configs: int) -> None:
 
 
 def _module(number: int) -> str:
-    """Return a module's name: letters only, as Kyma wants it."""
+    """Return a module's name, which may contain letters only."""
     return "module-" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:03d}")
 
 

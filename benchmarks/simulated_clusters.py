@@ -1,7 +1,7 @@
-"""Ten thousand simulated clusters in one process: what each of them costs, and how fast they answer.
+"""Measures the memory and the request rate of 10,000 simulated clusters in one process.
 
-The server is a process of its own, and one client asks from another, so that one core asks while the other answers.
-Every cluster is spoken to: an object is applied, and read again. There is no peer that could hold so many.
+The server and the client are processes of their own, so one core sends requests while the other answers. In every
+cluster an object is applied and read again. No other simulation could be a peer at this size.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource
 
 CLUSTERS = 10_000
 REQUESTS = 20_000
-AT_ONCE = 32
-MOST_KILOBYTES = 20.0
-LEAST_PER_SECOND = 500.0
+CLIENTS = 32
+MAX_KILOBYTES = 20.0
+MIN_PER_SECOND = 500.0
 CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
 def main() -> int:
-    """Measure and print the figures; return 1 where a bar was missed."""
+    """Measure and print the figures; return 1 if a bar was missed."""
     kilobytes, applies, gets = asyncio.run(_measure())
     figures = [
         Figure(
@@ -31,8 +31,8 @@ def main() -> int:
             value=round(kilobytes, 1),
             peer="",
             peer_value=0,
-            bar=f"under {MOST_KILOBYTES:g}",
-            met=kilobytes < MOST_KILOBYTES,
+            bar=f"under {MAX_KILOBYTES:g}",
+            met=kilobytes < MAX_KILOBYTES,
         ),
         *(
             Figure(
@@ -41,8 +41,8 @@ def main() -> int:
                 value=round(value),
                 peer="",
                 peer_value=0,
-                bar=f"over {LEAST_PER_SECOND:g}",
-                met=value > LEAST_PER_SECOND,
+                bar=f"over {MIN_PER_SECOND:g}",
+                met=value > MIN_PER_SECOND,
             )
             for verb, value in (("apply", applies), ("get", gets))
         ),
@@ -57,11 +57,11 @@ async def _measure() -> tuple[float, float, float]:
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None
-        said = json.loads(await process.stdout.readline())
+        started = json.loads(await process.stdout.readline())
         before = _resident_kilobytes(process.pid)
-        applies = await _requests_per_second(said["address"], CLUSTERS, apply=True)
+        applies = await _requests_per_second(started["address"], CLUSTERS, apply=True)
         kilobytes = (_resident_kilobytes(process.pid) - before) / CLUSTERS
-        gets = await _requests_per_second(said["address"], REQUESTS, apply=False)
+        gets = await _requests_per_second(started["address"], REQUESTS, apply=False)
     finally:
         process.terminate()
         await process.wait()
@@ -69,12 +69,12 @@ async def _measure() -> tuple[float, float, float]:
 
 
 async def _requests_per_second(address: str, count: int, *, apply: bool) -> float:
-    """Ask cluster after cluster, many at a time; all by one pool of connections."""
-    clients = [await _client(f"{address}/clusters/cluster-{number}") for number in range(AT_ONCE)]
+    """Send requests to cluster after cluster by several clients, each with one pool of connections for all clusters."""
+    clients = [await _client(f"{address}/clusters/cluster-{number}") for number in range(CLIENTS)]
     numbers = iter(range(count))
 
-    async def ask(client: Client) -> None:
-        transport = client._transport  # noqa: SLF001 - one connection for many clusters, which no real client needs
+    async def send(client: Client) -> None:
+        transport = client._transport  # noqa: SLF001 - one connection for many clusters
         for number in numbers:
             transport._server = f"{address}/clusters/cluster-{number % CLUSTERS}"  # noqa: SLF001
             if apply:
@@ -86,7 +86,7 @@ async def _requests_per_second(address: str, count: int, *, apply: bool) -> floa
     began = time.perf_counter()
     async with asyncio.TaskGroup() as tasks:
         for client in clients:
-            tasks.create_task(ask(client))
+            tasks.create_task(send(client))
     seconds = time.perf_counter() - began
     for client in clients:
         await client.close()

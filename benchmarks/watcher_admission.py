@@ -1,7 +1,7 @@
-"""How many reviews the Watcher answers a second beside a bare FastAPI echo of the same bodies, and how soon.
+"""Measures the reviews per second of the Watcher beside a bare FastAPI echo of the same bodies, and their latency.
 
-Both servers run on one core, one after the other in turns; the load has the other. The control plane answers at once,
-late, or never: admission must not feel it.
+Both servers run on one core, in turns; the load runs on another. The control plane answers at once, late, or never,
+which must not affect admission.
 """
 
 import argparse
@@ -18,11 +18,11 @@ from pathlib import Path
 import uvloop
 
 from benchmarks.figures import Figure
-from benchmarks.watching.load import Load, run_load
-from benchmarks.watching.reviews import review
+from benchmarks.http_load.load import Load, run_load
+from benchmarks.http_load.reviews import review
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child
-from tests.watcher_process import AUTHORITY, ControlPlane, cpu_seconds, serving, start_watcher, write_leaf
+from tests.watcher_process import CA, ControlPlane, cpu_seconds, serving, start_watcher, write_leaf
 
 OBJECTS = 1000
 PATH = "/validate/lifecycle-manager"
@@ -43,8 +43,8 @@ def main() -> int:
 
 
 async def measure(seconds: float, rounds: int) -> None:
-    """Measure the throughput beside the echo, then the latency at half of it."""
-    context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+    """Measure the throughput beside the echo, then the latency at half of the throughput."""
+    context = ssl.create_default_context(cadata=CA.certificate_pem.decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     bodies = {
         "without a change": [review(f"object-{number}", changed=False) for number in range(OBJECTS)],
@@ -93,7 +93,7 @@ async def _throughput(
 async def _rate(
     process: ChildProcess, port: int, context: ssl.SSLContext, bodies: Sequence[bytes], seconds: float
 ) -> float:
-    """Return the answers for each second that the server had the processor, whatever else runs on this machine."""
+    """Return the answers per second of the server's CPU time, which does not depend on other processes."""
     before = cpu_seconds(process.pid)
     load = await run_load(port, context, bodies, PATH, seconds=seconds)
     assert not load.failures
@@ -110,7 +110,7 @@ async def _latency(
             name=f"watcher_admission_p99_kcp_answers_{name.replace(' ', '_')}",
             unit="ms",
             value=round(load.quantile_ms(0.99), 2),
-            peer=f"bare FastAPI echo, at {per_second:.0f}/s as well; what this machine does to any server",
+            peer=f"bare FastAPI echo, also at {per_second:.0f}/s, on the same machine",
             peer_value=round(echo.quantile_ms(0.99), 2),
             bar=f"under {P99_BAR_MS:g} ms",
             met=load.quantile_ms(0.99) < P99_BAR_MS and not load.failures,
@@ -154,7 +154,7 @@ async def _stopping(process: ChildProcess) -> AsyncIterator[ChildProcess]:
 async def _start_echo(stack: AsyncExitStack, folder: Path) -> tuple[ChildProcess, int]:
     cert, key = write_leaf(folder, "echo")
     port = free_port()
-    command = (sys.executable, "-m", "benchmarks.watching.echo", str(port), str(cert), str(key))
+    command = (sys.executable, "-m", "benchmarks.http_load.echo", str(port), str(cert), str(key))
     process = await start_child("echo", command, folder / "echo.log", dict(os.environ))
     await stack.enter_async_context(_stopping(process))
     async with asyncio.timeout(20):

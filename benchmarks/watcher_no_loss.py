@@ -1,8 +1,8 @@
-"""Of many changes none is missed, although the control plane was away and the Watcher was killed twice.
+"""Tests that none of many changes is missed, with the control plane unavailable and the Watcher killed twice.
 
-This program is the API server and the control plane in one: it asks about each change before it stores it, goes on
-whatever the answer is, as the webhook's failurePolicy says, and reads an object when an event names it, or all after a
-RESYNC. In the end what was read has to be what is stored.
+This program is the API server and the control plane in one: it sends an admission request for each change before it
+stores it, stores it whatever the answer is, as the webhook's failurePolicy says, and reads an object when an event
+names it, or all objects after a RESYNC. In the end the objects that were read have to be equal to the stored ones.
 """
 
 import argparse
@@ -24,31 +24,31 @@ from tests.watcher_process import Connection, ControlPlane, Watcher, review, ser
 CONNECTIONS = 8
 OBJECTS = 10_000
 READ_AFTER_SECONDS = 0.2
-PATIENCE_SECONDS = 600.0
+TIMEOUT_SECONDS = 600.0
 
 
 @dataclass(eq=False)
 class Cluster:
-    """What is stored, and what the control plane has read of it."""
+    """The stored version of each object, and the version that the control plane has read."""
 
     stored: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)
     changes: int = 0
-    unasked: int = 0
+    unanswered: int = 0
 
     @property
     def unread(self) -> int:
-        """How many objects are stored otherwise than they were read."""
+        """How many objects are stored in another version than the one that was read."""
         return sum(self.read.get(name) != version for name, version in self.stored.items())
 
 
 class ReadingControlPlane(ControlPlane):
-    """Reads what an event speaks of, a moment after, as the Lifecycle Manager reads until it sees the change."""
+    """Reads the object of an event after a moment, as the Lifecycle Manager reads until it sees the change."""
 
     cluster: Cluster
 
     def take(self, event: dict[str, Any]) -> None:
-        """Read one object, or all."""
+        """Read one object, or all of them."""
         super().take(event)
         asyncio.get_running_loop().call_later(READ_AFTER_SECONDS, self._read, event)
 
@@ -61,16 +61,16 @@ class ReadingControlPlane(ControlPlane):
 
 
 def main() -> int:
-    """Measure and print; fail where something was missed."""
+    """Measure and print; return 1 if a change was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--changes", type=int, default=100_000)
-    parser.add_argument("--away", type=float, default=60.0, help="seconds that the control plane is away")
+    parser.add_argument("--away", type=float, default=60.0, help="seconds for which the control plane is unavailable")
     arguments = parser.parse_args()
     return uvloop.run(measure(arguments.changes, arguments.away))
 
 
 async def measure(changes: int, away: float) -> int:
-    """Change objects until there were enough changes and every mishap; then wait for what is read to be what is."""
+    """Change objects until all faults are over, then wait until every object was read in its last version."""
     cluster, started = Cluster(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="watcher-bench-") as directory:
         folder = Path(directory)
@@ -79,23 +79,23 @@ async def measure(changes: int, away: float) -> int:
             control_plane.cluster = cluster
             watcher = await start_watcher(stack, folder, control_plane.port, {})
             async with asyncio.TaskGroup() as tasks:
-                all_back = asyncio.Event()
-                mishaps = tasks.create_task(_mishaps(stack, folder, control_plane, watcher, away, all_back))
+                faults_over = asyncio.Event()
+                faults = tasks.create_task(_faults(stack, folder, control_plane, watcher, away, faults_over))
                 async with asyncio.TaskGroup() as changing:
                     for _ in range(CONNECTIONS):
-                        changing.create_task(_changes(cluster, watcher.admission_port, changes, all_back))
-                await eventually(lambda: not cluster.unread, within=PATIENCE_SECONDS, every=0.2)
-                mishaps.cancel()
+                        changing.create_task(_changes(cluster, watcher.admission_port, changes, faults_over))
+                await eventually(lambda: not cluster.unread, within=TIMEOUT_SECONDS, every=0.2)
+                faults.cancel()
             resyncs = len(control_plane.told("RESYNC"))
     print(
-        f"{cluster.unasked} changes met no Watcher; {resyncs} RESYNCs; {len(control_plane.events)} events",
+        f"{cluster.unanswered} changes met no Watcher; {resyncs} RESYNCs; {len(control_plane.events)} events",
         file=sys.stderr,
     )
     Figure(
         name="watcher_changes_missed",
         unit="objects",
         value=cluster.unread,
-        peer=f"changes, in {time.monotonic() - started:.0f} s, the control plane away for {away:g} s",
+        peer=f"changes, in {time.monotonic() - started:.0f} s, the control plane unavailable for {away:g} s",
         peer_value=cluster.changes,
         bar="none",
         met=cluster.unread == 0,
@@ -103,11 +103,11 @@ async def measure(changes: int, away: float) -> int:
     return int(cluster.unread > 0)
 
 
-async def _changes(cluster: Cluster, port: int, changes: int, all_back: asyncio.Event) -> None:
-    """Change objects until there were enough changes and everything is back."""
+async def _changes(cluster: Cluster, port: int, changes: int, faults_over: asyncio.Event) -> None:
+    """Change objects until there were enough changes and all faults are over."""
 
     def enough() -> bool:
-        return cluster.changes >= changes and all_back.is_set()
+        return cluster.changes >= changes and faults_over.is_set()
 
     while not enough():
         try:
@@ -115,18 +115,18 @@ async def _changes(cluster: Cluster, port: int, changes: int, all_back: asyncio.
                 while not enough():
                     await _change(cluster, connection)
         except (OSError, asyncio.IncompleteReadError):
-            await asyncio.sleep(0.01)  # the Watcher is away
+            await asyncio.sleep(0.01)  # the Watcher is restarting
 
 
-async def _mishaps(
+async def _faults(
     stack: AsyncExitStack,
     folder: Path,
     control_plane: ControlPlane,
     watcher: Watcher,
     away: float,
-    all_back: asyncio.Event,
+    faults_over: asyncio.Event,
 ) -> None:
-    """Have the control plane be there, go and come back, and the Watcher killed once in each time."""
+    """Kill the Watcher once while the control plane is available and once while it is not; then make it available."""
     async with serving(control_plane, folder):
         await asyncio.sleep(away / 6)
         watcher = await _killed(stack, folder, control_plane, watcher)
@@ -134,7 +134,7 @@ async def _mishaps(
     await _killed(stack, folder, control_plane, watcher)
     await asyncio.sleep(away / 2)
     async with serving(control_plane, folder):
-        all_back.set()
+        faults_over.set()
         await asyncio.Event().wait()
 
 
@@ -144,13 +144,13 @@ async def _killed(stack: AsyncExitStack, folder: Path, control_plane: ControlPla
 
 
 async def _change(cluster: Cluster, connection: Connection) -> None:
-    """Ask, then store, whatever became of the asking."""
+    """Send the admission request, then store the change whatever the answer is."""
     cluster.changes += 1
     name, version = f"object-{cluster.changes % OBJECTS}", cluster.changes
     try:
         await connection.post(review(name, spec=version + 1))
     except (OSError, asyncio.IncompleteReadError):
-        cluster.unasked += 1
+        cluster.unanswered += 1
         raise
     finally:
         cluster.stored[name] = version

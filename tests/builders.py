@@ -1,4 +1,4 @@
-"""Builders for the objects of the tests: what matters is given, the rest is filled in."""
+"""Builders for the objects of the tests: a test gives the fields that matter, the rest has defaults."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -33,7 +33,7 @@ def kyma(
     status: dict[str, Any] | None = None,
     **metadata: Any,
 ) -> Kyma:
-    """Return a Kyma of the control plane, with its finalizer set unless told otherwise."""
+    """Return a Kyma of the control plane, with its finalizer unless `finalizers` is given."""
     return msgspec.convert(
         {
             "metadata": {"finalizers": [names.KYMA_FINALIZER]} | _metadata(name, metadata),
@@ -58,7 +58,7 @@ def template(
 ) -> ModuleTemplate:
     """Return a ModuleTemplate, named by module and version unless it has a channel.
 
-    One that `installs` names a layer with objects in its descriptor; else there is nothing to install.
+    With `installs` its descriptor names a layer with objects; otherwise there is nothing to install.
     """
     spec: dict[str, Any] = {
         "moduleName": module,
@@ -155,7 +155,7 @@ def sync_resource(
     status: dict[str, Any] | None = None,
     **metadata: Any,
 ) -> SyncResource:
-    """Return a SyncResource, with its finalizer set unless told otherwise."""
+    """Return a SyncResource, with its finalizer unless `finalizers` is given."""
     return msgspec.convert(
         {
             "metadata": {"finalizers": [names.SYNC_RESOURCE_FINALIZER]} | _metadata(name, metadata),
@@ -169,7 +169,7 @@ def sync_resource(
 def infrastructure(
     name: str = "default", *, namespace: str = "kyma-system", resource_version: str = "7", **spec: Any
 ) -> dict[str, Any]:
-    """Return a Module CR as the API server of an SKR gives it."""
+    """Return a Module CR as the API server of an SKR returns it."""
     return {
         "apiVersion": "cloud-resources.kyma-project.io/v1beta1",
         "kind": "Infrastructure",

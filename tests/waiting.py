@@ -1,4 +1,4 @@
-"""Waiting for what a test expects: a condition with a deadline, never a pause of a guessed length."""
+"""Waits of tests: for a condition with a deadline, never for a guessed length of time."""
 
 import asyncio
 import inspect

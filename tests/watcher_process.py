@@ -15,14 +15,14 @@ import httpx
 import msgspec
 
 from http_guard import Bounds, server_for
-from kyma_certs import KeyPair, LeafRequest, create_authority, issue
+from kyma_certs import KeyPair, LeafRequest, create_ca, issue
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess, start_child
 from tests.waiting import eventually
 
 NOW = datetime.now(UTC)
-AUTHORITY = create_authority("authority", lifetime=timedelta(days=2), now=NOW)
-CONTEXT = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+CA = create_ca("ca", lifetime=timedelta(days=2), now=NOW)
+CONTEXT = ssl.create_default_context(cadata=CA.certificate_pem.decode())
 SERVER_NAME = "skr-webhook.kyma-system.svc"
 SHED = "watcher_admission_request_shed_total"
 # Time enough for a machine that stands still: what the control plane asks of a connection is not the point here.
@@ -88,7 +88,7 @@ class Watcher:
         return await self.api_server.post("/validate/lifecycle-manager", content=review(name, operation, **request))
 
     async def notices(self, send: Callable[[], Awaitable[object]]) -> None:
-        """Send reviews, and once more where some were allowed without a look, as they are for a second after a stall.
+        """Send reviews, and again if some were allowed without inspection, as they are for a second after a stall.
 
         A RESYNC makes up for those, which a test that waits for the events of its objects has nothing of.
         """
@@ -164,7 +164,7 @@ async def start_watcher(
     for name, content in (
         ("tls.crt", pair.certificate_pem),
         ("tls.key", pair.key_pem),
-        ("ca.crt", AUTHORITY.certificate_pem),
+        ("ca.crt", CA.certificate_pem),
     ):
         (mount / name).write_bytes(content)
     admission, metrics = admission_port or free_port(), free_port()
@@ -233,7 +233,7 @@ def _leaf(common_name: str, dns_name: str) -> KeyPair:
         ip_addresses=("127.0.0.1",),
         lifetime=timedelta(days=1),
     )
-    return issue(AUTHORITY, request, now=NOW)
+    return issue(CA, request, now=NOW)
 
 
 class Connection:

@@ -19,7 +19,7 @@ from rich.console import Console
 from benchmarks.peers.controller_runtime_build import built_peer, peer_program
 from benchmarks.peers.cpu_time import cpu_seconds
 from kyma_local.processes import ChildProcess, start_child, tail
-from kyma_local.progress import told_on
+from kyma_local.progress import progress_on
 
 __all__ = ["CONTROLLER_RUNTIME", "KOPF", "OURS", "Program", "Role", "Running", "prepared", "running"]
 
@@ -66,7 +66,7 @@ def prepared(*, peers: bool = True) -> tuple[Program, ...]:
     """Return the programs, ours first, ready to be started: the one in Go may have to be built. Takes its time."""
     if not peers:
         return (OURS,)
-    with told_on(Console(stderr=True)) as listener:
+    with progress_on(Console(stderr=True)) as listener:
         peer_program(listener)
     return PROGRAMS
 

@@ -14,10 +14,11 @@ import uvloop
 from benchmarks.peers.cpu_time import cpu_seconds
 from benchmarks.peers.telling import tell
 from benchmarks.peers.things import CONFIG_MAPS, THINGS, THINGS_AS_DICTS, UNLIMITED, Thing
-from kube_runtime import Change, Client, Controller, Informer, ObjectKey, Priority, Resource, Result
+from kube_runtime import Causes, Change, Client, Controller, Informer, Manager, ObjectKey, Priority, Resource, Result
 
 REFILL = 100
 FIELD_MANAGER = "kube-runtime"
+CHANGED = "changed"
 CHANGE = re.compile(rb'"name":"(thing-\d+)".*?"weight":(\d+)')
 
 
@@ -55,10 +56,11 @@ async def fill_cache(options: argparse.Namespace) -> None:
 async def run_controller(options: argparse.Namespace) -> None:
     """Give each Thing a ConfigMap and a status."""
     async with await Client.from_kubeconfig(options.kubeconfig, options=UNLIMITED) as client:
-        informer = Informer(client, THINGS, namespace=options.namespace)
+        manager = Manager(client, namespace=options.namespace)
+        things = manager.informer(THINGS)
 
-        async def reconcile(key: ObjectKey) -> Result:
-            thing = informer.cache.get(key)
+        async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
+            thing = things.cache.get(key)
             if thing is not None and thing.status.observed_generation != thing.metadata.generation:
                 child = {"metadata": {"name": key.name}, "data": {"generation": str(thing.metadata.generation)}}
                 await client.apply(CONFIG_MAPS, key.name, child, key.namespace, field_manager=FIELD_MANAGER)
@@ -68,25 +70,23 @@ async def run_controller(options: argparse.Namespace) -> None:
                 )
             return Result()
 
-        controller = Controller("things", reconcile)
-        informer.on_change(lambda change: _add_where_the_spec_changed(controller, change))
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(informer.run())
-            tasks.create_task(controller.run())
+        controller: Controller[ObjectKey, None] = manager.controller("things")
+        controller.watches(things, when=_spec_changed)
+        controller.reconciles(reconcile)
+        await manager.run(asyncio.Event())
 
 
 async def reconcile_changes_in_a_resync(options: argparse.Namespace) -> None:
     """Reconcile all keys over and over, and tell when the reconciles of so many changes began."""
     began: list[tuple[str, int, float, float]] = []
     async with await Client.from_kubeconfig(options.kubeconfig, options=UNLIMITED) as client:
-        informer = Informer(client, THINGS, namespace=options.namespace)
-        changed: set[ObjectKey] = set()
+        manager = Manager(client, namespace=options.namespace)
+        things = manager.informer(THINGS)
 
-        async def reconcile(key: ObjectKey) -> Result:
-            if key in changed:
+        async def reconcile(key: ObjectKey, causes: Causes, _state: None) -> Result:
+            if CHANGED in causes:
                 now, used = time.monotonic(), time.process_time()
-                changed.discard(key)
-                thing = informer.cache.get(key)
+                thing = things.cache.get(key)
                 assert thing is not None
                 began.append((key.name, thing.spec.rules[0].weight, now, used))
                 if len(began) == options.changes:
@@ -94,20 +94,16 @@ async def reconcile_changes_in_a_resync(options: argparse.Namespace) -> None:
             await asyncio.sleep(0)
             return Result()
 
-        def note(change: Change[Thing]) -> None:
-            if change.old is not None and change.new is not None:
-                key = THINGS.key_of(change.new)
-                changed.add(key)
-                controller.queue.add(key)
+        async def resync_for_ever() -> None:
+            await manager.wait_synced()
+            tell({"resyncing": len(things.cache)})
+            await _resync_for_ever(things, controller)
 
-        controller = Controller("things", reconcile)
-        informer.on_change(note)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(informer.run())
-            tasks.create_task(controller.run())
-            await informer.wait_synced(300)
-            tasks.create_task(_resync_for_ever(informer, controller))
-            tell({"resyncing": len(informer.cache)})
+        controller: Controller[ObjectKey, None] = manager.controller("things")
+        controller.watches(things, cause=CHANGED)
+        controller.reconciles(reconcile)
+        manager.runs(resync_for_ever, name="resync")
+        await manager.run(asyncio.Event())
 
 
 async def watch_changes(options: argparse.Namespace) -> None:
@@ -131,13 +127,12 @@ async def watch_changes(options: argparse.Namespace) -> None:
                 await asyncio.Event().wait()
 
 
-def _add_where_the_spec_changed(controller: Controller[ObjectKey], change: Change[Thing]) -> None:
+def _spec_changed(change: Change[Thing]) -> bool:
     old, new = change.old, change.new
-    if new is not None and (old is None or old.metadata.generation != new.metadata.generation):
-        controller.queue.add(THINGS.key_of(new))
+    return new is not None and (old is None or old.metadata.generation != new.metadata.generation)
 
 
-async def _resync_for_ever(informer: Informer[Thing], controller: Controller[ObjectKey]) -> None:
+async def _resync_for_ever(informer: Informer[Thing], controller: Controller[ObjectKey, None]) -> None:
     """Keep the queue full of all keys, as after a restart: added a few at a time, as fast as they are worked off."""
     keys = informer.cache.keys()
     batches = cycle([keys[start : start + REFILL] for start in range(0, len(keys), REFILL)])

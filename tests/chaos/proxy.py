@@ -1,8 +1,8 @@
-"""A proxy between a client and a real API server that does to their talk what networks and busy servers do.
+"""A proxy between a client and a real API server that causes the faults of networks and busy servers.
 
-It understands as much of HTTP as it needs for that: it can answer in the server's place, ask the server for something
-else than the client did, cut or silence watches, hold everything back, refuse connections, and change the lines of a
-watch. Plain HTTP to the client, TLS to the server with whatever identity the server's kubeconfig has.
+It can answer instead of the server, send another request to the server than the client did, abort or silence watches,
+hold all traffic back, refuse connections, and change the lines of a watch. It speaks plain HTTP to the client, and TLS
+to the server with the identity of the server's kubeconfig.
 """
 
 import asyncio
@@ -42,13 +42,13 @@ class Asked:
 
     @property
     def is_list(self) -> bool:
-        """Tell whether it asks for a page of a list of ConfigMaps, the kind that the tests follow."""
+        """Tell whether it requests a page of a list of ConfigMaps, the kind that the tests watch."""
         return self.method == "GET" and self.path.endswith("/configmaps") and not self.is_watch
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the client is told in the server's place."""
+    """An answer to the client instead of the server's."""
 
     status: int
     body: bytes = b""
@@ -56,24 +56,24 @@ class Answer:
 
 
 Rule = Callable[[Asked], Answer | None]
-"""Gives the answer to a request, or None to leave that to others, and at last to the server."""
+"""Returns the answer to a request, or None if other rules, and finally the server, are to answer."""
 
 
 def status(code: int, reason: str, **headers: str) -> Answer:
-    """Return a refusal as the API server words it. Underscores in a header's name stand for hyphens."""
+    """Return a refusal in the format of the API server. Underscores in a header's name stand for hyphens."""
     document = status_document(code, reason)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Answer(code, msgspec.json.encode(document), {"Content-Type": "application/json", **named})
 
 
 def status_document(code: int, reason: str) -> dict[str, Any]:
-    """Return a Status that tells a failure."""
+    """Return a Status with a failure."""
     return {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": f"the proxy says {reason}",
+        "message": f"answered by the proxy: {reason}",
         "reason": reason,
         "code": code,
     }
@@ -81,7 +81,7 @@ def status_document(code: int, reason: str) -> dict[str, Any]:
 
 @dataclass(eq=False, slots=True)
 class _Watch:
-    """One watch that is open: where its lines go, and whether they do."""
+    """One open watch: its response, and whether lines are dropped."""
 
     response: web.StreamResponse
     asked: Asked
@@ -89,7 +89,7 @@ class _Watch:
 
 
 class Proxy:
-    """Stands before one API server. `start` makes one; everything about it may be changed while it runs."""
+    """A proxy for one API server, created by `start`. All attributes may be changed while it runs."""
 
     def __init__(self, server: str, session: aiohttp.ClientSession) -> None:
         self.asked: list[Asked] = []
@@ -105,12 +105,12 @@ class Proxy:
         self._watches: set[_Watch] = set()
         self._http = web.Server(self._serve, handler_cancellation=True, access_log=None, lingering_time=0)
         self._listener: asyncio.Server | None = None
-        self._port = free_port()  # nobody else is given it, also while it is closed
+        self._port = free_port()  # reserved, also while the listener is closed
 
     @classmethod
     @asynccontextmanager
     async def start(cls, kubeconfig: Path, *, server: str | None = None) -> AsyncIterator["Proxy"]:
-        """Run a proxy before the API server of a kubeconfig, with the identity in it."""
+        """Run a proxy for the API server of a kubeconfig, with the identity of the kubeconfig."""
         behind = await connection_from_kubeconfig(kubeconfig, KubeconfigPolicy.permissive())
         tls = True if behind.tls is None else tls_context(behind.tls)
         sockets: list[socket.socket] = []
@@ -132,16 +132,16 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """Where clients reach it."""
+        """The URL for clients."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def open_watches(self) -> int:
-        """How many watches go through it now."""
+        """The number of open watches."""
         return len(self._watches)
 
     def kubeconfig(self, **user: str) -> dict[str, Any]:
-        """Return a kubeconfig for clients that go through the proxy."""
+        """Return a kubeconfig for clients of the proxy."""
         return {
             "current-context": "proxy",
             "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "user"}}],
@@ -151,7 +151,7 @@ class Proxy:
 
     @contextmanager
     def answering(self, rule: Rule) -> Iterator[None]:
-        """Answer by a rule while the block runs, before the rules that were there."""
+        """Apply a rule while the block runs, before the existing rules."""
         self._rules.insert(0, rule)
         try:
             yield
@@ -159,16 +159,16 @@ class Proxy:
             self._rules = [each for each in self._rules if each is not rule]
 
     def forget_rules(self) -> None:
-        """Answer nothing by rule any more."""
+        """Remove all rules."""
         self._rules.clear()
 
     async def accept(self) -> None:
-        """Take connections, always on the same port."""
+        """Accept connections, always on the same port."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(self._http, "127.0.0.1", self._port)
 
     async def refuse(self) -> None:
-        """Cut all connections and take no new ones, as a server that is not there."""
+        """Abort all connections and accept no new ones, like a server that is down."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -178,29 +178,29 @@ class Proxy:
         await self._http.shutdown(0)
 
     def stall(self) -> None:
-        """Let nothing through any more, in either direction, and cut nothing."""
+        """Hold all traffic back, in both directions, and keep connections open."""
         self._flowing.clear()
 
     def resume(self) -> None:
-        """Let everything through that was held back."""
+        """Let all traffic through that was held back."""
         self._flowing.set()
 
     def silence_watches(self) -> None:
-        """Keep the watches that are open as they are, and drop whatever the server says in them."""
+        """Keep the open watches open, and drop all lines of the server in them."""
         for watch in self._watches:
             watch.silent = True
 
     def cut_watches(self) -> None:
-        """Break the connections of all watches that are open."""
+        """Abort the connections of all open watches."""
         for watch in list(self._watches):
             _abort(watch)
 
     def cut_in_next_line(self) -> None:
-        """Break the connection of the next watch that has something to say, in the middle of the line."""
+        """Abort the connection of the next watch that has a line, in the middle of the line."""
         self._cuts_next_line = True
 
     async def say(self, line: bytes) -> None:
-        """Put a line into every watch that is open."""
+        """Write a line to every open watch."""
         for watch in list(self._watches):
             await watch.response.write(line + b"\n")
 
@@ -222,7 +222,7 @@ class Proxy:
                 return await self._pass_on(request, asked, answered)
         except aiohttp.ClientError:
             if request.transport is not None:
-                request.transport.abort()  # what is behind broke it off, and so does the proxy
+                request.transport.abort()  # the server aborted the connection, and so does the proxy
             raise asyncio.CancelledError from None
 
     async def _pass_on(
@@ -268,7 +268,7 @@ class Proxy:
 
 
 async def _end(sockets: list[socket.socket]) -> None:
-    """End connections whose TLS handshake was under way when nobody wanted them any more."""
+    """Close connections whose TLS handshake was still under way."""
     for _ in range(2):
         for _turn in range(4):
             await asyncio.sleep(0)
@@ -279,7 +279,7 @@ async def _end(sockets: list[socket.socket]) -> None:
 
 
 def _abort(watch: _Watch) -> None:
-    """Send what is written and end the connection without the end that HTTP wants."""
+    """Send what is written, and close the connection without the end of the HTTP response."""
     transport = watch.response._req.transport if watch.response._req is not None else None
     if transport is not None:
         transport.close()

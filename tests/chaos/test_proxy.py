@@ -1,4 +1,4 @@
-"""The proxy does what the fault tests believe it does."""
+"""The proxy causes the faults on which the fault tests rely."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from tests.waiting import eventually
 
 
 class Server:
-    """Echoes what it is asked; a watch says each line that it is given."""
+    """Echoes requests; a watch sends each line of `lines`."""
 
     def __init__(self) -> None:
         self.lines: asyncio.Queue[bytes] = asyncio.Queue()
@@ -40,7 +40,7 @@ async def server() -> Server:
 
 @pytest_asyncio.fixture
 async def proxy(server: Server, tmp_path: Path) -> AsyncIterator[Proxy]:
-    """A proxy before that server."""
+    """A proxy for that server."""
     http = web.Server(server.serve, handler_cancellation=True)
     listener = await asyncio.get_running_loop().create_server(http, "127.0.0.1", 0)
     kubeconfig = tmp_path / "kubeconfig"
@@ -57,7 +57,7 @@ async def proxy(server: Server, tmp_path: Path) -> AsyncIterator[Proxy]:
 
 @pytest_asyncio.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    """Somebody who asks."""
+    """An HTTP client."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as made:
         yield made
 
@@ -73,7 +73,7 @@ async def test_requests_and_answers_go_through_unchanged(proxy: Proxy, session: 
     assert [(asked.method, asked.path, asked.query) for asked in proxy.asked] == [("POST", "/a/b", {"x": "1/2"})]
 
 
-async def test_rule_answers_in_the_place_of_the_server(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+async def test_rule_answers_instead_of_the_server(proxy: Proxy, session: aiohttp.ClientSession) -> None:
     refusal = status(429, "TooManyRequests", Retry_After="3")
     with proxy.answering(lambda asked: refusal if asked.path == "/busy" else None):
         async with session.get(f"{proxy.url}/busy") as answer:
@@ -83,12 +83,12 @@ async def test_rule_answers_in_the_place_of_the_server(proxy: Proxy, session: ai
     assert await text(session, f"{proxy.url}/busy") == "GET /busy "
 
 
-async def test_target_can_be_another_than_was_asked_for(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+async def test_target_of_a_request_can_be_changed(proxy: Proxy, session: aiohttp.ClientSession) -> None:
     proxy.change_target = lambda asked: {**asked.query, "x": "2"}
     assert await text(session, f"{proxy.url}/?x=1") == "GET /?x=2 "
 
 
-async def test_lines_of_a_watch_come_as_they_are_said_and_can_be_changed(
+async def test_lines_of_a_watch_are_passed_on_at_once_and_can_be_changed(
     proxy: Proxy, server: Server, session: aiohttp.ClientSession
 ) -> None:
     proxy.change_line = bytes.upper
@@ -103,7 +103,7 @@ async def test_lines_of_a_watch_come_as_they_are_said_and_can_be_changed(
         assert await answer.content.read() == b""
 
 
-async def test_watch_is_cut_in_the_middle_of_a_line(
+async def test_watch_is_aborted_in_the_middle_of_a_line(
     proxy: Proxy, server: Server, session: aiohttp.ClientSession
 ) -> None:
     proxy.cut_in_next_line()
@@ -114,7 +114,7 @@ async def test_watch_is_cut_in_the_middle_of_a_line(
             await answer.content.read()
 
 
-async def test_silent_watch_says_nothing_and_stays_open(
+async def test_silent_watch_passes_no_lines_on_and_stays_open(
     proxy: Proxy, server: Server, session: aiohttp.ClientSession
 ) -> None:
     async with session.get(f"{proxy.url}/?watch=true") as answer:
@@ -126,18 +126,16 @@ async def test_silent_watch_says_nothing_and_stays_open(
         assert proxy.open_watches == 1
 
 
-async def test_stalled_proxy_lets_nothing_through_until_it_goes_on(
-    proxy: Proxy, session: aiohttp.ClientSession
-) -> None:
+async def test_stalled_proxy_holds_requests_back_until_it_resumes(proxy: Proxy, session: aiohttp.ClientSession) -> None:
     proxy.stall()
-    asking = asyncio.create_task(text(session, f"{proxy.url}/"))
+    request = asyncio.create_task(text(session, f"{proxy.url}/"))
     await eventually(lambda: proxy.asked)
-    assert not asking.done()
+    assert not request.done()
     proxy.resume()
-    assert await asking == "GET / "
+    assert await request == "GET / "
 
 
-async def test_answers_can_be_late(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+async def test_answers_can_be_delayed(proxy: Proxy, session: aiohttp.ClientSession) -> None:
     proxy.delay = lambda asked: 0.1 if asked.path == "/slow" else 0.0
     clock = asyncio.get_running_loop().time
     began = clock()
@@ -145,7 +143,7 @@ async def test_answers_can_be_late(proxy: Proxy, session: aiohttp.ClientSession)
     assert clock() - began >= 0.1
 
 
-async def test_refusing_proxy_is_as_good_as_none_until_it_accepts(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+async def test_refusing_proxy_is_like_a_server_that_is_down(proxy: Proxy, session: aiohttp.ClientSession) -> None:
     async with session.get(f"{proxy.url}/?watch=true") as answer:
         await proxy.refuse()
         with pytest.raises(aiohttp.ClientPayloadError):

@@ -1,4 +1,4 @@
-"""The README's command, as a person runs it: one JSON document, every step verified, nothing left behind."""
+"""The command of the README, as a user runs it: one JSON document, every step verified, no process left."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.xdist_group("demo")
 
 
 def running_from(folder: Path) -> list[str]:
-    """Return the command lines of processes that work in a folder."""
+    """Return the command lines of processes that refer to a folder."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal() and int(process.name) != os.getpid():
@@ -25,7 +25,7 @@ def running_from(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for left-over processes in /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads running processes from /proc")
 def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> None:
     klm = Path(sys.executable).with_name("klm")
     command: list[str | Path] = [klm, "demo", "--once", "--json", "--changes", "10", "--dir", tmp_path]
@@ -42,7 +42,7 @@ def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> 
     assert running_from(tmp_path) == []
 
 
-def test_demo_on_clusters_that_exist_needs_both(tmp_path: Path) -> None:
+def test_demo_on_existing_clusters_needs_both_kubeconfigs(tmp_path: Path) -> None:
     klm = Path(sys.executable).with_name("klm")
     command: list[str | Path] = [klm, "demo", "--once", "--kcp-kubeconfig", tmp_path / "kcp"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

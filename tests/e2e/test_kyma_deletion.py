@@ -1,4 +1,4 @@
-"""A Kyma that is deleted leaves nothing behind: not in the control plane, and not in the user's cluster."""
+"""The deletion of a Kyma leaves no objects behind, neither in the control plane nor in the user's cluster."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -44,10 +44,10 @@ async def test_deleted_kyma_leaves_nothing_behind(tmp_path: Path) -> None:
             assert not (await stage.kcp.list(MODULE_CONFIGS, KCP)).items
             assert not (await stage.kcp.list(SYNC_RESOURCES, KCP)).items
             assert await _ours_in(stage.skr) == []
-            await eventually(lambda: _no_certificates(stage.kcp))  # the garbage collector takes its time, too
-            await eventually(_no_definitions(stage.skr))  # the API server takes its time with them
+            await eventually(lambda: _no_certificates(stage.kcp))  # the garbage collector takes some time, too
+            await eventually(_no_crds(stage.skr))  # their deletion takes the API server some time
             users = await stage.skr.get(INFRASTRUCTURES, "default", SKR)
-            assert users["spec"]["nfsVolumes"][0]["capacity"] == "100Gi"  # what the user wrote is the user's
+            assert users["spec"]["nfsVolumes"][0]["capacity"] == "100Gi"  # the user's object stays as it is
             watching.cancel()
 
 
@@ -58,22 +58,22 @@ def _empty(client: Client, resource: Resource[Any]) -> Callable[[], Awaitable[bo
     return empty
 
 
-def _no_definitions(client: Client) -> Callable[[], Awaitable[bool]]:
+def _no_crds(client: Client) -> Callable[[], Awaitable[bool]]:
     async def gone() -> bool:
-        definitions = await client.list(CUSTOM_RESOURCE_DEFINITIONS)
-        return not [each for each in definitions.items if each["spec"]["group"] == names.GROUP]
+        crds = await client.list(CUSTOM_RESOURCE_DEFINITIONS)
+        return not [each for each in crds.items if each["spec"]["group"] == names.GROUP]
 
     return gone
 
 
 async def _no_certificates(kcp: Client) -> bool:
-    """Tell whether of the Kyma's Secrets only that is left which others made: the access to its cluster."""
-    left = (await kcp.list(SECRETS, KCP, label_selector=f"{names.KYMA_NAME}=demo")).items
-    return [each.metadata.name for each in left] == ["kubeconfig-demo"]
+    """Tell whether the access Secret, which others created, is the only Secret of the Kyma that is left."""
+    remaining = (await kcp.list(SECRETS, KCP, label_selector=f"{names.KYMA_NAME}=demo")).items
+    return [each.metadata.name for each in remaining] == ["kubeconfig-demo"]
 
 
 async def _ours_in(skr: Client) -> list[str]:
-    """Return what the Lifecycle Manager has in a cluster."""
+    """Return the objects of Lifecycle Manager in a cluster."""
     found = []
     for api_version, kind in KINDS:
         resource = await skr.mapper.resource(api_version, kind)

@@ -100,8 +100,8 @@ async def _issue(client: Client, certificate: dict[str, Any]) -> None:
         if (shown.common_name, set(shown.dns_names)) == (spec["commonName"], set(spec["dnsNames"])):
             return
     issuer = await client.get(ISSUERS, spec["issuerRef"]["name"], NAMESPACE)
-    ca = await client.get(SECRETS, issuer["spec"]["ca"]["secretName"], NAMESPACE)
-    authority = KeyPair(base64.b64decode(ca.data["tls.crt"]), base64.b64decode(ca.data["tls.key"]))
+    secret = await client.get(SECRETS, issuer["spec"]["ca"]["secretName"], NAMESPACE)
+    ca = KeyPair(base64.b64decode(secret.data["tls.crt"]), base64.b64decode(secret.data["tls.key"]))
     key = spec["privateKey"]
     request = LeafRequest(
         common_name=spec["commonName"],
@@ -109,8 +109,8 @@ async def _issue(client: Client, certificate: dict[str, Any]) -> None:
         algorithm=ALGORITHMS[key["algorithm"]],
         not_before=now(),  # cert-manager does not date back
     )
-    pair = issue(authority, request, now=now())
-    data = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": authority.certificate_pem}
+    pair = issue(ca, request, now=now())
+    data = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca.certificate_pem}
     document = {
         "apiVersion": "v1",
         "kind": "Secret",

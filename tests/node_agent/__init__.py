@@ -1,9 +1,8 @@
-"""A node for clusters without containers: Pods become processes of this machine. For tests only.
+"""A node for clusters without containers: Pods run as processes of this machine. For tests only.
 
-`agent` follows a cluster's Pods and Services, `pod` runs one Pod, `balancer` leads to those that are ready.
-`containers` says what of a container's description becomes what of a process: its image a program, its mounts
-folders, its ports free ports of the loopback interface, whose address every Pod has; `environment` says what its
-words refer to. So the arguments, mounts, probes, rights and Services of a chart are used by the real programs, by
-as many of each as there are replicas. What is not done: images, resource limits, users and networks. Those are the
-container runtime's, and none is here.
+`agent` watches the Pods and Services of a cluster, `pod` runs one Pod, `balancer` forwards to the ready ones.
+`containers` translates a container into a process: its image into a program, its mounts into folders, its ports into
+free ports of the loopback interface, whose address every Pod has; `environment` resolves the variables. So the real
+programs use the arguments, mounts, probes, rights and Services of a chart, with as many processes as replicas. Images,
+resource limits, users and networks are not simulated: they belong to a container runtime, and there is none.
 """

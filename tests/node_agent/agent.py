@@ -1,4 +1,4 @@
-"""The node: follows a cluster's Pods and Services, runs the first and leads the second to them."""
+"""The node: watches a cluster's Pods and Services, runs the Pods, and forwards the Services to them."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -17,7 +17,7 @@ ServicePort = tuple[str, str, int]
 
 
 class NodeAgent:
-    """Runs every Pod of a cluster on this machine. `run` until cancelled; no process outlives it."""
+    """Runs every Pod of a cluster on this machine, while `run` runs; no process outlives it."""
 
     def __init__(self, cluster: LocalCluster, client: Client, folder: Path) -> None:
         self._cluster = cluster
@@ -29,17 +29,17 @@ class NodeAgent:
         self._started: set[str] = set()
         self._ready: dict[ServicePort, tuple[int, ...]] = {}
         self._routed: set[ServicePort] = set()
-        self._look = asyncio.Event()
+        self._changed = asyncio.Event()
         for informer in (self._pods, self._services):
-            informer.on_change(self._noticed)
+            informer.on_change(self._on_change)
 
     @property
     def runs(self) -> tuple[PodRun, ...]:
-        """The Pods that run."""
+        """The running Pods."""
         return tuple(self._runs.values())
 
     def runs_of(self, release: str) -> tuple[PodRun, ...]:
-        """Return the Pods of a Helm release that run."""
+        """Return the running Pods of a Helm release."""
         named = {"app.kubernetes.io/instance": release}.items()
         return tuple(run for run in self.runs if named <= run.pod["metadata"]["labels"].items())
 
@@ -49,31 +49,31 @@ class NodeAgent:
             for informer in (self._pods, self._services):
                 tasks.create_task(informer.run())
             while True:
-                await self._look.wait()
-                self._look.clear()
+                await self._changed.wait()
+                self._changed.clear()
                 self._start_and_stop(tasks)
                 await self._route(balancers)
 
     @asynccontextmanager
     async def load_balancer(self, namespace: str, service: str, port: int) -> AsyncGenerator[int, None]:
-        """Lead a port of this machine to a Service's, as a load balancer in front of the cluster does."""
+        """Forward a port of this machine to the port of a Service, like a load balancer in front of the cluster."""
         async with balancer(partial(self._targets, (namespace, service, port))) as number:
             yield number
 
-    def _noticed(self, _change: Change[JsonObject]) -> None:
-        self._look.set()
+    def _on_change(self, _change: Change[JsonObject]) -> None:
+        self._changed.set()
 
     def _start_and_stop(self, tasks: asyncio.TaskGroup) -> None:
         pods = {pod["metadata"]["uid"]: pod for pod in self._pods.cache.list()}
         for uid, pod in pods.items():
-            leaving = "deletionTimestamp" in pod["metadata"]
-            if uid in self._runs and leaving:
+            being_deleted = "deletionTimestamp" in pod["metadata"]
+            if uid in self._runs and being_deleted:
                 self._runs[uid].stopping.set()
-            elif uid not in self._started and not leaving and not pod["spec"].get("nodeName"):
-                # Once only: one that has ended may be in the cache for a while yet, as it was before it was bound.
+            elif uid not in self._started and not being_deleted and not pod["spec"].get("nodeName"):
+                # Once only: a Pod that has ended may still be in the cache in its version before it was bound.
                 self._started.add(uid)
                 folder = self._folder / pod["metadata"]["name"]
-                run = PodRun(self._cluster, self._client, folder, pod, self._look.set)
+                run = PodRun(self._cluster, self._client, folder, pod, self._changed.set)
                 self._runs[uid] = run
                 tasks.create_task(self._run_one(uid, run))
         for uid in self._runs.keys() - pods.keys():
@@ -84,10 +84,10 @@ class NodeAgent:
             await run.run()
         finally:
             del self._runs[uid]
-            self._look.set()
+            self._changed.set()
 
     async def _route(self, balancers: AsyncExitStack) -> None:
-        """Lead each Service's ports to the ready Pods that it selects."""
+        """Forward the ports of each Service to the ready Pods that it selects."""
         self._ready = {
             (str(service["metadata"]["namespace"]), str(service["metadata"]["name"]), int(port["port"])): tuple(
                 target
@@ -98,7 +98,7 @@ class NodeAgent:
             for service in self._services.cache.list()
             for port in service["spec"].get("ports", ())
         }
-        # Where no Pod was ever ready, a process that the node knows nothing of may be behind the Service.
+        # If no Pod was ever ready, a process that the node does not run may be behind the Service.
         for route in {route for route, targets in self._ready.items() if targets} - self._routed:
             number = await balancers.enter_async_context(balancer(partial(self._targets, route)))
             await self._cluster.route_service(*route, "127.0.0.1", number)

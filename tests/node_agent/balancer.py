@@ -1,4 +1,4 @@
-"""What kube-proxy and load balancers do: a port that leads to several others in turn, whichever are there just now."""
+"""The part of kube-proxy and load balancers: a port that forwards to several others in turn."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -12,13 +12,13 @@ CONNECT_SECONDS = 5.0
 
 @asynccontextmanager
 async def balancer(targets: Ports) -> AsyncGenerator[int, None]:
-    """Lead a port of this machine to those that `targets` tells; each connection to the next of them.
+    """Forward a port of this machine to the ports that `targets` returns, each connection to the next of them.
 
-    One that refuses is passed over, so that a Pod's end is not felt before it is known. Where none is left, the
-    connection is closed. What was led to a target that is not told any more goes on, as it does with kube-proxy.
+    A port that refuses is skipped, so a Pod that ended causes no failures before the node knows it. If none is left,
+    the connection is closed. Connections to a port that is no longer a target stay open, as with kube-proxy.
     """
     balancing = _Balancer(targets)
-    server = await asyncio.start_server(balancing.lead, "127.0.0.1", 0)
+    server = await asyncio.start_server(balancing.forward, "127.0.0.1", 0)
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:
@@ -27,15 +27,15 @@ async def balancer(targets: Ports) -> AsyncGenerator[int, None]:
 
 
 class _Balancer:
-    """Leads connections; knows which are open, so that none outlives it."""
+    """Forwards connections; keeps a record of the open ones, so that none outlives it."""
 
     def __init__(self, targets: Ports) -> None:
         self._targets = targets
         self._turn = 0
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
-    async def lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Lead one connection until one of its sides has closed it."""
+    async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forward one connection until one of its sides has closed it."""
         task = asyncio.current_task()
         assert task is not None
         self._open[task] = writer
@@ -56,7 +56,7 @@ class _Balancer:
             await asyncio.wait(ending)
 
     async def _connect(self) -> Streams | None:
-        """Connect to the first that lets us, from the one whose turn it is."""
+        """Connect to the first target that accepts, starting with the next one in turn."""
         targets = tuple(self._targets())
         self._turn += 1
         for nth in range(len(targets)):

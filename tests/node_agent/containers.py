@@ -1,4 +1,4 @@
-"""From a container's description to a process: pure, but for the ports that are looked for."""
+"""Translates a container into a process: pure functions, except for the search of free ports."""
 
 import re
 import sys
@@ -12,12 +12,12 @@ ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 class ImageUnknown(Exception):
-    """A Pod wants an image that this node does not know."""
+    """A Pod has an image that this node does not know."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """What an image holds: the program that it runs by itself, and what is set in its environment here."""
+    """An image: its entrypoint, and environment variables that are set on this machine."""
 
     entrypoint: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -26,14 +26,14 @@ class Image:
 IMAGES = {
     "lifecycle-manager": Image(("klm",)),
     "module-manager": Image(("kyma-module-manager",)),
-    # All Pods share one machine here: one that names no address to listen on is given the loopback interface's.
+    # All Pods share one machine: a Pod without an address to listen on gets that of the loopback interface.
     "skr-watcher": Image(("skr-watcher",), {"WEBHOOK_HOST": "127.0.0.1", "METRICS_HOST": "127.0.0.1"}),
 }
 
 
 @dataclass(frozen=True)
 class Process:
-    """What to start for a container. `ports` maps the container's ports to those of this machine."""
+    """The process of a container. `ports` maps the container's ports to those of this machine."""
 
     command: tuple[str, ...]
     environment: dict[str, str]
@@ -48,7 +48,7 @@ class Process:
 
 
 def process_of(pod: JsonObject, mounts: Mapping[str, Path], free_port: Callable[[], int]) -> Process:
-    """Return the process for a Pod's only container; `mounts` are folders by the paths at which it sees them.
+    """Return the process for a Pod's only container; `mounts` maps the paths in the container to folders.
 
     Raises ImageUnknown, FieldUnknown.
     """
@@ -68,17 +68,17 @@ def process_of(pod: JsonObject, mounts: Mapping[str, Path], free_port: Callable[
         name: str(ports[int(value)]) if value.isdecimal() and int(value) in ports else here(value)
         for name, value in environment.items()
     }
-    if "/tmp" in mounts:  # noqa: S108 - where the container has it
+    if "/tmp" in mounts:  # noqa: S108 - the path in the container
         translated["TMPDIR"] = str(mounts["/tmp"])  # noqa: S108
     command = (str(Path(sys.executable).with_name(words[0])), *(here(word) for word in words[1:]))
     return Process(command, {**image.environment, **translated}, ports, named)
 
 
 def image_of(reference: str) -> Image:
-    """Return what an image holds. Raises ImageUnknown."""
+    """Return the image of a reference. Raises ImageUnknown."""
     repository = reference.partition("@")[0].rpartition("/")[2].partition(":")[0]
     if repository not in IMAGES:
-        raise ImageUnknown(f"{reference}: this node knows {', '.join(IMAGES)}")
+        raise ImageUnknown(f"{reference}: unknown image; this node has {', '.join(IMAGES)}")
     return IMAGES[repository]
 
 
@@ -89,8 +89,8 @@ def _with_folders(text: str, mounts: Mapping[str, Path]) -> str:
 
 
 def _with_addresses(text: str, ports: Mapping[int, int]) -> str:
-    """Put this machine's port in the place of the container's in an address that means the Pod or all its interfaces,
-    such as `:8080` to listen on, or `<Pod's IP>:8080` to be told to others."""
+    """Replace the container's port by this machine's in an address of the Pod or of all its interfaces, such as `:8080`
+    to listen on, or `<Pod's IP>:8080` for others."""
 
     def address(match: re.Match[str]) -> str:
         port = int(match[2])

@@ -1,4 +1,4 @@
-"""The environment of a container, and what refers to it: fields of the Pod, and `$(NAME)` in values and arguments."""
+"""The environment of a container: fields of the Pod, and `$(NAME)` in values and arguments."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 POD_IP = "127.0.0.1"
 NODE = "local"
 JsonObject = dict[str, Any]
-# What only a node knows of a Pod at its start; its status comes to hold the same.
+# Fields that only the node knows when a Pod starts; its status gets the same values later.
 KNOWN_BY_THE_NODE = {
     "spec.nodeName": NODE,
     "status.hostIP": POD_IP,
@@ -18,11 +18,11 @@ KNOWN_BY_THE_NODE = {
 
 
 class FieldUnknown(Exception):
-    """A variable is to hold something that a Pod does not have, or that this node does not know."""
+    """A variable refers to a field that the Pod does not have, or that this node does not support."""
 
 
 def environment_of(container: JsonObject, pod: JsonObject) -> dict[str, str]:
-    """Return the variables of a container; each may refer to those before it. Raises FieldUnknown."""
+    """Return the variables of a container; each may refer to previous ones. Raises FieldUnknown."""
     found: dict[str, str] = {}
     for entry in container.get("env", ()):
         found[entry["name"]] = (
@@ -32,7 +32,7 @@ def environment_of(container: JsonObject, pod: JsonObject) -> dict[str, str]:
 
 
 def expanded(text: str, environment: Mapping[str, str]) -> str:
-    """Put variables in the place of `$(NAME)` as a kubelet does: unknown ones stay, and `$$(NAME)` means itself."""
+    """Replace `$(NAME)` by variables as a kubelet does: unknown names stay, and `$$(NAME)` is an escaped `$(NAME)`."""
 
     def value(match: re.Match[str]) -> str:
         if match[0].startswith("$$"):
@@ -51,6 +51,6 @@ def _field(source: JsonObject, pod: JsonObject) -> str:
     found: Any = pod
     for key in path.split("."):
         if not isinstance(found, dict) or key not in found:
-            raise FieldUnknown(f"{source}: nothing is known of that here")
+            raise FieldUnknown(f"{source}: unknown field of a Pod")
         found = found[key]
     return str(found)

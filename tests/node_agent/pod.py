@@ -1,4 +1,4 @@
-"""One Pod at work: its volumes as folders, its container as a process that is probed, restarted and reported on."""
+"""Runs one Pod: its volumes as folders, its container as a process that is probed, restarted and reported."""
 
 import asyncio
 import base64
@@ -36,15 +36,15 @@ from tests.node_agent.environment import NODE, POD_IP, JsonObject
 PODS: Resource[JsonObject] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
 SECRETS: Resource[JsonObject] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
 CONFIG_MAPS: Resource[JsonObject] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-LOOK_AGAIN_SECONDS = 0.1
-# A program that stalls with its machine is late, and no less ready for that; one that has ended refuses at once.
+POLL_SECONDS = 0.1
+# A process that stalls with its machine is slow, but ready; one that has ended refuses at once.
 PROBE_SECONDS = 10.0
 T = TypeVar("T")
 
 
 @dataclass(eq=False)
 class PodRun:
-    """Runs a Pod until `stopping` is set, then lets it go. `changed` hears when it gets ready or is not any more."""
+    """Runs a Pod until `stopping` is set, then removes it. `changed` is called when its readiness changes."""
 
     cluster: LocalCluster
     client: Client
@@ -69,17 +69,17 @@ class PodRun:
 
     @property
     def log(self) -> Path:
-        """What the container prints."""
+        """The file with the output of the container."""
         return self.folder / "log"
 
     async def lose(self) -> None:
-        """Have it go as with its node: killed, not told before, and not started again."""
+        """End it as the loss of its node does: killed without notice, and not started again."""
         self.stopping.set()
         if self.child is not None:
             await self.child.kill()
 
     async def run(self) -> None:
-        """Run it. The process never outlives this call."""
+        """Run the Pod. The process never outlives this call."""
         self.folder.mkdir(parents=True)
         try:
             await self._bind()
@@ -95,13 +95,13 @@ class PodRun:
             self.changed()
             if self.child is not None:
                 await self.child.stop(self.pod["spec"].get("terminationGracePeriodSeconds", 30))
-        await self._let_go()
+        await self._remove()
 
     async def _bind(self) -> None:
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": self.name}}
         target = {"target": {"apiVersion": "v1", "kind": "Node", "name": NODE}}
         bind = partial(self.client.create_subresource, PODS, self.name, self.namespace, "binding", binding | target)
-        with suppress(Conflict):  # bound by an attempt whose answer was lost, or about to leave
+        with suppress(Conflict):  # bound by an attempt whose answer was lost, or being deleted
             await _answered(bind)
 
     async def _run_container(self, process: Process, mounts: dict[str, Path]) -> None:
@@ -118,7 +118,7 @@ class PodRun:
         await self._report()
         await self._probe_until_over(process, self.child)
         if self.child.returncode is None and not self.stopping.is_set():
-            await self.child.kill()  # it is not alive any more, whatever its process says
+            await self.child.kill()  # the liveness probe failed
         if not self.stopping.is_set():
             self.restarts += 1
             self._set_ready(False)
@@ -126,26 +126,26 @@ class PodRun:
             await self._pause()
 
     async def _probe_until_over(self, process: Process, child: ChildProcess) -> None:
-        """Probe until the container has ended, is told to, or is not alive any more."""
+        """Probe until the container has ended, is to be stopped, or its liveness probe has failed."""
         (container,) = self.pod["spec"]["containers"]
         liveness, readiness = container.get("livenessProbe"), container.get("readinessProbe")
         failures, probed_at = 0, time.monotonic()
         async with httpx.AsyncClient(timeout=PROBE_SECONDS, trust_env=False) as client:
             while child.returncode is None and not self.stopping.is_set():
-                now_ready = readiness is None or await _answers(client, readiness, process)
+                now_ready = readiness is None or await _succeeds(client, readiness, process)
                 if now_ready != self.ready:
                     self._set_ready(now_ready)
                     await self._report()
                 if liveness is not None and time.monotonic() - probed_at >= liveness.get("periodSeconds", 10):
                     probed_at = time.monotonic()
-                    failures = 0 if await _answers(client, liveness, process) else failures + 1
+                    failures = 0 if await _succeeds(client, liveness, process) else failures + 1
                     if failures >= liveness.get("failureThreshold", 3):
                         return
                 await self._pause()
 
     async def _pause(self) -> None:
         try:
-            async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+            async with asyncio.timeout(POLL_SECONDS):
                 await self.stopping.wait()
         except TimeoutError:
             pass
@@ -185,8 +185,8 @@ class PodRun:
         patch = {"status": status}
         await _answered(lambda: self.client.merge_patch(PODS, self.name, patch, self.namespace, subresource="status"))
 
-    async def _let_go(self) -> None:
-        """Have the API server forget a Pod that is being deleted: its node has nothing of it any more."""
+    async def _remove(self) -> None:
+        """Remove the Pod from the API server, as a kubelet does when nothing of it is left on the node."""
         options: JsonObject = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
         options["preconditions"] = {"uid": self.pod["metadata"]["uid"]}
         try:
@@ -196,9 +196,9 @@ class PodRun:
             pass
 
     async def _mount(self) -> dict[str, Path] | None:
-        """Return the folders of the Pod's volumes by where the container has them; None if it is to stop before."""
+        """Return the folders of the volumes by their paths in the container; None if the Pod is stopped before."""
         (container,) = self.pod["spec"]["containers"]
-        where = {mount["name"]: mount["mountPath"] for mount in container.get("volumeMounts", ())}
+        paths = {mount["name"]: mount["mountPath"] for mount in container.get("volumeMounts", ())}
         mounts = {}
         for volume in self.pod["spec"].get("volumes", ()):
             folder = self.folder / volume["name"]
@@ -207,11 +207,11 @@ class PodRun:
                 if self.stopping.is_set():
                     return None
                 await self._pause()
-            mounts[where.get(volume["name"], volume["name"])] = folder
+            mounts[paths.get(volume["name"], volume["name"])] = folder
         return mounts
 
     async def _fill(self, folder: Path, volume: JsonObject) -> bool:
-        """Write what a volume holds into its folder; tell whether all of it is there yet."""
+        """Write the content of a volume to its folder; tell whether its source exists."""
         try:
             if "secret" in volume:
                 found = await self.client.get(SECRETS, volume["secret"]["secretName"], self.namespace)
@@ -230,7 +230,7 @@ class PodRun:
         return True
 
     async def _account(self, folder: Path) -> dict[str, str]:
-        """Return what a Pod finds of its ServiceAccount, and a kubeconfig that leads to it: its own paths are taken."""
+        """Return the files of a Pod's ServiceAccount, and a kubeconfig with their paths on this machine."""
         account = self.pod["spec"]["serviceAccountName"]
         request = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -249,26 +249,26 @@ class PodRun:
         }
         return {
             "token": issued["status"]["token"],
-            "ca.crt": self.cluster.authority.certificate.decode(),
+            "ca.crt": self.cluster.ca.certificate_pem.decode(),
             "namespace": self.namespace,
             "kubeconfig": dump_yaml(kubeconfig),
         }
 
 
 async def _answered(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask the API server until it has answered, as a kubelet does: that it is slow for a while ends no node."""
+    """Repeat a request until the API server has answered, as a kubelet does."""
     while True:
         try:
             return await ask()
         except (ClusterUnreachable, ServerUnavailable, TooManyRequests):
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
-async def _answers(client: httpx.AsyncClient, probe: JsonObject, process: Process) -> bool:
-    """Tell whether a probe of the kind httpGet is answered well."""
-    asked = probe["httpGet"]
+async def _succeeds(client: httpx.AsyncClient, probe: JsonObject, process: Process) -> bool:
+    """Tell whether an httpGet probe succeeds."""
+    target = probe["httpGet"]
     try:
-        answer = await client.get(f"http://127.0.0.1:{process.port(asked['port'])}{asked['path']}")
+        answer = await client.get(f"http://127.0.0.1:{process.port(target['port'])}{target['path']}")
     except httpx.HTTPError:
         return False
     return answer.is_success

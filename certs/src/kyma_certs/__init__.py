@@ -1,15 +1,8 @@
-"""Certificates without Kubernetes: authorities and their rotation, what they issue, TLS contexts that follow files."""
+"""Certificates without Kubernetes: CAs and their rotation, leaf certificates, TLS contexts that reload their files.
 
-from kyma_certs.authorities import (
-    Authorities,
-    RotationRules,
-    Step,
-    announced,
-    dropped,
-    next_step,
-    spread,
-    switched,
-)
+Start with `issuing` (create a CA, issue a certificate) and `rotation`; `message_signatures` signs HTTP requests.
+"""
+
 from kyma_certs.contexts import ReloadingClientContext, ReloadingServerContext
 from kyma_certs.issuing import (
     CLOCK_SKEW,
@@ -18,17 +11,18 @@ from kyma_certs.issuing import (
     LeafRequest,
     NameRefused,
     Usage,
-    create_authority,
+    create_ca,
     is_common_name,
     issue,
 )
 from kyma_certs.reading import CertificateInfo, bundle, describe, describe_certificate, issued_by, key_of, renewal_due
+from kyma_certs.rotation import CAs, RotationRules, Step, announced, dropped, next_step, spread, switched
 from kyma_certs.verification import CertificateRejected, verify_chain
 
 __all__ = [
     "CLOCK_SKEW",
     "Algorithm",
-    "Authorities",
+    "CAs",
     "CertificateInfo",
     "CertificateRejected",
     "KeyPair",
@@ -41,7 +35,7 @@ __all__ = [
     "Usage",
     "announced",
     "bundle",
-    "create_authority",
+    "create_ca",
     "describe",
     "describe_certificate",
     "dropped",

@@ -1,4 +1,4 @@
-"""TLS contexts that follow their files: a renewed certificate is served from the next connection on."""
+"""TLS contexts that reload their files: the next connection uses the renewed certificate."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 CHECK_SECONDS = 2.0
 
 
-class _Followed:
+class _WatchedFiles:
     """Files, and whether they have changed since they were last read."""
 
     def __init__(self, *files: Path | None) -> None:
@@ -27,9 +27,9 @@ class _Followed:
 
 
 class ReloadingServerContext:
-    """A server's TLS 1.3 context. Each handshake uses what the files hold, so trust can be dropped too.
+    """A server's TLS 1.3 context. Each handshake uses the current files, so a CA can also be removed.
 
-    A client's certificate is required, or asked for and checked where there is one, or not asked for.
+    A client certificate is required, or requested and verified if the client sends one, or not requested.
     """
 
     def __init__(
@@ -39,29 +39,29 @@ class ReloadingServerContext:
         ca_file: Path | None,
         *,
         require_client_certificate: bool,
-        ask_for_client_certificate: bool = False,
+        request_client_certificate: bool = False,
     ) -> None:
         self._files = (cert_file, key_file, ca_file)
         self._require = require_client_certificate
-        self._ask = ask_for_client_certificate
-        self._followed = _Followed(*self._files)
+        self._request = request_client_certificate
+        self._watched = _WatchedFiles(*self._files)
         self._current = self._build()
         self.ssl_context = self._build()
         self.ssl_context.sni_callback = self._choose
 
     def check(self) -> bool:
-        """Read the files again where they have changed; return whether they had. Bad files are kept out."""
+        """Reload the files if they have changed; return whether they were. Unusable files are not loaded."""
         try:
-            if not self._followed.changed():
+            if not self._watched.changed():
                 return False
             self._current = self._build()
         except (OSError, ssl.SSLError) as error:
-            log.warning("the certificate files are not usable; serving with the former ones: %s", error)
+            log.warning("cannot load the certificate files, serving with the previous ones: %s", error)
             return False
         return True
 
     async def run(self, interval: float = CHECK_SECONDS) -> None:
-        """Follow the files until cancelled."""
+        """Check the files at an interval, until cancelled."""
         while True:
             await asyncio.sleep(interval)
             self.check()
@@ -79,28 +79,28 @@ class ReloadingServerContext:
             context.load_verify_locations(ca_file)
         if self._require:
             context.verify_mode = ssl.CERT_REQUIRED
-        elif self._ask:
+        elif self._request:
             context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
 
 class ReloadingClientContext:
-    """A client's TLS 1.3 context with a certificate of its own; `generation` grows with each change of the files."""
+    """A client's TLS 1.3 context with a client certificate; `generation` is incremented by each reload."""
 
     def __init__(self, cert_file: Path, key_file: Path, ca_file: Path) -> None:
         self._files = (cert_file, key_file, ca_file)
-        self._followed = _Followed(*self._files)
+        self._watched = _WatchedFiles(*self._files)
         self.ssl_context = self._build()
         self.generation = 0
 
     def check(self) -> bool:
-        """Read the files again where they have changed; return whether they had."""
+        """Reload the files if they have changed; return whether they were."""
         try:
-            if not self._followed.changed():
+            if not self._watched.changed():
                 return False
             self.ssl_context = self._build()
         except (OSError, ssl.SSLError) as error:
-            log.warning("the certificate files are not usable; going on with the former ones: %s", error)
+            log.warning("cannot load the certificate files, using the previous ones: %s", error)
             return False
         self.generation += 1
         return True

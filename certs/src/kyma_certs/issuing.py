@@ -1,4 +1,4 @@
-"""Making an authority, and certificates that it vouches for."""
+"""Creating a CA, and issuing certificates."""
 
 import re
 from dataclasses import dataclass, field
@@ -12,21 +12,22 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
-# A clock that is a little behind must not take a fresh certificate for one of the future.
+# To a clock that is slightly behind, a new certificate must already be valid.
 CLOCK_SKEW = timedelta(minutes=5)
-LONGEST_DNS_NAME = 253
+MAX_DNS_NAME_LENGTH = 253
 
 _COMMON_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+_ORGANIZATION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:_-]{0,62}[A-Za-z0-9])?")
 _DNS_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _DNS_NAME = re.compile(rf"(\*\.)?{_DNS_LABEL}(\.{_DNS_LABEL})*")
 
 
 class NameRefused(ValueError):
-    """A certificate is not issued for such a name; the message says which."""
+    """No certificate is issued for this name; the message has the name and the rule."""
 
 
 class Algorithm(Enum):
-    """The kind of key."""
+    """The algorithm of a key."""
 
     ECDSA_P256 = "ECDSA_P256"
     RSA = "RSA"
@@ -34,7 +35,7 @@ class Algorithm(Enum):
 
 
 class Usage(Enum):
-    """What a certificate may be shown for."""
+    """The purpose of a certificate (extended key usage)."""
 
     SERVER = "server"
     CLIENT = "client"
@@ -50,13 +51,15 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafRequest:
-    """What a certificate is to say. It never begins before `not_before`, whatever clocks there may be.
+    """The contents of a leaf certificate. It is never valid before `not_before`.
 
-    Raises NameRefused for a common name that is empty, longer than X.509 allows (64) or not of plain letters, and for
-    an alternative name that is no DNS name.
+    Kubernetes takes the common name for the user and the organizations for the groups. Raises NameRefused for a common
+    name that is empty, longer than 64 characters or not of plain letters, for an organization with a character other
+    than letters, digits and `.:_-`, and for an invalid DNS name.
     """
 
     common_name: str
+    organizations: tuple[str, ...] = ()
     dns_names: tuple[str, ...] = ()
     ip_addresses: tuple[str, ...] = ()
     lifetime: timedelta = timedelta(days=90)
@@ -67,7 +70,7 @@ class LeafRequest:
 
     @property
     def key(self) -> tuple[str, int]:
-        """The kind and the bits of the key, as `key_of` tells them of a certificate."""
+        """The algorithm and the bits of the key, as `key_of` returns them for a certificate."""
         match self.algorithm:
             case Algorithm.ECDSA_P256:
                 return "ECDSA", 256
@@ -78,26 +81,29 @@ class LeafRequest:
 
     def __post_init__(self) -> None:
         if not is_common_name(self.common_name):
-            raise NameRefused(f"{self.common_name[:80]!r} can't be the common name of a certificate")
+            raise NameRefused(f"invalid common name {self.common_name[:80]!r}: expected {_COMMON_NAME.pattern}")
+        for organization in self.organizations:
+            if not _ORGANIZATION.fullmatch(organization):
+                raise NameRefused(f"invalid organization {organization[:80]!r}: expected {_ORGANIZATION.pattern}")
         for name in self.dns_names:
-            if len(name) > LONGEST_DNS_NAME or not _DNS_NAME.fullmatch(name):
-                raise NameRefused(f"{name[:80]!r} is no DNS name")
+            if len(name) > MAX_DNS_NAME_LENGTH or not _DNS_NAME.fullmatch(name):
+                raise NameRefused(f"invalid DNS name {name[:80]!r}")
 
 
 def is_common_name(text: str) -> bool:
-    """Tell whether a text may be the common name of a certificate: 1 to 64 letters that mean nothing to any parser."""
+    """Return whether a text is a valid common name: 1 to 64 characters without a meaning to any parser."""
     return _COMMON_NAME.fullmatch(text) is not None
 
 
-def create_authority(
+def create_ca(
     common_name: str, *, lifetime: timedelta, algorithm: Algorithm = Algorithm.ECDSA_P256, now: datetime
 ) -> KeyPair:
-    """Make an authority that signs itself.
+    """Create a self-signed CA.
 
-    Raises ValueError for Ed25519: verifiers that keep to the algorithms of the web's authorities refuse it there.
+    Raises ValueError for Ed25519: verifiers that accept only the algorithms of public CAs refuse it in a CA.
     """
     if algorithm is Algorithm.ED25519:
-        raise ValueError("an authority with an Ed25519 key is refused by verifiers; use ECDSA_P256 or RSA")
+        raise ValueError("verifiers refuse a CA with an Ed25519 key; use ECDSA_P256 or RSA")
     key = _new_key(algorithm)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     usage = x509.KeyUsage(
@@ -120,14 +126,15 @@ def create_authority(
     return _pair(builder.sign(key, _digest(key)), key)
 
 
-def issue(authority: KeyPair, request: LeafRequest, *, now: datetime) -> KeyPair:
-    """Issue a certificate with a key of its own."""
-    issuer = x509.load_pem_x509_certificate(authority.certificate_pem)
-    issuer_key = serialization.load_pem_private_key(authority.key_pem, password=None)
+def issue(ca: KeyPair, request: LeafRequest, *, now: datetime) -> KeyPair:
+    """Issue a certificate with a new key."""
+    issuer = x509.load_pem_x509_certificate(ca.certificate_pem)
+    issuer_key = serialization.load_pem_private_key(ca.key_pem, password=None)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
-        raise TypeError(f"an authority with a key of type {type(issuer_key).__name__} is not supported")
+        raise TypeError(f"unsupported key type of the CA: {type(issuer_key).__name__}")
     key = _new_key(request.algorithm, request.rsa_key_size)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, request.common_name)])
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in request.organizations]
+    name = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, request.common_name)])
     names: list[x509.GeneralName] = [x509.DNSName(dns_name) for dns_name in request.dns_names]
     names += [x509.IPAddress(ip_address(address)) for address in request.ip_addresses]
     purposes = {Usage.SERVER: ExtendedKeyUsageOID.SERVER_AUTH, Usage.CLIENT: ExtendedKeyUsageOID.CLIENT_AUTH}

@@ -1,7 +1,7 @@
 """Signed HTTP messages: one profile of RFC 9421 (HTTP Message Signatures) with RFC 9530 (Digest Fields).
 
-A POST is signed over its method, target URI, content digest and content type, by the key of a certificate, within a
-window of time and with a nonce. The profile is fixed: what is signed is not negotiated, so there is nothing to confuse.
+The key of a certificate signs the method, target URI, content digest and content type of a POST, with a validity period
+and a nonce. The profile is fixed: sender and receiver negotiate nothing.
 """
 
 import base64
@@ -19,20 +19,20 @@ LABEL = "kyma"
 TAG = "kyma-watch-event"
 COMPONENTS = '("@method" "@target-uri" "content-digest" "content-type")'
 CONTENT_TYPE = "application/json"
-COORDINATE_BYTES = 32  # of a P-256 signature's r and s, RFC 9421 section 3.3.4
+COORDINATE_BYTES = 32  # r and s of a P-256 signature, RFC 9421 section 3.3.4
 
 SigningKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
 
 class SignatureRejected(Exception):
-    """The message is not signed as the profile says; the message of the exception says what is wrong."""
+    """The HTTP message has no valid signature of this profile; the message says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignatureParameters:
-    """When a signature was made and until when it holds (Unix seconds), its nonce, key and algorithm.
+    """When a signature was created and when it expires (Unix seconds), its nonce, key and algorithm.
 
-    `text` is how a received signature wrote them: their order is the signer's, and part of what is signed.
+    `text` is the parameters as received: the signer chooses their order, which is part of the signed text.
     """
 
     created: int
@@ -69,17 +69,17 @@ def content_digest(body: bytes) -> str:
 
 
 def load_signing_key(key_pem: bytes) -> SigningKey:
-    """Read a private key. Raises ValueError for one that the profile has no algorithm for."""
+    """Read a private key. Raises ValueError if the profile has no algorithm for it."""
     key = serialization.load_pem_private_key(key_pem, password=None)
     if isinstance(key, ed25519.Ed25519PrivateKey) or (
         isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)
     ):
         return key
-    raise ValueError("events are signed by P-256 or Ed25519 keys only")
+    raise ValueError("unsupported signing key: expected P-256 or Ed25519")
 
 
 def algorithm_of(key: SigningKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) -> str:
-    """Return the algorithm's name in the registry of RFC 9421."""
+    """Return the name of the algorithm in the registry of RFC 9421."""
     ed25519_keys = (ed25519.Ed25519PrivateKey, ed25519.Ed25519PublicKey)
     return "ed25519" if isinstance(key, ed25519_keys) else "ecdsa-p256-sha256"
 
@@ -102,11 +102,11 @@ def sign(target_uri: str, body: bytes, key: SigningKey, parameters: SignaturePar
 
 
 def read_parameters(signature_input: str) -> SignatureParameters:
-    """Read a Signature-Input field. Raises SignatureRejected where it is not of the profile."""
+    """Read a Signature-Input field. Raises SignatureRejected if it does not match the profile."""
     found = _INPUT.fullmatch(signature_input)
     given = dict(_PARAMETER.findall(found[2])) if found is not None else {}
     if found is None or not all(form.fullmatch(given.get(name, "")) for name, form in _FORMS.items()):
-        raise SignatureRejected("Signature-Input is missing or not of the profile")
+        raise SignatureRejected("Signature-Input is missing or does not match the profile")
     return SignatureParameters(
         created=int(given["created"]),
         expires=int(given["expires"]),
@@ -126,15 +126,15 @@ def verify(
     parameters: SignatureParameters,
     certificate: x509.Certificate,
 ) -> None:
-    """Check digest and signature of a POST by the key of a certificate. Raises SignatureRejected."""
+    """Verify digest and signature of a POST with the key of a certificate. Raises SignatureRejected."""
     if digest != content_digest(body):
-        raise SignatureRejected("Content-Digest is not that of the body")
+        raise SignatureRejected("Content-Digest does not match the body")
     found = _SIGNATURE.fullmatch(signature)
     if found is None:
-        raise SignatureRejected("Signature is missing or not of the profile")
+        raise SignatureRejected("Signature is missing or does not match the profile")
     key = certificate.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) or algorithm_of(key) != parameters.alg:
-        raise SignatureRejected("the algorithm is not that of the certificate's key")
+        raise SignatureRejected("the algorithm does not match the certificate's key")
     base = _signature_base(target_uri, digest, str(parameters))
     try:
         raw = base64.b64decode(found[1], validate=True)
@@ -143,7 +143,7 @@ def verify(
         else:
             key.verify(_dss(raw), base, ec.ECDSA(hashes.SHA256()))
     except (InvalidSignature, ValueError):
-        raise SignatureRejected("the signature is not by the certificate's key over this message") from None
+        raise SignatureRejected("the signature does not match the message and the certificate's key") from None
 
 
 def _dss(raw: bytes) -> bytes:
@@ -155,7 +155,7 @@ def _dss(raw: bytes) -> bytes:
 
 
 def _signature_base(target_uri: str, digest: str, parameters: str) -> bytes:
-    """Return what is signed, RFC 9421 section 2.5."""
+    """Return the signature base, RFC 9421 section 2.5."""
     lines = (
         '"@method": POST',
         f'"@target-uri": {target_uri}',

@@ -1,4 +1,4 @@
-"""What a certificate says, and whether it is time for the next one."""
+"""Reading certificates, and whether one has to be renewed."""
 
 import hashlib
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True, slots=True)
 class CertificateInfo:
-    """What a certificate says. `sha256` is the hex digest of its DER form."""
+    """The contents of a certificate. `sha256` is the hex digest of its DER form."""
 
     common_name: str
     dns_names: tuple[str, ...]
@@ -24,7 +24,7 @@ class CertificateInfo:
 
 
 def describe(certificate_pem: bytes) -> CertificateInfo:
-    """Read a certificate in PEM. Raises ValueError where it is none."""
+    """Read a PEM certificate. Raises ValueError if it is invalid."""
     return describe_certificate(x509.load_pem_x509_certificate(certificate_pem))
 
 
@@ -46,12 +46,12 @@ def describe_certificate(certificate: x509.Certificate) -> CertificateInfo:
 
 
 def renewal_due(certificate_pem: bytes, *, renew_before: timedelta, now: datetime) -> bool:
-    """Tell whether a certificate ends within the time by which it is to be renewed."""
+    """Return whether a certificate expires within `renew_before`."""
     return describe(certificate_pem).not_after - now <= renew_before
 
 
 def key_of(certificate_pem: bytes) -> tuple[str, int]:
-    """Return the kind and the bits of a certificate's key: ("ECDSA", 256), ("ED25519", 256), ("RSA", 4096)."""
+    """Return the algorithm and the bits of a certificate's key: ("ECDSA", 256), ("ED25519", 256), ("RSA", 4096)."""
     key = x509.load_pem_x509_certificate(certificate_pem).public_key()
     if isinstance(key, rsa.RSAPublicKey):
         return "RSA", key.key_size
@@ -60,18 +60,18 @@ def key_of(certificate_pem: bytes) -> tuple[str, int]:
     return ("ED25519", 256) if isinstance(key, ed25519.Ed25519PublicKey) else ("", 0)
 
 
-def issued_by(certificate_pem: bytes, authority_pem: bytes) -> bool:
-    """Tell whether an authority signed a certificate; whether it still may is for a verifier to say."""
+def issued_by(certificate_pem: bytes, ca_pem: bytes) -> bool:
+    """Return whether a CA signed a certificate. This does not verify the chain: see `verify_chain`."""
     certificate = x509.load_pem_x509_certificate(certificate_pem)
     try:
-        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority_pem))
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(ca_pem))
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
 
 
 def bundle(certificates_pem: Iterable[bytes]) -> bytes:
-    """Return the certificates as one bundle, each once, in their order."""
+    """Return the certificates as one bundle, without duplicates, in their order."""
     found: dict[bytes, bytes] = {}
     for text in certificates_pem:
         for certificate in x509.load_pem_x509_certificates(text):

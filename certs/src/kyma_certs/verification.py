@@ -1,4 +1,4 @@
-"""Whether a certificate leads to one that is trusted, now, for a purpose."""
+"""Verification of client certificates against a bundle of CAs."""
 
 from datetime import datetime
 from functools import lru_cache
@@ -11,27 +11,27 @@ from kyma_certs.issuing import Usage
 
 
 class CertificateRejected(Exception):
-    """The certificate is not to be believed; the message says why."""
+    """The certificate is not trusted; the message says why."""
 
 
 def verify_chain(leaf_der: bytes, bundle_pem: bytes, *, usage: Usage, now: datetime) -> x509.Certificate:
-    """Return the certificate if an authority of the bundle vouches for it. Raises CertificateRejected."""
+    """Return the certificate if a CA of the bundle issued it. Raises CertificateRejected."""
     try:
         leaf = x509.load_der_x509_certificate(leaf_der)
         builder = verification.PolicyBuilder().store(_store(bundle_pem)).time(now)
         if usage is Usage.CLIENT:
             builder.build_client_verifier().verify(leaf, [])
         else:
-            raise CertificateRejected("only client certificates are verified here")
+            raise CertificateRejected("only client certificates can be verified")
     except (ValueError, verification.VerificationError) as error:
         raise CertificateRejected(str(error)) from None
     if not _is_for_clients(leaf):
-        raise CertificateRejected("the certificate is not for clients")
+        raise CertificateRejected("the certificate has no extended key usage clientAuth")
     return leaf
 
 
 def _is_for_clients(leaf: x509.Certificate) -> bool:
-    """Tell whether a certificate names the purpose; one that names none at all would serve for every purpose."""
+    """Return whether a certificate has the usage clientAuth. One without any usage would be valid for all."""
     try:
         usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:

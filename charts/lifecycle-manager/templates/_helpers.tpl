@@ -1,4 +1,4 @@
-{{/* A Service has 63 characters at most, and some are named this with `-metrics` or the like behind it. */}}
+{{/* The name of a Service has 63 characters at most, and suffixes such as `-metrics` are appended to this name. */}}
 {{- define "lifecycle-manager.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 55 | trimSuffix "-" -}}
@@ -48,7 +48,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* Under which host and port Watchers reach the endpoint. */}}
+{{/* Host and port at which Watchers reach the event endpoint. */}}
 {{- define "lifecycle-manager.eventAddress" -}}
 {{- if .Values.events.address -}}
 {{- .Values.events.address -}}
@@ -61,24 +61,24 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- regexReplaceAll ":[0-9]+$" (include "lifecycle-manager.eventAddress" .) "" -}}
 {{- end -}}
 
-{{/* Whether replicas share the Kymas; empty where options.leader-elect has the only one work on all of them. */}}
+{{/* Whether replicas share the Kymas; empty if options.leader-elect is false and the only replica has all of them. */}}
 {{- define "lifecycle-manager.sharing" -}}
 {{- if ne (index .Values.options "leader-elect" | toString) "false" -}}true{{- end -}}
 {{- end -}}
 
-{{/* What Lifecycle Manager's own names need, said early. */}}
+{{/* Fail early where values contradict each other or the namespace is another one. */}}
 {{- define "lifecycle-manager.check" -}}
 {{- if ne .Release.Namespace "kcp-system" -}}
-{{- fail (printf "lifecycle-manager looks for its resources in kcp-system and can't run in %s: install with --namespace kcp-system" .Release.Namespace) -}}
+{{- fail (printf "lifecycle-manager reads its resources from kcp-system and cannot run in %s: install with --namespace kcp-system" .Release.Namespace) -}}
 {{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (not (include "lifecycle-manager.sharing" .)) -}}
-{{- fail "several replicas need options.leader-elect: without, each would work on every Kyma" -}}
+{{- fail "several replicas need options.leader-elect: without it, each would reconcile every Kyma" -}}
 {{- end -}}
 {{- $ways := list -}}
 {{- range $way := list "ingress" "gatewayApi" "istio" -}}
 {{- if (get $.Values.events $way).enabled -}}{{- $ways = append $ways $way -}}{{- end -}}
 {{- end -}}
 {{- if and $ways (not .Values.events.address) -}}
-{{- fail (printf "events.%s needs events.address: it is the host that is routed" (first $ways)) -}}
+{{- fail (printf "events.%s needs events.address: its host is routed to the event endpoint" (first $ways)) -}}
 {{- end -}}
 {{- end -}}

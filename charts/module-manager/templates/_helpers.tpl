@@ -1,4 +1,4 @@
-{{/* A Service has 63 characters at most, and some are named this with `-metrics` or the like behind it. */}}
+{{/* The name of a Service has 63 characters at most, and suffixes such as `-metrics` are appended to this name. */}}
 {{- define "module-manager.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 55 | trimSuffix "-" -}}

@@ -5,7 +5,7 @@
 {{- if $image.digest -}}@{{ $image.digest }}{{- else -}}:{{ default .Chart.AppVersion $image.tag }}{{- end -}}
 {{- end -}}
 
-{{/* One webhook, as Lifecycle Manager writes it. */}}
+{{/* One webhook, equal to the one that Lifecycle Manager writes. */}}
 {{- define "skr-watcher.webhook" -}}
 name: {{ .name }}
 clientConfig:

@@ -1,6 +1,6 @@
-"""The demo: the main job on real API servers, told step by step, each step read back from the clusters.
+"""The demo: a user's change on real API servers, step by step, each step verified in the clusters.
 
-`story` is the sequence that a person sees; `stage` builds the clusters and identities it plays on; `processes` runs
-the Lifecycle Manager, the Watcher and a Module Manager, each as a process of its own with the rights it needs and no
-more; `timeline` follows one change through their logs; `measure` repeats it and finds the floor.
+`story` is the sequence of steps; `stage` prepares the clusters and identities; `processes` runs the Lifecycle Manager,
+the Watcher and a Module Manager, each as its own process with only the rights it needs; `timeline` finds one change in
+their logs; `measure` repeats it and measures the floor.
 """

@@ -1,4 +1,4 @@
-"""Who plays in the demo: Lifecycle Manager, Module Manager and Watcher, started in the order of a real cluster."""
+"""The programs of the demo: Lifecycle Manager, Module Manager and Watcher, started in the order of a real cluster."""
 
 import base64
 from contextlib import AsyncExitStack
@@ -20,7 +20,7 @@ TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
 
 @dataclass(eq=False)
 class Cast:
-    """The programs of the demo. `stack` ends them."""
+    """The programs of the demo; `stack` stops them."""
 
     stage: Stage
     stack: AsyncExitStack
@@ -34,7 +34,7 @@ class Cast:
     _programs: dict[str, processes.Program] = field(default_factory=dict)
 
     async def start_control_plane(self) -> None:
-        """Start the Lifecycle Manager and the Module Manager, and wait until both watch."""
+        """Start the Lifecycle Manager and the Module Manager, and wait until both are ready."""
         kcp_routes = self.stage.kcp_routes
         await self._start(
             processes.lifecycle_manager(
@@ -48,13 +48,13 @@ class Cast:
             route = Route(names.KCP_NAMESPACE, "lifecycle-manager-webhook", 443, "127.0.0.1", self.admission_port)
             add_route(kcp_routes, route)
         await self._start(processes.module_manager(self.module_kubeconfig))
-        await self._says("lifecycle-manager", '"msg":"ready"')
-        await self._says("module-manager", "watching")
+        await self._wait_for_log("lifecycle-manager", '"msg":"ready"')
+        await self._wait_for_log("module-manager", "watching")
 
     async def start_watcher(self) -> None:
-        """Start the Watcher once LM has brought its Secret to the SKR, and route its Service to it.
+        """Start the Watcher when its Secret is in the SKR, and route its Service to it.
 
-        What the kubelet does for a Pod is done here: the Secret becomes files, and the Service reaches the process.
+        This replaces the kubelet: the Secret is mounted as files, and the Service is routed to the process.
         """
         mount = self.stage.directory / "skr-webhook-tls"
         await eventually(lambda: self._mount_secret(mount))
@@ -64,19 +64,19 @@ class Cast:
             add_route(self.stage.skr_routes, route)
 
     async def stop(self, name: str) -> None:
-        """Stop a program as its Deployment would: ask, and wait until it has finished what it acknowledged."""
+        """Stop a program with SIGTERM, as its Deployment would, and wait for its end."""
         await self.running[name].stop()
 
     async def kill(self, name: str) -> None:
-        """End a program at once, in the middle of whatever it does."""
+        """Kill a program with SIGKILL."""
         await self.running[name].kill()
 
     async def restart(self, name: str) -> None:
-        """Start a program that was stopped or killed once more."""
+        """Start a program again that was stopped or killed."""
         await self._start(self._programs[name])
 
-    def obituary(self) -> str:
-        """Say which programs have ended, with the end of their logs; empty while all run."""
+    def ended(self) -> str:
+        """Return which programs have ended, with the end of their logs; empty while all run."""
         ended = [
             f"\n{name} has ended; the end of its log:\n{tail(self._log(name))}"
             for name, process in self.running.items()
@@ -90,8 +90,8 @@ class Cast:
         self.running[program.name] = process
         self.stack.push_async_callback(process.stop)
 
-    async def _says(self, name: str, text: str) -> None:
-        """Wait until a program's log holds a text. Raises ProcessEnded where it ends before."""
+    async def _wait_for_log(self, name: str, text: str) -> None:
+        """Wait until a program's log contains a text. Raises ProcessEnded if it ends before."""
 
         async def said() -> bool:
             if (code := self.running[name].returncode) is not None:
@@ -113,7 +113,7 @@ class Cast:
 
 
 def project(secret: Secret, mount: Path) -> None:
-    """Write what a Secret holds into a folder, as the kubelet does for a Pod."""
+    """Write the data of a Secret to files, as the kubelet does for a Pod."""
     mount.mkdir(mode=0o700, exist_ok=True)
     for name, content in secret.data.items():
         write_private(mount / name, base64.b64decode(content).decode())

@@ -23,24 +23,24 @@ from kyma_demo.story import Story
 from kyma_local.binaries import BinariesMissing, find_binaries
 from kyma_local.claims import FolderInUse, claimed, first_unclaimed
 from kyma_local.clusters import StartFailed
-from kyma_local.progress import told_on
+from kyma_local.progress import progress_on
 
 
 def demo(
-    once: Annotated[bool, typer.Option("--once", help="end after the last step instead of staying up")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")] = False,
-    changes: Annotated[int, typer.Option(min=1, max=1000, help="how many changes to measure")] = 50,
-    kcp_kubeconfig: Annotated[Path | None, typer.Option(help="use this control plane instead of a local one")] = None,
-    skr_kubeconfig: Annotated[Path | None, typer.Option(help="use this user cluster instead of a local one")] = None,
-    directory: Annotated[Path | None, typer.Option("--dir", help="where logs and kubeconfigs go")] = None,
+    once: Annotated[bool, typer.Option("--once", help="stop after the last step")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON document only")] = False,
+    changes: Annotated[int, typer.Option(min=1, max=1000, help="number of changes to measure")] = 50,
+    kcp_kubeconfig: Annotated[Path | None, typer.Option(help="use this control plane, not a local one")] = None,
+    skr_kubeconfig: Annotated[Path | None, typer.Option(help="use this user cluster, not a local one")] = None,
+    directory: Annotated[Path | None, typer.Option("--dir", help="folder for logs and kubeconfigs")] = None,
 ) -> None:
-    """Show a user's change travel from cluster to cluster and back, on real API servers."""
+    """Show how a user's change reaches the control plane and comes into force, on real API servers."""
     if (kcp_kubeconfig is None) != (skr_kubeconfig is None):
         raise typer.BadParameter("give both --kcp-kubeconfig and --skr-kubeconfig, or neither")
     console = Console(stderr=json)
     try:
         if kcp_kubeconfig is None:
-            with told_on(console) as listener:
+            with progress_on(console) as listener:
                 find_binaries(listener)
         with _folder(directory) as folder:
             play = _play(folder, kcp_kubeconfig, skr_kubeconfig, changes, console, stay=not once, quiet=json)
@@ -55,7 +55,7 @@ def demo(
 
 @contextmanager
 def _folder(directory: Path | None) -> Iterator[Path]:
-    """Claim the folder of this run: the given one or, emptied of an earlier run, one of .local in this folder."""
+    """Claim the folder of this run: the given one, or a folder in .local, from which an earlier run is deleted."""
     if directory is not None:
         with claimed(directory.absolute()) as folder:
             yield folder
@@ -84,27 +84,27 @@ async def _play(
     async with open_stage(folder, kcp, skr) as stage, AsyncExitStack() as stack:
         story = Story(stage, Cast(stage, stack), narrator, changes)
         playing = asyncio.ensure_future(story.play())
-        told_to_stop = asyncio.ensure_future(stopping.wait())
-        await asyncio.wait({playing, told_to_stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop_requested = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait({playing, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
         if stopping.is_set():
             playing.cancel()
             await asyncio.gather(playing, return_exceptions=True)
             return story.report
-        told_to_stop.cancel()
+        stop_requested.cancel()
         if not quiet:
             print_summary(console, story.report)
         if stay and story.report.verified:
-            _say_how_to_go_on(console, stage)
+            _print_next_commands(console, stage)
             await stopping.wait()
     return story.report
 
 
-def _say_how_to_go_on(console: Console, stage: Stage) -> None:
+def _print_next_commands(console: Console, stage: Stage) -> None:
     console.print(
-        "\nEverything stays up until Ctrl-C. Go on as the user of the cluster, for instance:\n"
+        "\nEverything runs until Ctrl-C. Try as the user of the cluster, for instance:\n"
         f"  [bold]kubectl --kubeconfig {stage.skr_kubeconfig} -n kyma-system edit infrastructure default[/]\n"
         f"  [bold]kubectl --kubeconfig {stage.skr_kubeconfig} -n kyma-system get configmaps,networkpolicies[/]\n"
-        "and look at the control plane:\n"
+        "and in the control plane:\n"
         f"  [bold]kubectl --kubeconfig {stage.kcp_kubeconfig} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
         f"Logs: {stage.logs}",
         highlight=False,

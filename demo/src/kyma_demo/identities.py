@@ -1,6 +1,6 @@
-"""Identities with the rights they need and no more: a ServiceAccount, its roles, and a kubeconfig with its token.
+"""Identities with only the rights they need: a ServiceAccount, its roles, and a kubeconfig with its token.
 
-This is how an administrator of any cluster would do it, so the demo works on clusters that it did not make.
+An administrator of any cluster does the same, so the demo also works on existing clusters.
 """
 
 import base64
@@ -22,9 +22,9 @@ ROLE_GROUP = "rbac.authorization.k8s.io"
 async def create_identity(
     admin: Client, admin_kubeconfig: Path, *, name: str, namespace: str, roles: Iterable[dict[str, Any]]
 ) -> str:
-    """Create a ServiceAccount bound to these roles and return a kubeconfig that acts as it.
+    """Create a ServiceAccount with these roles; return a kubeconfig with its token.
 
-    Raises KubeError where the administrator may not do that.
+    Raises KubeError if the administrator lacks the rights.
     """
     account = {
         "apiVersion": "v1",
@@ -61,7 +61,7 @@ async def _bind(admin: Client, role: dict[str, Any], account: str, account_names
 
 
 def _kubeconfig_with_token(admin_kubeconfig: Path, user: str, token: str) -> str:
-    """Return a kubeconfig for the same cluster as the administrator's, with a token and nothing of theirs."""
+    """Return a kubeconfig for the administrator's cluster with a token, and without the administrator's credentials."""
     admin = load_yaml(admin_kubeconfig.read_text())
     context = next(entry for entry in admin["contexts"] if entry["name"] == admin["current-context"])["context"]
     cluster = next(entry for entry in admin["clusters"] if entry["name"] == context["cluster"])
@@ -71,14 +71,14 @@ def _kubeconfig_with_token(admin_kubeconfig: Path, user: str, token: str) -> str
             "kind": "Config",
             "current-context": user,
             "contexts": [{"name": user, "context": {"cluster": cluster["name"], "user": user}}],
-            "clusters": [_with_inline_authority(cluster)],
+            "clusters": [_with_inline_ca(cluster)],
             "users": [{"name": user, "user": {"token": token}}],
         }
     )
 
 
-def _with_inline_authority(cluster: dict[str, Any]) -> dict[str, Any]:
-    """Carry the authority along inline: a path means nothing where this kubeconfig is used."""
+def _with_inline_ca(cluster: dict[str, Any]) -> dict[str, Any]:
+    """Return the cluster with its CA inline: a path would be wrong where this kubeconfig is used."""
     inner = dict(cluster["cluster"])
     if path := inner.pop("certificate-authority", None):
         inner["certificate-authority-data"] = base64.b64encode(Path(path).read_bytes()).decode()

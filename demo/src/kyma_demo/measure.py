@@ -1,4 +1,4 @@
-"""How long a change takes, and the floor: the same API calls sent back to back by a bare client."""
+"""The duration of a change, and the floor: the same API calls sent back to back by a plain client."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -20,25 +20,25 @@ CHANGING_KINDS = frozenset({"ConfigMap", "PersistentVolume"})
 async def changes(
     count: int, change: Callable[[str], Awaitable[tuple[datetime, float]]], *, first_capacity: int = 1000
 ) -> Spread:
-    """Make that many changes, each after the last is in force, and return how long they took."""
-    taken = []
+    """Make changes, each after the previous one is in force; return their durations."""
+    durations = []
     for number in range(count):
         _, milliseconds = await change(f"{first_capacity + number}Gi")
-        taken.append(milliseconds)
-    return Spread.of(taken)
+        durations.append(milliseconds)
+    return Spread.of(durations)
 
 
 async def floor(
     stage: Stage, module_cr: Resource[dict[str, Any]], config: ModuleConfig, sync: SyncResource, count: int
 ) -> Spread:
-    """Send what one change costs in API calls, back to back: the user's write (by way of admission), the read, the
-    ModuleConfig, the SyncResource, and the objects that a change of one volume touches.
+    """Send the API calls of one change back to back: the user's write (with admission), the read, the ModuleConfig, the
+    SyncResource, and the objects that a change of one volume modifies.
 
-    They go to scratch objects in a namespace that nobody looks after; the user's write changes an annotation only,
-    which the Watcher is asked about like any other and keeps to itself.
+    They write scratch objects in a namespace that no program manages. The user's write changes an annotation only: the
+    Watcher admits it like any other, and sends no event.
     """
     bare = _Bare(stage.kcp, stage.skr)
-    taken = []
+    durations = []
     for number in range(count + 1):
         started = time.perf_counter()
         await bare.user_writes(module_cr, number)
@@ -46,13 +46,13 @@ async def floor(
         await bare.apply_module_config(config, number)
         await bare.apply_sync_resource(sync, number)
         await bare.apply_objects(sync, number)
-        taken.append((time.perf_counter() - started) * 1000)
+        durations.append((time.perf_counter() - started) * 1000)
     await bare.clean_up(sync)
-    return Spread.of(taken[1:])  # the first one creates what the others change
+    return Spread.of(durations[1:])  # the first round creates the objects that the others change
 
 
 class _Bare:
-    """A client that does what it is told and nothing else."""
+    """A plain client."""
 
     def __init__(self, kcp: Client, skr: Client) -> None:
         self._kcp = kcp

@@ -1,4 +1,4 @@
-"""What the demo calls its things."""
+"""The names of the demo's objects."""
 
 from lifecycle_manager_api import names
 

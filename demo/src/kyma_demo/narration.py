@@ -1,4 +1,4 @@
-"""The demo told to a person at a terminal: steps as they happen, and one change as a timeline."""
+"""The output of the demo on a terminal: the steps, and one change as a timeline."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from rich.text import Text
 from kyma_demo.report import Report, Step
 from kyma_demo.timeline import Station
 
-BAR_WIDTH = 14  # with the texts beside it, a line fits into 80 columns
+BAR_WIDTH = 14  # so that a line fits into 80 columns
 
 
 class TerminalNarrator:
-    """Tells the steps with a spinner while one is under way and a mark when it is verified."""
+    """Prints each step: a spinner while it runs, then a mark."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -27,7 +27,7 @@ class TerminalNarrator:
         self._status.start()
 
     def ended(self, step: Step) -> None:
-        """Replace the spinner by a mark, the time it took, and what was seen."""
+        """Replace the spinner by a mark, the duration, and the observed result."""
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -38,7 +38,7 @@ class TerminalNarrator:
             self._console.print(Padding(Text(step.detail, style=style), (0, 0, 0, 2)))
 
     def shows(self, timeline: Sequence[Station], total_ms: float) -> None:
-        """Draw when each program had its part in one change."""
+        """Draw the timeline of one change."""
         if self._status is not None:
             self._status.stop()
         table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)

@@ -1,4 +1,4 @@
-"""The three programs of the product, each a process of its own, with its log in a file."""
+"""The three programs, each as its own process with a log file."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from kyma_local.processes import ChildProcess, start_child, tail
 
 
 class ProcessEnded(Exception):
-    """A program of the demo has ended by itself; its log says why."""
+    """A program of the demo has ended by itself; the message has the end of its log."""
 
     def __init__(self, name: str, code: int, log: Path) -> None:
         super().__init__(f"{name} ended with exit code {code}; the end of its log {log}:\n{tail(log)}")
@@ -19,7 +19,7 @@ class ProcessEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to run: its name in what people see, its command line and its own environment."""
+    """A program to run: its displayed name, command line and additional environment."""
 
     name: str
     command: tuple[str, ...]
@@ -34,10 +34,10 @@ def lifecycle_manager(
     admission_port: int | None = None,
     name: str = "lifecycle-manager",
 ) -> Program:
-    """The Lifecycle Manager, taking events on a loopback port, and the questions of KCP's API server on another.
+    """The Lifecycle Manager, with its event endpoint and its admission webhooks on loopback ports.
 
-    A second replica has another `name`. Where no events can come, because the cluster can't reach a process on this
-    machine, it looks every second.
+    A second replica has another `name`. `by_interval`: the cluster cannot send events to this machine, so the Lifecycle
+    Manager polls every second.
     """
     admission = ("--enable-webhooks", f"--webhook-bind-address=127.0.0.1:{admission_port}")
     intervals = ("--kyma-requeue-success-interval=1s", "--module-config-requeue-success-interval=1s")
@@ -65,7 +65,7 @@ def lifecycle_manager(
 
 
 def skr_watcher(mount: Path, webhook_port: int, event_port: int) -> Program:
-    """The Watcher, with its Secret mounted as a folder, as in its Pod."""
+    """The Watcher, with its Secret mounted as files, as in its Pod."""
     return Program(
         "skr-watcher",
         _script("skr-watcher"),
@@ -99,9 +99,9 @@ def module_manager(kubeconfig: Path) -> Program:
 
 
 async def start(program: Program, logs: Path) -> ChildProcess:
-    """Start a program with its log in a file of its name; it ends with this process, however that ends.
+    """Start a program with a log file of its name; it ends with this process, however that ends.
 
-    Its temporary files are beside the logs, so that one that is killed leaves nothing elsewhere.
+    Its temporary files are beside the logs, so that a killed program leaves no files elsewhere.
     """
     temporary = logs.with_name("tmp")
     temporary.mkdir(mode=0o700, exist_ok=True)
@@ -110,5 +110,5 @@ async def start(program: Program, logs: Path) -> ChildProcess:
 
 
 def _script(name: str) -> tuple[str, ...]:
-    """Return the command of an entry point that is installed beside this interpreter."""
+    """Return the path of a console script in this venv."""
     return (str(Path(sys.executable).with_name(name)),)

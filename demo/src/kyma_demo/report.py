@@ -1,4 +1,4 @@
-"""What came of the demo: its steps and figures, as data for machines and as text for people."""
+"""The report of the demo: steps and figures."""
 
 import math
 import statistics
@@ -11,7 +11,7 @@ from kyma_demo.timeline import Station
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the story: how long it took in milliseconds, and whether the clusters show that it happened."""
+    """One step: its duration in milliseconds, and whether its result was verified in the clusters."""
 
     name: str
     ms: float
@@ -36,7 +36,7 @@ class Spread:
 
 @dataclass(slots=True)
 class Report:
-    """All that a run of the demo has to say."""
+    """The results of a run."""
 
     steps: list[Step] = field(default_factory=list)
     timeline: tuple[Station, ...] = ()
@@ -46,7 +46,7 @@ class Report:
 
     @property
     def verified(self) -> bool:
-        """Tell whether every step was seen in the clusters."""
+        """Whether every step was verified in the clusters."""
         return bool(self.steps) and all(step.verified for step in self.steps)
 
     def as_document(self) -> dict[str, Any]:
@@ -64,29 +64,29 @@ class Report:
 
 
 class Narrator(Protocol):
-    """Tells a run of the demo while it goes on."""
+    """Receives the progress of a run."""
 
     def begins(self, name: str) -> None:
-        """Say that a step has begun."""
+        """A step begins."""
 
     def ended(self, step: Step) -> None:
-        """Say how a step ended."""
+        """A step has ended."""
 
     def shows(self, timeline: Sequence[Station], total_ms: float) -> None:
-        """Show how one change travelled."""
+        """Show the timeline of one change."""
 
 
 class Silence:
-    """Tells nothing: for output that a machine reads."""
+    """Prints nothing, for JSON output."""
 
     def begins(self, name: str) -> None:
-        """Keep quiet."""
+        """Do nothing."""
 
     def ended(self, step: Step) -> None:
-        """Keep quiet."""
+        """Do nothing."""
 
     def shows(self, timeline: Sequence[Station], total_ms: float) -> None:
-        """Keep quiet."""
+        """Do nothing."""
 
 
 def _step(step: Step) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The clusters that the demo plays on, prepared as administrators and module teams would prepare them."""
+"""The clusters of the demo, prepared as administrators and module teams would prepare them."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ SAMPLE = files("kyma_module_manager.samples.cloud_resources")
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Two clusters with their administrators' clients. `local_kcp` is None where they were there before."""
+    """Two clusters with clients of their administrators. `local_kcp` is None for existing clusters."""
 
     kcp: Client
     skr: Client
@@ -38,23 +38,23 @@ class Stage:
 
     @property
     def kcp_routes(self) -> Path | None:
-        """Where a Service of KCP is routed to a process on this machine; None where that can't be."""
+        """The file of routes from KCP's Services to local processes; None for a cluster that cannot reach them."""
         return _routes_beside(self.kcp_kubeconfig)
 
     @property
     def skr_routes(self) -> Path | None:
-        """Where a Service of the SKR is routed to a process on this machine; None where that can't be."""
+        """The file of routes from the SKR's Services to local processes; None for a cluster that cannot reach them."""
         return _routes_beside(self.skr_kubeconfig)
 
     @property
     def logs(self) -> Path:
-        """Where the programs of the demo write their logs."""
+        """The folder of the programs' logs."""
         return self.directory / "logs"
 
 
 @asynccontextmanager
 async def open_stage(directory: Path, kcp_kubeconfig: Path | None, skr_kubeconfig: Path | None) -> AsyncIterator[Stage]:
-    """Open the stage: clusters of its own, or those whose kubeconfigs are given."""
+    """Start local clusters, or use those of the given kubeconfigs."""
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     if kcp_kubeconfig is not None and skr_kubeconfig is not None:
         async with _clients(kcp_kubeconfig, skr_kubeconfig) as (kcp, skr):
@@ -108,7 +108,7 @@ async def prepare_skr(stage: Stage) -> str:
 
 
 async def create_kyma(stage: Stage, skr_access: str) -> None:
-    """Do what the environment broker does for a new cluster: its access Secret and its Kyma."""
+    """Create the access Secret and the Kyma, as the environment broker does for a new cluster."""
     labels = {api_names.KYMA_NAME: names.KYMA, api_names.MANAGED_BY: api_names.LIFECYCLE_MANAGER}
     secret = {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""The story: from two empty clusters to a user's change in force, and back; every step is read back from them."""
+"""The steps of the demo: from two empty clusters to a user's change in force, each verified in the clusters."""
 
 import asyncio
 import platform
@@ -22,7 +22,7 @@ from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import names as api_names
 
 PATIENCE_SECONDS = 120.0
-IN_FORCE_SECONDS = 60.0  # it takes a fraction of one; only what does not come is waited for that long
+IN_FORCE_SECONDS = 60.0  # usually a fraction of a second
 FOLLOWED_SECONDS = 20.0
 INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
     "cloud-resources.kyma-project.io", "v1beta1", "Infrastructure", "infrastructures", namespaced=True
@@ -40,12 +40,12 @@ NamedAct = tuple[str, Callable[[], Awaitable[str]]]
 
 
 class NotVerified(Exception):
-    """The clusters do not show what a step should have brought about."""
+    """The result of a step was not found in the clusters."""
 
 
 @dataclass(eq=False)
 class Story:
-    """Plays the demo on a stage, tells it, and keeps the report."""
+    """Runs the steps, shows them, and keeps the report."""
 
     stage: Stage
     cast: Cast
@@ -58,7 +58,7 @@ class Story:
         self.witness = Witness(self.stage.skr, CONFIG_MAPS, names.SKR_NAMESPACE)
 
     async def play(self) -> Report:
-        """Play every step; stop at the first that fails. Raises nothing that a step can raise: the report says it."""
+        """Run all steps; stop at the first that fails. Exceptions of steps go into the report."""
         self.report.versions = {
             "kubernetes": await self.stage.kcp.server_version(),
             "lifecycle-manager": version("kyma-lifecycle-manager"),
@@ -73,7 +73,7 @@ class Story:
         return self.report
 
     async def set_up(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        """Play the story up to the point where the user may change things. Raises what its steps raise."""
+        """Run the steps up to the user's first change. Raises the exceptions of the steps."""
         for _, act in self._opening():
             async with asyncio.timeout(patience_seconds):
                 await act()
@@ -81,7 +81,7 @@ class Story:
     async def change_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> float:
         """Change the capacity of the volume `media` as the user; return the milliseconds until it is in force.
 
-        Creates the Infrastructure where there is none yet. Raises NotSeen where the change does not arrive.
+        Creates the Infrastructure if it does not exist. Raises NotSeen if the change does not arrive.
         """
         wanted = infrastructure(names.INFRASTRUCTURE, {"media": capacity}, {"billing": "10.100.0.0/16"})
 
@@ -95,7 +95,7 @@ class Story:
         return milliseconds
 
     async def patch_volume(self, capacity: str) -> None:
-        """Change the capacity of the volume `media` as the user, and wait for nothing but the API server."""
+        """Change the capacity of the volume `media` as the user, without waiting for the result."""
         wanted = infrastructure("", {"media": capacity}, {"billing": "10.100.0.0/16"})
         await self._patch_infrastructure(names.INFRASTRUCTURE, {"spec": wanted["spec"]})
 
@@ -121,27 +121,27 @@ class Story:
             ("prepare the control plane: CRDs, roles, the module's catalog entry", self._prepare_kcp),
             ("prepare the user cluster: the module's CRD, LM's role", self._prepare_skr),
             ("start Lifecycle Manager and Module Manager, each with its own rights", self._start),
-            ("create the Kyma in KCP: LM brings its CR to the SKR", self._create_kyma),
-            ("LM installs the Watcher; it starts, and the webhook is put in place", self._install_watcher),
+            ("create the Kyma in KCP: LM creates the Kyma CR in the SKR", self._create_kyma),
+            ("LM installs the Watcher and its webhook", self._install_watcher),
             ("the user enables the module in the SKR", self._enable_module),
         )
 
     def _changes(self) -> tuple[NamedAct, ...]:
         return (
             ("the user creates an Infrastructure: its objects appear in the SKR", self._create),
-            ("the user changes it: the objects follow, what left is pruned", self._change),
-            (f"the user changes it {self.changes} times more", self._measure),
-            ("once more: a second Infrastructure is created, changed and deleted", self._once_more),
+            ("the user changes it: its objects are updated, removed ones are pruned", self._change),
+            (f"the user changes it {self.changes} more times", self._measure),
+            ("a second Infrastructure is created, changed and deleted", self._second_infrastructure),
         )
 
     async def _step(self, name: str, act: Callable[[], Awaitable[str]]) -> bool:
         self.narrator.begins(name)
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS + self.changes):  # which one of the steps makes
+            async with asyncio.timeout(PATIENCE_SECONDS + self.changes):  # one of the steps makes these changes
                 detail, verified = await act(), True
-        except (Exception, TimeoutError) as error:  # noqa: BLE001 - whatever it is, the report says it
-            detail, verified = f"{type(error).__name__}: {error}{self.cast.obituary()}", False
+        except (Exception, TimeoutError) as error:  # noqa: BLE001 - goes into the report
+            detail, verified = f"{type(error).__name__}: {error}{self.cast.ended()}", False
         step = Step(name, (time.perf_counter() - started) * 1000, verified, detail)
         self.report.steps.append(step)
         self.narrator.ended(step)
@@ -170,7 +170,7 @@ class Story:
 
     async def _install_watcher(self) -> str:
         if self.stage.skr_routes is None:
-            return "this cluster can't reach a Watcher on this machine: changes are found by looking, every second"
+            return "this cluster cannot reach a Watcher on this machine: LM polls every second"
         await self.cast.start_watcher()
         webhooks = await self.stage.skr.mapper.resource(
             "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
@@ -195,10 +195,10 @@ class Story:
             return module.version if module is not None and watched else None
 
         detail = f"{names.MODULE} {await eventually(enabled)} is resolved in KCP, its Module CRs are watched"
-        return f"{detail}{await self._clear_away()}"
+        return f"{detail}{await self._delete_leftovers()}"
 
-    async def _clear_away(self) -> str:
-        """Delete what an earlier run left in clusters that outlive it, and wait until all that came of it is gone."""
+    async def _delete_leftovers(self) -> str:
+        """Delete the Infrastructures of an earlier run, and wait until their objects are deleted."""
         left = (await self.stage.skr.list(INFRASTRUCTURES, names.SKR_NAMESPACE)).items
         for each in left:
             await self.stage.skr.delete(INFRASTRUCTURES, each["metadata"]["name"], names.SKR_NAMESPACE)
@@ -215,7 +215,7 @@ class Story:
         if not left:
             return ""
         await eventually(gone)
-        return f"; {len(left)} Infrastructure of an earlier run cleared away"
+        return f"; {len(left)} Infrastructure of an earlier run deleted"
 
     async def _create(self) -> str:
         await self.witness.ready(IN_FORCE_SECONDS)
@@ -234,7 +234,7 @@ class Story:
         return f"in force after {milliseconds:.0f} ms; in the SKR: {objects}"
 
     async def _show_timeline(self, started: datetime, milliseconds: float) -> None:
-        """Follow the change; another one where a read that was under way has shown it before its event came."""
+        """Show the timeline of the change, or of another one if a read in progress found the first before its event."""
         for next_capacity in ("210Gi", "220Gi", None):
             config = await self._module_config(names.INFRASTRUCTURE)
             if trace := config.metadata.annotations.get(api_names.TRACEPARENT, ""):
@@ -246,7 +246,7 @@ class Story:
                 started, milliseconds = await self._change_media(next_capacity)
 
     async def _followed(self, trace: str, started: datetime) -> tuple[Station, ...]:
-        """Return the stations of a change once the logs show all of them; none where they don't in a while."""
+        """Return the stations of a change when the logs have all of them; none after a timeout."""
         try:
             async with asyncio.timeout(FOLLOWED_SECONDS):
                 return await eventually(lambda: _whole(follow(trace, self.stage.logs, started)))
@@ -267,7 +267,7 @@ class Story:
     async def _change_media(self, capacity: str) -> tuple[datetime, float]:
         return await self._user_writes("media", capacity, lambda: self.patch_volume(capacity))
 
-    async def _once_more(self) -> str:
+    async def _second_infrastructure(self) -> str:
         name = "second"
         await self.create_second("logs", "10Gi")
         await self._patch_infrastructure(name, {"spec": infrastructure(name, {"logs": "20Gi"}, {})["spec"]})
@@ -285,14 +285,12 @@ class Story:
             )
 
         await eventually(nothing_left)
-        return (
-            f"deleted: its objects were gone after {(gone - started) * 1000:.0f} ms, then SyncResource and ModuleConfig"
-        )
+        return f"its objects are deleted after {(gone - started) * 1000:.0f} ms, then SyncResource and ModuleConfig"
 
     async def _user_writes(
         self, volume: str, capacity: str, write: Callable[[], Awaitable[object]], *, within: float = IN_FORCE_SECONDS
     ) -> tuple[datetime, float]:
-        """Write as the user and return when, and the milliseconds until the ConfigMap of a volume shows it."""
+        """Write as the user; return the time, and the milliseconds until the ConfigMap of a volume has it."""
         name = f"{names.INFRASTRUCTURE}-nfs-{volume}"
         seen = asyncio.ensure_future(self.witness.sees(name, lambda it: _capacity(it) == capacity, within=within))
         wall, started = datetime.now(UTC), time.perf_counter()
@@ -314,10 +312,10 @@ class Story:
         for config in listed.items:
             if config.spec.resource_ref is not None and config.spec.resource_ref.name == infrastructure_name:
                 return config
-        raise NotVerified(f"no ModuleConfig in KCP was read from Infrastructure {infrastructure_name}")
+        raise NotVerified(f"no ModuleConfig in KCP for Infrastructure {infrastructure_name}")
 
     async def _objects(self, owner: str, *, config_maps: int, volumes: int, policies: int) -> str | None:
-        """Return what the SKR holds of an Infrastructure, or None while that is not what is expected."""
+        """Return the objects of an Infrastructure in the SKR; None unless the numbers are as expected."""
         selector = f"{OWNED}={owner}"
         skr, namespace = self.stage.skr, names.SKR_NAMESPACE
         found = (

@@ -1,4 +1,4 @@
-"""One change followed through the logs of the three programs, by the trace id that it carries."""
+"""One change in the logs of the three programs, found by its trace id."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ import msgspec
 STATIONS = (
     ("skr-watcher", "change admitted", "allows the write at once"),
     ("skr-watcher", "event delivered", "has delivered its signed event"),
-    ("lifecycle-manager", "event taken", "has verified it and queued the Kyma"),
+    ("lifecycle-manager", "event taken", "has verified it and enqueued the Kyma"),
     ("lifecycle-manager", "module config written", "has written ModuleConfig"),
     ("module-manager", "sync resource written", "has written SyncResource"),
     ("lifecycle-manager", "sync resource applied", "has applied the objects in the SKR"),
@@ -19,7 +19,7 @@ STATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """One station of a change: whose it is, what they have done, and when, in milliseconds after the user's write."""
+    """One station of a change: the program, its action, and the milliseconds since the user's write."""
 
     program: str
     what: str
@@ -27,7 +27,7 @@ class Station:
 
 
 def follow(traceparent: str, logs: Path, start: datetime) -> tuple[Station, ...]:
-    """Return the stations that the logs show for one trace, in the order of time; none for no trace."""
+    """Return the stations of a trace in the logs, ordered by time; none without a trace."""
     if not traceparent:
         return ()
     found: list[Station] = []
@@ -50,5 +50,5 @@ def _record(line: str) -> dict[str, Any]:
     try:
         record = msgspec.json.decode(line)
     except msgspec.DecodeError:
-        return {}  # a line of another program's making
+        return {}  # a line that is not JSON
     return record if isinstance(record, dict) else {}

@@ -1,4 +1,4 @@
-"""What a user of the SKR sees: a watch on the objects of the demo, and waiting for one to look as expected."""
+"""A watch on objects of the SKR as its user, and waiting for one to have an expected state."""
 
 import asyncio
 import time
@@ -14,11 +14,11 @@ CONFIG_MAPS: Resource[JsonObject] = Resource.dynamic("", "v1", "ConfigMap", "con
 
 
 class NotSeen(Exception):
-    """What was expected in a cluster did not come in time."""
+    """An object did not have the expected state in time."""
 
 
 class Witness:
-    """Watches one kind of object and says when one of them first looked as expected."""
+    """Watches one kind, and measures when an object first has an expected state."""
 
     def __init__(self, client: Client, resource: Resource[JsonObject], namespace: str) -> None:
         self._namespace = namespace
@@ -32,13 +32,13 @@ class Witness:
         await self._informer.run()
 
     async def ready(self, timeout_seconds: float) -> None:
-        """Wait until the watch is under way."""
+        """Wait until the watch has started."""
         await self._informer.wait_synced(timeout_seconds)
 
     async def sees(self, name: str, expectation: Expectation, *, within: float) -> float:
-        """Return the moment (of `time.perf_counter`) at which the object first looked as expected.
+        """Return the time (of `time.perf_counter`) at which the object first had the expected state.
 
-        The expectation gets None for an object that is not there. Raises NotSeen at the deadline.
+        The expectation receives None if the object does not exist. Raises NotSeen at the deadline.
         """
         if expectation(self._informer.cache.get(ObjectKey(self._namespace, name))):
             return time.perf_counter()
@@ -50,7 +50,7 @@ class Witness:
                 return await seen
         except TimeoutError:
             raise NotSeen(
-                f"{self._resource.kind} {self._namespace}/{name} did not become what it should within {within:g} s"
+                f"{self._resource.kind} {self._namespace}/{name} did not have the expected state within {within:g} s"
             ) from None
         finally:
             self._waiting.remove(entry)

@@ -1,8 +1,8 @@
-"""uvicorn with the bounds that it lacks: what the Watcher and the Lifecycle Manager serve HTTP with.
+"""uvicorn with bounds on time, size and number: the HTTP server of the Watcher and the Lifecycle Manager.
 
-uvicorn waits for ever for the rest of a request, takes header fields of any size and any number of connections. Whoever
-can open a connection could so keep a server busy with nothing. `protocol` closes what is too slow, too large or too
-many, and `handshakes` what does not get that far; `server` is a server that is part of a program.
+uvicorn waits without end for the rest of a request, and accepts header fields of any size and any number of
+connections. So any client that can open a connection could exhaust a server. `protocol` closes connections that are too
+slow, too large or too many, `handshakes` those that do not complete TLS; `server` runs a server as part of a program.
 """
 
 from http_guard.protocol import Bounds, GuardedProtocol

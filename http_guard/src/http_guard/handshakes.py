@@ -1,8 +1,8 @@
-"""TLS handshakes, with bounds to their time and number.
+"""TLS handshakes with bounds on their time and number.
 
-What has not ended its handshake is no connection yet for `protocol`, and the event loop would wait a minute for each of
-any number. Here it has seconds, and where there are too many, the one that has taken longest gives way: whoever is slow
-on purpose can't keep out those who are not.
+`protocol` sees a connection only after its handshake, and the event loop alone would wait a minute for each of any
+number. Here a handshake has seconds. Above the maximum number the oldest one is closed, so deliberately slow clients
+cannot keep out others.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from http_guard.protocol import Bounds
 
 log = logging.getLogger(__name__)
 
-NO_ROOM_SECONDS = 0.5
+ACCEPT_RETRY_SECONDS = 0.5
 
 
 class Handshakes:
-    """Accepts connections and has each do its handshake; HTTP begins on it with what `begin_http` makes.
+    """Accepts connections and does their handshakes; the protocol that `begin_http` returns takes over from there.
 
-    `on_refusal` is told of each connection that had to give way.
+    `on_refusal` is called for each connection that is closed because there are too many.
     """
 
     def __init__(
@@ -36,34 +36,34 @@ class Handshakes:
         self._bounds = bounds
         self._begin_http = begin_http
         self._on_refusal = on_refusal
-        self._under_way: dict[socket.socket, None] = {}
+        self._in_progress: dict[socket.socket, None] = {}
 
     async def accept(self, listening: socket.socket) -> None:
-        """Accept connections until cancelled; what has not ended its handshake by then is closed."""
+        """Accept connections until cancelled; unfinished handshakes are then closed."""
         listening.setblocking(False)
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as tasks:
             while True:
                 try:
                     connection, _ = await loop.sock_accept(listening)
-                except OSError as error:  # gone before it was accepted, or the process has too many files open
-                    log.warning("a connection could not be accepted: %s", error)
-                    await asyncio.sleep(NO_ROOM_SECONDS)
+                except OSError as error:  # closed by the client already, or too many open files
+                    log.warning("cannot accept a connection: %s", error)
+                    await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                     continue
-                self._make_room()
-                self._under_way[connection] = None
-                tasks.create_task(self._shake_hands(connection))
+                self._close_excess()
+                self._in_progress[connection] = None
+                tasks.create_task(self._do_handshake(connection))
 
-    def _make_room(self) -> None:
-        """Have the oldest handshake give way where there are too many; it fails as if the other side had gone."""
-        if len(self._under_way) >= self._bounds.handshakes:
-            oldest = next(iter(self._under_way))
-            del self._under_way[oldest]
+    def _close_excess(self) -> None:
+        """Close the oldest handshake if there are too many; it fails as if the client had closed the connection."""
+        if len(self._in_progress) >= self._bounds.handshakes:
+            oldest = next(iter(self._in_progress))
+            del self._in_progress[oldest]
             with suppress(OSError):
                 oldest.shutdown(socket.SHUT_RDWR)
             self._on_refusal()
 
-    async def _shake_hands(self, connection: socket.socket) -> None:
+    async def _do_handshake(self, connection: socket.socket) -> None:
         seconds = self._bounds.tls_seconds
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -73,7 +73,7 @@ class Handshakes:
                 ssl_handshake_timeout=seconds,
                 ssl_shutdown_timeout=seconds,
             )
-        except OSError:  # of TLS, of the network, or of the deadline
+        except OSError:  # TLS, network, or deadline
             connection.close()
         finally:
-            self._under_way.pop(connection, None)
+            self._in_progress.pop(connection, None)

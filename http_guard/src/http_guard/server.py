@@ -1,4 +1,4 @@
-"""A uvicorn server that is part of a program, with the options that all our servers have."""
+"""A uvicorn server as part of a program, with the options common to all our servers."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ BACKLOG = 512
 
 
 class EmbeddedServer(uvicorn.Server):
-    """A server that leaves signals to the program it is part of, and listens where it is told to."""
+    """A server on a given socket that leaves signals to the program."""
 
     def __init__(
         self, config: uvicorn.Config, listening: socket.socket, bounds: Bounds, on_refusal: Callable[[], None]
@@ -30,7 +30,7 @@ class EmbeddedServer(uvicorn.Server):
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port on which it listens."""
         number: int = self._listening.getsockname()[1]
         return number
 
@@ -43,7 +43,7 @@ class EmbeddedServer(uvicorn.Server):
                 await super().serve()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept, as uvicorn does, but for TLS, whose handshakes it does not bound."""
+        """Start to accept connections as uvicorn does. For TLS `serve` does so, since uvicorn bounds no handshakes."""
         self.servers = []
         if self._handshakes is None:
             loop = asyncio.get_running_loop()
@@ -51,17 +51,17 @@ class EmbeddedServer(uvicorn.Server):
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting, and finish what is under way."""
+        """Stop accepting connections, and finish the requests in progress."""
         if self._accepting is not None:
             self._accepting.cancel()
         await super().shutdown([self._listening])
 
     def _begin_http(self) -> asyncio.Protocol:
         protocol: Any = self.config.http_protocol_class
-        begun: asyncio.Protocol = protocol(
+        http: asyncio.Protocol = protocol(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        return begun
+        return http
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -80,9 +80,9 @@ def server_for(
     on_refusal: Callable[[], None] = lambda: None,
     idle_seconds: int = 75,
 ) -> EmbeddedServer:
-    """Return a server whose port is open and that is not started yet.
+    """Return a server with an open port, not started yet.
 
-    It stops when `should_exit` is set, and finishes what is under way.
+    It stops when `should_exit` is set, after the requests in progress.
     """
     options: dict[str, Any] = {
         "http": partial(protocol, bounds=bounds, on_refusal=on_refusal),
@@ -90,7 +90,7 @@ def server_for(
         "access_log": False,
         "log_config": None,
         "server_header": False,
-        "proxy_headers": False,  # or a header would say from which address a request comes
+        "proxy_headers": False,  # otherwise a header could fake the address of the client
         "lifespan": "off",
         "timeout_keep_alive": idle_seconds,
         "timeout_graceful_shutdown": 5,
@@ -102,9 +102,9 @@ def server_for(
 
 
 def _listening_on(host: str, port: int, receive_bytes: int) -> socket.socket:
-    """Return a socket that listens. Its connections' buffers are small, and so is what is read from them at once.
+    """Return a listening socket whose connections have small buffers, and so small reads.
 
-    Without that, uvloop reads a quarter of a megabyte at a time, and keeps several such buffers for each connection.
+    By default uvloop reads up to 256 KiB at a time and keeps several such buffers for each connection.
     """
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:

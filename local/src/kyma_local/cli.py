@@ -1,4 +1,4 @@
-"""The commands `klm local …`: API servers on this machine for anyone who wants some."""
+"""The commands `klm local …`: API servers on this machine."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from kyma_local.binaries import BinariesMissing, find_binaries
 from kyma_local.claims import FolderInUse, claimed, first_unclaimed, holder
 from kyma_local.clusters import LocalClusters, StartFailed
 from kyma_local.helm import find_helm
-from kyma_local.progress import told_on
+from kyma_local.progress import progress_on
 from kyma_local.sources import KUBERNETES, SourceFailed, Versions
 
 app = typer.Typer(help="Real API servers on this machine, without containers.", no_args_is_help=True)
@@ -26,21 +26,21 @@ HOME = Path(".local")
 CLUSTERS = "clusters"
 STOP_SECONDS = 40.0
 
-Folder = Annotated[Path | None, typer.Option("--dir", help="the folder of state, logs and kubeconfigs")]
+Folder = Annotated[Path | None, typer.Option("--dir", help="folder for state, logs and kubeconfigs")]
 
 
 @app.command()
 def up(
-    skrs: Annotated[int, typer.Option(min=0, max=50, help="how many user clusters")] = 1,
+    skrs: Annotated[int, typer.Option(min=0, max=50, help="number of user clusters")] = 1,
     directory: Folder = None,
 ) -> None:
     """Start a control plane (KCP) and user clusters (SKRs); stay until Ctrl-C.
 
-    Without --dir they live in .local/clusters of this folder. What they stored is there again the next time.
+    State is in .local/clusters of the current folder, or in --dir, and is kept for the next start.
     """
     console = Console()
     try:
-        with told_on(console) as listener:
+        with progress_on(console) as listener:
             find_binaries(listener)
         with _folder(directory) as folder:
             uvloop.run(_stay(folder, skrs, console))
@@ -51,28 +51,28 @@ def up(
 
 @app.command()
 def down(directory: Folder = None) -> None:
-    """Stop clusters that `up` started, and wait until they have stopped."""
-    folder = directory or _the_one_running()
+    """Stop the clusters of `klm local up`, and wait until they have stopped."""
+    folder = directory or _running_folder()
     process = holder(folder)
     if process is None:
-        _fail(f"no clusters run from {folder}")
+        _fail(f"no clusters are running in {folder}")
     os.kill(process, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
     while holder(folder) == process:
         if time.monotonic() > deadline:
-            _fail(f"process {process}, which runs the clusters of {folder}, has not ended within {STOP_SECONDS:g} s")
+            _fail(f"process {process} of the clusters in {folder} has not ended within {STOP_SECONDS:g} s")
         time.sleep(0.05)
-    typer.echo(f"stopped the clusters of {folder}")
+    typer.echo(f"stopped the clusters in {folder}")
 
 
 @app.command()
 def binaries(
-    kubernetes: Annotated[str, typer.Option(help="which version, for tests against another one")] = KUBERNETES,
+    kubernetes: Annotated[str, typer.Option(help="version of Kubernetes")] = KUBERNETES,
 ) -> None:
-    """Fetch or build the API server binaries, if they are not here yet."""
+    """Download or build the API server binaries, unless they are cached."""
     console = Console()
     try:
-        with told_on(console) as listener:
+        with progress_on(console) as listener:
             found = find_binaries(listener, versions=Versions(kubernetes=kubernetes))
     except BinariesMissing as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
@@ -82,10 +82,10 @@ def binaries(
 
 @app.command()
 def helm() -> None:
-    """Build Helm, if it is not here yet, and say where it is."""
+    """Build Helm, unless it is cached, and print its path."""
     console = Console()
     try:
-        with told_on(console) as listener:
+        with progress_on(console) as listener:
             found = find_helm(listener)
     except SourceFailed as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
@@ -97,12 +97,12 @@ def _folder(directory: Path | None) -> AbstractContextManager[Path]:
     return first_unclaimed((HOME / CLUSTERS).absolute()) if directory is None else claimed(directory.absolute())
 
 
-def _the_one_running() -> Path:
+def _running_folder() -> Path:
     running = sorted(folder for folder in HOME.glob(f"{CLUSTERS}*") if holder(folder) is not None)
     if not running:
-        _fail(f"no clusters run from {HOME.absolute()}; say which with --dir")
+        _fail(f"no clusters are running in {HOME.absolute()}; choose a folder with --dir")
     if len(running) > 1:
-        _fail(f"clusters run from {', '.join(map(str, running))}; say which with --dir")
+        _fail(f"clusters are running in {', '.join(map(str, running))}; choose one with --dir")
     return running[0]
 
 
@@ -112,25 +112,25 @@ def _fail(message: str) -> NoReturn:
 
 
 async def _stay(folder: Path, skrs: int, console: Console) -> None:
-    """Run clusters until somebody asks to stop. Raises StartFailed, also for a program that ends before that."""
+    """Run clusters until SIGTERM or SIGINT. Raises StartFailed, also if a program ends by itself."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:
         with console.status("starting the clusters"):
             clusters = await stack.enter_async_context(LocalClusters.start(skrs=skrs, directory=folder))
-        _introduce(clusters, console)
+        _print_clusters(clusters, console)
         ended = asyncio.ensure_future(clusters.first_ended())
-        told = asyncio.ensure_future(stopping.wait())
-        await asyncio.wait({ended, told}, return_when=asyncio.FIRST_COMPLETED)
-        for waiting in (ended, told):
+        stopped = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait({ended, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in (ended, stopped):
             waiting.cancel()
         if not stopping.is_set():
             raise ended.result()
         console.print("stopping")
 
 
-def _introduce(clusters: LocalClusters, console: Console) -> None:
+def _print_clusters(clusters: LocalClusters, console: Console) -> None:
     table = Table("cluster", "API server", "kubeconfig", box=None)
     for cluster in (clusters.kcp, *clusters.skrs):
         table.add_row(cluster.name, cluster.server, str(cluster.admin_kubeconfig))

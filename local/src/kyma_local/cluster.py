@@ -1,5 +1,6 @@
-"""One real cluster on this machine: a kube-apiserver with RBAC on loopback, its Services reached without kube-proxy."""
+"""One cluster on this machine: a real kube-apiserver with RBAC on loopback, Services without kube-proxy."""
 
+import base64
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,9 +10,10 @@ from typing import Any
 import httpx
 
 from kube_runtime import Client, NotFound, Resource, dump_yaml
+from kyma_certs import KeyPair
 from kyma_local.binaries import Binaries
+from kyma_local.certificates import issue_for, write_key_pair
 from kyma_local.egress import EgressProxy, Route, add_route
-from kyma_local.pki import Authority, Pem, encode, service_account_key
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
 from kyma_local.processes import ChildProcess, start_child
@@ -25,15 +27,16 @@ ADMINISTRATORS = ("system:masters",)
 
 @dataclass(eq=False)
 class LocalCluster:
-    """One cluster: an API server and, where asked for, a controller manager and an audit log.
+    """One cluster: an API server and, optionally, a controller manager and an audit log.
 
-    `with_controllers` has garbage collected and namespaces emptied, `with_workloads` has Pods made of Deployments.
+    `with_controllers` runs the garbage collector and the namespace controller, `with_workloads` the controllers that
+    create Pods of Deployments.
     """
 
     name: str
     directory: Path
     binaries: Binaries
-    authority: Authority
+    ca: KeyPair
     etcd_url: str
     egress_socket: Path
     with_controllers: bool = False
@@ -54,31 +57,31 @@ class LocalCluster:
 
     @property
     def admin_kubeconfig(self) -> Path:
-        """A kubeconfig of an administrator."""
+        """The kubeconfig of an administrator."""
         return self.directory / "kubeconfig"
 
     def kubeconfig_for(self, user: str, groups: tuple[str, ...] = ()) -> Path:
-        """Write a kubeconfig of an identity, with its certificate inline; return its path."""
-        path = self.directory / f"{user.replace(':', '-')}.kubeconfig"
-        return write_private(path, self._kubeconfig(user, self.authority.issue(user, groups)))
+        """Write a kubeconfig for a user, with its certificate inline; return its path."""
+        path = self.directory / f"{user}.kubeconfig"
+        return write_private(path, self._kubeconfig(user, issue_for(self.ca, user, groups)))
 
     async def route_service(self, namespace: str, name: str, port: int, host: str, target_port: int) -> None:
-        """Have the API server reach a Service's port at a local process."""
+        """Route a Service's port to a local process."""
         add_route(self.directory / "routes", Route(namespace, name, port, host, target_port))
 
     async def start(self) -> None:
         """Start the cluster and wait until it is ready. Raises StartFailed."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.authority.issue("kube-apiserver").write(self.directory, "server")
-        (self.directory / "ca.crt").write_bytes(self.authority.certificate)
-        write_private(self.directory / "service-account.key", service_account_key().decode())
+        write_key_pair(issue_for(self.ca, "kube-apiserver"), self.directory, "server")
+        write_key_pair(issue_for(self.ca, "service-accounts"), self.directory, "service-account")
+        (self.directory / "ca.crt").write_bytes(self.ca.certificate_pem)
         (self.directory / "egress.yaml").write_text(_EGRESS.format(socket=self.egress_socket))
         await self._start_on_a_free_port()
         if self._controllers():
             await self._start_controllers()
 
     async def start_api_server(self) -> None:
-        """Start the API server, with the state it had and on the port it had. Raises StartFailed."""
+        """Start the API server with its previous state and port. Raises StartFailed."""
         command = [str(self.binaries.kube_apiserver), *self._api_server_flags()]
         log = self.directory / "kube-apiserver.log"
         context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
@@ -88,12 +91,11 @@ class LocalCluster:
             )
 
     async def stop_api_server(self) -> None:
-        """Stop the API server; what it stored stays."""
+        """Stop the API server; its state is kept."""
         await self._children.pop("kube-apiserver").stop()
 
     async def restart_controllers(self) -> None:
-        """Restart the controller manager: its garbage collector learns of new kinds at its start, and then only
-        every 30 s."""
+        """Restart the controller manager: its garbage collector finds new kinds at its start, later only every 30 s."""
         await self._children.pop("kube-controller-manager").stop()
         await self._start_controllers()
 
@@ -104,9 +106,9 @@ class LocalCluster:
             await child.stop()
 
     async def serve_egress(self, listening: Callable[[], None] = lambda: None) -> None:
-        """Connect the API server to Services until cancelled. `listening` is called once that is possible."""
+        """Connect the API server to Services until cancelled. `listening` is called when connections are accepted."""
         async with await Client.from_kubeconfig(
-            self._kubeconfig("admin", self.authority.issue("admin", ADMINISTRATORS))
+            self._kubeconfig("admin", issue_for(self.ca, "admin", ADMINISTRATORS))
         ) as admin:
 
             async def address_of(namespace: str, name: str) -> str | None:
@@ -120,7 +122,7 @@ class LocalCluster:
 
     async def _start_on_a_free_port(self) -> None:
         for attempt in range(ATTEMPTS):
-            admin = self.authority.issue("admin", ADMINISTRATORS)
+            admin = issue_for(self.ca, "admin", ADMINISTRATORS)
             write_private(self.admin_kubeconfig, self._kubeconfig("admin", admin))
             try:
                 await self.start_api_server()
@@ -141,7 +143,7 @@ class LocalCluster:
             f"--tls-cert-file={at / 'server.crt'}",
             f"--tls-private-key-file={at / 'server.key'}",
             f"--client-ca-file={at / 'ca.crt'}",
-            f"--service-account-key-file={at / 'service-account.key'}",
+            f"--service-account-key-file={at / 'service-account.crt'}",
             f"--service-account-signing-key-file={at / 'service-account.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--authorization-mode=RBAC",
@@ -152,7 +154,7 @@ class LocalCluster:
             "--v=1",
         ]
         if not self.with_controllers:
-            # Its finalizer is for a controller to remove, and there is none here.
+            # It adds a finalizer that only a controller removes, and none runs here.
             flags.append("--disable-admission-plugins=StorageObjectInUseProtection")
         if self.audit:
             policy = at / "audit-policy.yaml"
@@ -177,11 +179,11 @@ class LocalCluster:
         log = self.directory / "kube-controller-manager.log"
         self._children["kube-controller-manager"] = await start_child("kube-controller-manager", command, log)
 
-    def _kubeconfig(self, user: str, pem: Pem) -> str:
-        cluster = {"server": self.server, "certificate-authority-data": encode(self.authority.certificate)}
+    def _kubeconfig(self, user: str, pair: KeyPair) -> str:
+        cluster = {"server": self.server, "certificate-authority-data": _encoded(self.ca.certificate_pem)}
         credentials = {
-            "client-certificate-data": encode(pem.certificate),
-            "client-key-data": encode(pem.key),
+            "client-certificate-data": _encoded(pair.certificate_pem),
+            "client-key-data": _encoded(pair.key_pem),
         }
         return dump_yaml(
             {
@@ -193,6 +195,11 @@ class LocalCluster:
                 "users": [{"name": user, "user": credentials}],
             }
         )
+
+
+def _encoded(content: bytes) -> str:
+    """Return bytes as a kubeconfig holds them."""
+    return base64.b64encode(content).decode()
 
 
 _EGRESS = """apiVersion: apiserver.k8s.io/v1beta1

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kyma_local.binaries import Binaries, find_binaries
+from kyma_local.certificates import create_local_ca
 from kyma_local.cluster import LocalCluster
 from kyma_local.etcd import LocalEtcd
-from kyma_local.pki import Authority
 from kyma_local.starting import StartFailed, has_ended
 
 __all__ = ["LocalCluster", "LocalClusters", "StartFailed"]
@@ -36,23 +36,23 @@ class LocalClusters:
         workloads: bool = False,
         binaries: Binaries | None = None,
     ) -> AsyncIterator["LocalClusters"]:
-        """Start etcd and the API servers, all at once; stop them at the end. Raises StartFailed, BinariesMissing.
+        """Start etcd and the API servers concurrently; stop them at the end. Raises StartFailed, BinariesMissing.
 
-        What was stored in a directory by an earlier run is there again. Without one, nothing is kept. With `workloads`
-        Pods are made of Deployments; what runs them is not here. The binaries are those of the pinned versions.
+        The state in `directory` is kept for the next run; without `directory` it is deleted. `workloads` creates Pods
+        of Deployments, but nothing runs them. By default the binaries have the pinned versions.
         """
         programs = binaries if binaries is not None else await asyncio.to_thread(find_binaries)
-        # A unix socket's path may have 107 bytes at most, and a directory's may be longer.
+        # The path of a unix socket is limited to 107 bytes; that of `directory` may be longer.
         with tempfile.TemporaryDirectory(prefix="klm-") as scratch:
             folder = directory or Path(scratch) / "clusters"
             folder.mkdir(parents=True, exist_ok=True)
             async with _etcd(programs, folder) as etcd:
-                authority = Authority()
+                ca = create_local_ca()
                 kcp = LocalCluster(
                     "kcp",
                     folder / "kcp",
                     programs,
-                    authority,
+                    ca,
                     etcd.url,
                     Path(scratch) / "0",
                     with_controllers=True,
@@ -64,7 +64,7 @@ class LocalClusters:
                         f"skr-{n}",
                         folder / f"skr-{n}",
                         programs,
-                        authority,
+                        ca,
                         etcd.url,
                         Path(scratch) / f"{n}",
                         with_workloads=workloads,
@@ -76,7 +76,7 @@ class LocalClusters:
                     yield cls(folder, kcp, others, etcd)
 
     async def first_ended(self) -> StartFailed:
-        """Wait until one of the programs has ended by itself, and return what says so."""
+        """Wait until one of the programs ends by itself; return the error that describes it."""
         children = [*self.etcd.children, *(child for cluster in (self.kcp, *self.skrs) for child in cluster.children)]
         waiting = {asyncio.ensure_future(child.process.wait()): child for child in children}
         try:
@@ -89,7 +89,7 @@ class LocalClusters:
 
 @asynccontextmanager
 async def _running(clusters: tuple[LocalCluster, ...]) -> AsyncGenerator[None, None]:
-    """Start clusters and the ways to their Services, and stop them at the end. Raises StartFailed."""
+    """Start clusters and their egress proxies, and stop them at the end. Raises StartFailed."""
     try:
         try:
             async with asyncio.TaskGroup() as starting:

@@ -1,8 +1,8 @@
-"""How a local API server reaches Services: a CONNECT proxy on a unix socket in the place of kube-proxy.
+"""How a local API server reaches Services: a CONNECT proxy on a unix socket instead of kube-proxy.
 
-The API server asks for `<ClusterIP>:<port>`, and the proxy connects it to a process that was registered behind that
-Service: where there are several, to each in its turn, and to the next where one refuses. Registrations are lines of a
-file, so that other processes can add some while the clusters run.
+The API server requests `<ClusterIP>:<port>`; the proxy connects it to a process that is registered for that Service.
+Several processes take turns, and a process that refuses is skipped. Registrations are lines of a file, so that other
+processes can add some while the clusters run.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from kube_runtime import KubeError
 from kyma_local.joining import Streams, join
 
 ServiceAddress = Callable[[str, str], Awaitable[str | None]]
-MOST_CONNECTIONS = 500
+MAX_CONNECTIONS = 500
 HEAD_SECONDS = 30.0
 
 Target = tuple[str, int]
 
 
 class Route(msgspec.Struct, frozen=True):
-    """A Service's port, and the local process behind it; `others` are the hosts and ports of more such processes."""
+    """A Service's port and the local process behind it; `others` are further processes."""
 
     namespace: str
     name: str
@@ -40,13 +40,13 @@ class Route(msgspec.Struct, frozen=True):
 
 
 def add_route(routes_file: Path, route: Route) -> None:
-    """Register a route; one for the same Service's port registered before is replaced by it."""
+    """Register a route; it replaces an earlier one for the same port of the Service."""
     with routes_file.open("ab") as file:
         file.write(msgspec.json.encode(route) + b"\n")
 
 
 class EgressProxy:
-    """Connects an API server to the processes behind Services. `address_of` gives a Service's ClusterIP."""
+    """Connects an API server to the processes behind Services. `address_of` returns a Service's ClusterIP."""
 
     def __init__(self, socket: Path, routes_file: Path, address_of: ServiceAddress) -> None:
         self._socket = socket
@@ -55,10 +55,10 @@ class EgressProxy:
         self._targets: dict[str, deque[Target]] = {}
         self._read_bytes = 0
         self._resolving = asyncio.Lock()
-        self._places = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
 
     async def serve(self, listening: Callable[[], None] = lambda: None) -> None:
-        """Serve until cancelled. `listening` is called once connections are taken."""
+        """Serve until cancelled. `listening` is called when connections are accepted."""
         server = await asyncio.start_unix_server(self._handle, self._socket)
         self._socket.chmod(0o600)
         listening()
@@ -67,10 +67,10 @@ class EgressProxy:
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with self._places:
+            async with self._slots:
                 await self._connect(reader, writer)
         except (OSError, KubeError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # one side has gone, or nobody says where the Service is; the other side is closed below
+            pass  # a side has closed, or the Service is unknown; the other side is closed below
         finally:
             writer.close()
             with suppress(OSError):
@@ -90,16 +90,16 @@ class EgressProxy:
         await join((reader, writer), far_side)
 
     async def _open(self, wanted: str) -> Streams | None:
-        """Connect to the process whose turn it is, or to the next that takes a connection; None where nobody does."""
-        for host, port in await self._in_turn(wanted):
+        """Connect to the next process in turn that accepts; None if none does."""
+        for host, port in await self._targets_in_turn(wanted):
             try:
                 return await asyncio.open_connection(host, port)
             except OSError:
                 continue
         return None
 
-    async def _in_turn(self, wanted: str) -> tuple[Target, ...]:
-        async with self._resolving:  # nobody is sent where a Service was before
+    async def _targets_in_turn(self, wanted: str) -> tuple[Target, ...]:
+        async with self._resolving:  # while a route is being resolved, no connection uses the old one
             if wanted not in self._targets or self._size() != self._read_bytes:
                 await self._resolve()
         targets = self._targets.get(wanted, deque())
@@ -108,11 +108,11 @@ class EgressProxy:
         return now
 
     def _size(self) -> int:
-        """Return how long the file is, which only grows. Its time would tell one of two changes in the same moment."""
+        """Return the size of the file, which only grows. Its mtime would miss a second change in the same moment."""
         return self._routes_file.stat().st_size if self._routes_file.exists() else 0
 
     async def _resolve(self) -> None:
-        """Read the registrations again and ask where their Services are now. Raises KubeError, to be tried again."""
+        """Reload the registrations and the addresses of their Services. Raises KubeError; the next request retries."""
         content = self._routes_file.read_bytes() if self._routes_file.exists() else b""
         targets: dict[str, deque[Target]] = {}
         for line in content.splitlines():

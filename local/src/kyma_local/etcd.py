@@ -1,4 +1,4 @@
-"""The store of the local clusters: one etcd on loopback, which keeps its ports and data when it is started again."""
+"""The storage of the local clusters: one etcd on loopback, which keeps its ports and data across restarts."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +23,12 @@ class LocalEtcd:
 
     @property
     def url(self) -> str:
-        """Where API servers reach it."""
+        """The URL for the API servers."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def children(self) -> tuple[ChildProcess, ...]:
-        """Its program, while it is started."""
+        """Its process, while it runs."""
         return () if self._child is None else (self._child,)
 
     async def start(self) -> None:
@@ -44,7 +44,7 @@ class LocalEtcd:
                 return
 
     async def start_again(self) -> None:
-        """Start it with the data it had and on the ports it had. Raises StartFailed."""
+        """Start it with its previous data and ports. Raises StartFailed."""
         peer = f"http://127.0.0.1:{self.peer_port}"
         command = [
             str(self.binaries.etcd),
@@ -62,7 +62,7 @@ class LocalEtcd:
             self._child = await start_server("etcd", command, log, lambda: answers(client, f"{self.url}/health"))
 
     async def stop(self) -> None:
-        """Stop it; what it stored stays."""
+        """Stop it; its data is kept."""
         child, self._child = self._child, None
         if child is not None:
             await child.stop()

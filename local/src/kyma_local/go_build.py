@@ -1,7 +1,7 @@
-"""The binaries built from the Go modules of Kubernetes and etcd, for machines that reach no release server.
+"""Builds the binaries from the Go modules of Kubernetes and etcd, for machines without access to the release servers.
 
-Kubernetes' own libraries are published beside it under versions that its go.mod does not name: it says v0.0.0 of each
-and replaces that by a folder. So a module of ours requires it and replaces each by the published version.
+The go.mod of Kubernetes requires v0.0.0 of its own libraries and replaces them by folders, although they are published.
+So a generated module requires Kubernetes and replaces each library by its published version.
 """
 
 from pathlib import Path
@@ -21,23 +21,23 @@ def build_from_modules(target: Path, wanted: Versions, listener: Listener) -> No
     scratch = target.parent
     go = find_go(scratch, listener)
     etcd = GoModule(go, scratch / "etcd", ETCD_MODULE, wanted.etcd, (ETCD_MODULE,))
-    listener.doing(f"etcd {wanted.etcd}: fetching its Go modules")
+    listener.doing(f"etcd {wanted.etcd}: downloading its Go modules")
     etcd.prepare()
     listener.doing(f"etcd {wanted.etcd}: building, once")
     built = etcd.build("", listener.done)
     install(built[0].rename(built[0].with_name("etcd")), target)
 
     kubernetes = GoModule(go, scratch / "kubernetes", KUBERNETES_MODULE, wanted.kubernetes, KUBERNETES_PACKAGES)
-    listener.doing(f"Kubernetes {wanted.kubernetes}: fetching its Go modules")
+    listener.doing(f"Kubernetes {wanted.kubernetes}: downloading its Go modules")
     kubernetes.prepare(_staging_libraries(go, scratch, wanted.kubernetes))
     listener.doing(f"Kubernetes {wanted.kubernetes}: building, some minutes, once")
-    stamp = f"-s -w -X {VERSION_PACKAGE}.gitVersion={wanted.kubernetes}"  # kubectl can't do without the version
+    stamp = f"-s -w -X {VERSION_PACKAGE}.gitVersion={wanted.kubernetes}"  # kubectl needs the version
     for program in kubernetes.build(stamp, listener.done):
         install(program, target)
 
 
 def _staging_libraries(go: str, scratch: Path, version: str) -> dict[str, str]:
-    """Return the libraries that are published beside Kubernetes, with their versions: v0.N.P for v1.N.P."""
+    """Return the libraries published with Kubernetes and their versions: v0.N.P for v1.N.P."""
     text = (download(go, KUBERNETES_MODULE, version, scratch) / "go.mod").read_text()
     published = version.replace("v1.", "v0.", 1)
     return {

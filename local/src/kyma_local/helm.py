@@ -1,4 +1,4 @@
-"""Helm for the tests of the charts: built once from its Go module, in the version that is pinned here, and cached."""
+"""Helm for the tests of the charts: built once from its Go module, in the version pinned here, and cached."""
 
 import os
 import tempfile
@@ -15,7 +15,7 @@ VERSION_PACKAGE = f"{MODULE}/internal/version"
 
 
 def find_helm(listener: Listener | None = None, *, version: str = HELM) -> Path:
-    """Return the program helm, built where need be. Two processes that need it at once build it once.
+    """Return the program helm, built if necessary. Two processes that need it at the same time build it once.
 
     Raises SourceFailed.
     """
@@ -35,7 +35,7 @@ def _build(target: Path, version: str, listener: Listener) -> None:
         helm = GoModule(
             find_go(Path(scratch), listener), Path(scratch) / "helm", MODULE, version, (f"{MODULE}/cmd/helm",)
         )
-        listener.doing(f"Helm {version}: fetching its Go modules")
+        listener.doing(f"Helm {version}: downloading its Go modules")
         helm.prepare()
         listener.doing(f"Helm {version}: building, once")
         for program in helm.build(f"-s -w -X {VERSION_PACKAGE}.version={version}", listener.done):

@@ -1,4 +1,4 @@
-"""Two connections joined to one: what comes on either goes out on the other."""
+"""Joins two connections: data from each is sent to the other."""
 
 import asyncio
 from contextlib import suppress
@@ -8,7 +8,7 @@ CHUNK = 65536
 
 
 async def join(near: Streams, far: Streams) -> None:
-    """Copy both ways until both sides have ended; each is told of the other's end."""
+    """Copy in both directions until both sides have ended; the end of one side ends the writing to the other."""
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_pump(near[0], far[1]))

@@ -1,9 +1,8 @@
-"""Free loopback ports, for processes that must be told theirs before they start.
+"""Free loopback ports, for processes that need their port before they start.
 
-Between finding one and using it somebody else may take it. So they come from below the range from which the kernel
-takes ports for connections, and none is given out twice on this machine while the process lives that got it: that
-process locks the byte of its port in a file that all share. Whoever can try again when a port is taken still does, for
-there are programs that know nothing of the file.
+Another process may take a port between its choice and its use. So ports are below the range of the kernel's ephemeral
+ports, and no port is given out twice on this machine while the process that got it runs: it locks the byte of its port
+in a shared file. Callers should still retry with another port, since other programs do not know the file.
 """
 
 import fcntl
@@ -14,8 +13,8 @@ from pathlib import Path
 
 FIRST, LAST = 20_000, 31_999
 TRIES = 200
-LOCKS = Path(f"/tmp/klm-ports-{os.getuid()}.lock")  # noqa: S108 - the same for all, whatever their TMPDIR is
-_given: set[int] = set()
+LOCKS = Path(f"/tmp/klm-ports-{os.getuid()}.lock")  # noqa: S108 - the same for all processes, whatever TMPDIR is
+_reserved: set[int] = set()
 _locks: dict[int, int] = {}
 
 
@@ -24,18 +23,18 @@ class NoPortFree(Exception):
 
 
 def free_port() -> int:
-    """Return a loopback port that is free now. Raises NoPortFree."""
+    """Return a free loopback port, reserved for this process. Raises NoPortFree."""
     for port in random.sample(range(FIRST, LAST + 1), TRIES):
-        if port in _given or not _is_free(port) or not _lock(port):
+        if port in _reserved or not _is_free(port) or not _lock(port):
             continue
-        _given.add(port)
+        _reserved.add(port)
         return port
     raise NoPortFree(f"none of {TRIES} ports between {FIRST} and {LAST} is free on 127.0.0.1")
 
 
 def _lock(port: int) -> bool:
-    """Keep a port for this process. The kernel takes the lock back when the process ends, however that ends."""
-    process = os.getpid()  # what a parent has locked is not locked by its fork
+    """Reserve a port for this process. The kernel releases the lock when the process ends."""
+    process = os.getpid()  # a fork does not inherit the locks of its parent
     if process not in _locks:
         _locks[process] = os.open(LOCKS, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:

@@ -1,11 +1,11 @@
-"""Files that hold credentials, readable by their owner alone from the first moment."""
+"""Files with credentials: only their owner can ever read them."""
 
 import os
 from pathlib import Path
 
 
 def write_private(path: Path, text: str) -> Path:
-    """Write a text to a file that nobody else may read, and return its path."""
+    """Write a text to a file that only the owner can read; return its path."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their parent, however that ends, with their output in a file."""
+"""Child processes that end with their parent, however that ends; their output goes to a file."""
 
 import asyncio
 import ctypes
@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-STOP_SECONDS = 30.0  # as a Pod has: the programs take 10 to deliver what they hold
+STOP_SECONDS = 30.0  # as for a Pod; the programs need up to 10 s to deliver pending events
 PR_SET_PDEATHSIG = 1
 
 
 @dataclass(eq=False, slots=True)
 class ChildProcess:
-    """A running child. `log` has what it prints."""
+    """A running child process; `log` is the file of its output."""
 
     name: str
     process: asyncio.subprocess.Process
@@ -32,7 +32,7 @@ class ChildProcess:
         return self.process.returncode
 
     async def stop(self, grace_seconds: float = STOP_SECONDS) -> None:
-        """Ask it to end, and end it when it does not within the grace time."""
+        """Send SIGTERM, and SIGKILL after the grace time."""
         if self.returncode is not None:
             return
         self.process.terminate()
@@ -43,7 +43,7 @@ class ChildProcess:
             await self.kill()
 
     async def kill(self) -> None:
-        """End it at once."""
+        """Send SIGKILL."""
         if self.returncode is None:
             self.process.kill()
         await self.process.wait()
@@ -52,7 +52,7 @@ class ChildProcess:
 async def start_child(
     name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> ChildProcess:
-    """Start a child whose output is appended to a file. Raises FileNotFoundError for a missing program."""
+    """Start a child process; its output is appended to a file. Raises FileNotFoundError for a missing program."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
@@ -72,15 +72,15 @@ def tail(log: Path, lines: int = 15) -> str:
 
 
 def _die_with_parent(parent: int) -> Callable[[], None]:
-    """Return what a child does before it becomes the program: have the kernel end it with its parent, and leave the
-    terminal's process group, so that Ctrl-C reaches the parent alone and children are ended in order."""
+    """Return a preexec_fn: the kernel ends the child with its parent, and Ctrl-C in a terminal reaches the parent only,
+    which then stops its children in order."""
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
     def prepare() -> None:
         os.setpgrp()
         if libc is not None:
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # the parent died in between
+            if os.getppid() != parent:  # the parent has ended meanwhile
                 os.kill(os.getpid(), signal.SIGKILL)
 
     return prepare

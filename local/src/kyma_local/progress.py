@@ -1,4 +1,4 @@
-"""Telling a person what is being done, and how far it is, while something takes minutes."""
+"""Progress of work that takes minutes, on a console."""
 
 import time
 from collections.abc import Iterator
@@ -12,28 +12,28 @@ LINE_EVERY_SECONDS = 20.0
 
 
 class Listener(Protocol):
-    """Hears what is being done, and how much of it is done."""
+    """Receives the progress of work."""
 
     def doing(self, what: str) -> None:
-        """Hear of the next thing that is being done."""
+        """A task begins."""
 
     def done(self, part: int, whole: int) -> None:
-        """Hear how much of it is done by now."""
+        """A part of the task is done."""
 
 
 class Silent:
-    """Tells nobody."""
+    """Ignores all progress."""
 
     def doing(self, what: str) -> None:
-        """Keep quiet."""
+        """Do nothing."""
 
     def done(self, part: int, whole: int) -> None:
-        """Keep quiet."""
+        """Do nothing."""
 
 
 @contextmanager
-def told_on(console: Console) -> Iterator[Listener]:
-    """Tell on a console: as a bar that moves on a terminal, elsewhere as a line now and then."""
+def progress_on(console: Console) -> Iterator[Listener]:
+    """Show progress on a console: as a bar on a terminal, otherwise as occasional lines."""
     if not console.is_terminal:
         yield _Lines(console)
         return
@@ -64,16 +64,16 @@ class _Lines:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._what = ""
-        self._began = self._said = time.monotonic()
+        self._started_at = self._printed_at = time.monotonic()
 
     def doing(self, what: str) -> None:
-        self._what, self._began = what, time.monotonic()
-        self._say("")
+        self._what, self._started_at = what, time.monotonic()
+        self._print("")
 
     def done(self, part: int, whole: int) -> None:
-        if time.monotonic() - self._said >= LINE_EVERY_SECONDS:
-            self._say(f": {100 * part // max(whole, 1)} % after {time.monotonic() - self._began:.0f} s")
+        if time.monotonic() - self._printed_at >= LINE_EVERY_SECONDS:
+            self._print(f": {100 * part // max(whole, 1)} % after {time.monotonic() - self._started_at:.0f} s")
 
-    def _say(self, more: str) -> None:
-        self._said = time.monotonic()
+    def _print(self, more: str) -> None:
+        self._printed_at = time.monotonic()
         self._console.print(f"{self._what}{more}", highlight=False, markup=False)

@@ -1,4 +1,4 @@
-"""The binaries as their projects release them: downloaded over HTTPS, and used only if their checksums are right."""
+"""Downloads the official releases of the binaries over HTTPS, and verifies their checksums."""
 
 import hashlib
 import platform
@@ -29,21 +29,21 @@ def download_releases(
     """Download the binaries into a folder. Raises SourceFailed."""
     machine = MACHINES.get(platform.machine())
     if sys.platform != "linux" or machine is None:
-        raise SourceFailed(f"there are no official server binaries for {sys.platform} on {platform.machine()}")
+        raise SourceFailed(f"no official server binaries for {sys.platform} on {platform.machine()}")
     limits = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     with httpx.Client(timeout=limits, follow_redirects=True) as client:
-        fetching = _Fetching(client, target.parent, listener)
+        downloads = _Downloads(client, target.parent, listener)
         for name in ("kube-apiserver", "kube-controller-manager"):
             url = f"{kubernetes_releases}/{wanted.kubernetes}/bin/linux/{machine}/{name}"
-            install(fetching.verified(url, fetching.text(f"{url}.sha256").split()[0]), target)
+            install(downloads.verified(url, downloads.text(f"{url}.sha256").split()[0]), target)
         folder = f"etcd-{wanted.etcd}-linux-{machine}"
-        sums = _checksums(fetching.text(f"{etcd_releases}/{wanted.etcd}/SHA256SUMS"))
+        sums = _checksums(downloads.text(f"{etcd_releases}/{wanted.etcd}/SHA256SUMS"))
         archive = f"{folder}.tar.gz"
-        packed = fetching.verified(f"{etcd_releases}/{wanted.etcd}/{archive}", sums.get(archive, ""))
+        packed = downloads.verified(f"{etcd_releases}/{wanted.etcd}/{archive}", sums.get(archive, ""))
         install(_unpacked(packed, f"{folder}/etcd"), target)
 
 
-class _Fetching:
+class _Downloads:
     """Downloads into a scratch folder."""
 
     def __init__(self, client: httpx.Client, scratch: Path, listener: Listener) -> None:
@@ -62,40 +62,40 @@ class _Fetching:
         return answer.text
 
     def verified(self, url: str, expected: str) -> Path:
-        """Return the file that a URL holds, if its SHA-256 is the expected one. Raises SourceFailed."""
+        """Download a file and check its SHA-256. Raises SourceFailed."""
         name = url.rpartition("/")[2]
         self._listener.doing(f"downloading {name}")
         digest = hashlib.sha256()
         path = self._scratch / name
         try:
             with self._client.stream("GET", url) as answer, path.open("wb") as file:
-                whole = int(answer.raise_for_status().headers.get("Content-Length", 0))
+                total = int(answer.raise_for_status().headers.get("Content-Length", 0))
                 for chunk in answer.iter_bytes():
                     digest.update(chunk)
                     file.write(chunk)
-                    self._listener.done(file.tell(), whole)
+                    self._listener.done(file.tell(), total)
         except httpx.HTTPError as error:
             raise SourceFailed(f"{url}: {error or type(error).__name__}") from None
         if digest.hexdigest() != expected:
-            raise SourceFailed(f"{url} has SHA-256 {digest.hexdigest()}, and {expected or 'none'} was promised")
+            raise SourceFailed(f"{url}: SHA-256 is {digest.hexdigest()}, expected {expected or 'none'}")
         return path
 
 
 def _checksums(text: str) -> dict[str, str]:
-    """Return digest by file name, from lines as sha256sum writes them."""
+    """Return digests by file name, from the output of sha256sum."""
     return {
         name.lstrip("*"): digest for digest, _, name in (line.strip().partition("  ") for line in text.splitlines())
     }
 
 
 def _unpacked(archive: Path, member: str) -> Path:
-    """Return the one file of an archive that is wanted, next to it. Raises SourceFailed."""
+    """Extract one file of an archive next to it. Raises SourceFailed."""
     path = archive.with_name(member.rpartition("/")[2])
     try:
         with tarfile.open(archive) as tar:
             content = tar.extractfile(member)
             if content is None:
-                raise SourceFailed(f"{member} in {archive.name} is no file")
+                raise SourceFailed(f"{member} in {archive.name} is not a regular file")
             path.write_bytes(content.read())
     except (KeyError, tarfile.TarError) as error:
         raise SourceFailed(f"{archive.name}: {error}") from None

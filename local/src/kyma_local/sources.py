@@ -1,4 +1,4 @@
-"""What the sources of the binaries have in common: which versions are wanted, where they go, and how one fails."""
+"""Common to the sources of binaries: versions, file names, and the exception of a source."""
 
 import shutil
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ NAMES = ("etcd", "kube-apiserver", "kube-controller-manager")
 
 
 class SourceFailed(Exception):
-    """One source does not have the binaries; the message says why."""
+    """A source cannot provide the binaries; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Which releases are wanted."""
+    """The versions to install."""
 
     kubernetes: str = KUBERNETES
     etcd: str = ETCD
 
 
 def install(program: Path, target: Path) -> None:
-    """Move a program into a folder, ready to be run."""
+    """Move a program into a folder and make it executable."""
     shutil.move(program, target / program.name)
     (target / program.name).chmod(0o755)

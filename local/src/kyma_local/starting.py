@@ -1,4 +1,4 @@
-"""Starting a server as a child process and waiting until it answers, on another port where somebody took the first."""
+"""Starts a server as a child process and waits until it is ready."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,23 +9,23 @@ import httpx
 from kyma_local.processes import ChildProcess, start_child, tail
 from kyma_local.waiting import eventually
 
-START_SECONDS = 240.0  # one that ends says so at once; this is for a machine that is busy
+START_SECONDS = 240.0  # for a busy machine; a server that ends is noticed at once
 ATTEMPTS = 3
 _TAKEN = "address already in use"
 
 
 class StartFailed(Exception):
-    """A program did not come up; the message has the end of its log, which says why."""
+    """A program did not start; the message has the end of its log."""
 
 
 class PortTaken(StartFailed):
-    """A program did not come up because another one listens on its port."""
+    """A program did not start because its port is in use."""
 
 
 async def start_server(
     name: str, command: list[str], log: Path, ready: Callable[[], Awaitable[bool]], *, within: float = START_SECONDS
 ) -> ChildProcess:
-    """Start a program and wait until it is ready. Raises StartFailed and PortTaken, and leaves nothing running then."""
+    """Start a program and wait until it is ready. Raises StartFailed and PortTaken after ending the program."""
     child = await start_child(name, command, log)
 
     async def ready_or_ended() -> bool:
@@ -46,7 +46,7 @@ async def start_server(
 
 
 async def answers(client: httpx.AsyncClient, url: str) -> bool:
-    """Tell whether a URL answers that all is well."""
+    """Return whether a URL answers with status 200."""
     try:
         return (await client.get(url, timeout=2)).status_code == 200
     except httpx.HTTPError:
@@ -54,7 +54,7 @@ async def answers(client: httpx.AsyncClient, url: str) -> bool:
 
 
 def has_ended(child: ChildProcess) -> StartFailed:
-    """Return what says that a program has ended by itself, and why."""
+    """Return the exception for a program that has ended by itself."""
     return _failure(child, f"ended with code {child.returncode}")
 
 

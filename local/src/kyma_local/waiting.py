@@ -1,4 +1,4 @@
-"""Waiting for what another process does, by looking again."""
+"""Waits for a condition by polling."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def eventually(check: Callable[[], Awaitable[T | None]], *, every: float = 0.02) -> T:
-    """Return the check's first truthy value; the caller's own deadline ends the wait."""
+    """Return the first truthy value of the check; the caller sets the deadline."""
     while True:
         if value := await check():
             return value

@@ -1,17 +1,15 @@
-"""Structured logs: JSON lines, or colours on a terminal; the runtime's own lines go the same way."""
+"""Structured logs of the SDK and the runtime: JSON lines, or colours on a terminal."""
 
 import logging
 import sys
-from typing import TextIO
 
 import structlog
 
 __all__ = ["configure_logs"]
 
 
-def configure_logs(level: str = "INFO", *, stream: TextIO | None = None) -> None:
-    """Send this process's logs to a stream, the standard error by default."""
-    target = stream or sys.stderr
+def configure_logs(level: str = "INFO") -> None:
+    """Write the logs of this process to the standard error."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -19,31 +17,17 @@ def configure_logs(level: str = "INFO", *, stream: TextIO | None = None) -> None
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
         structlog.stdlib.ExtraAdder(),
     ]
-    handler = logging.StreamHandler(target)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering(target)],
-        )
-    )
+    output: list[structlog.typing.Processor] = [structlog.dev.ConsoleRenderer(timestamp_key="time")]
+    if not sys.stderr.isatty():
+        to_json = structlog.processors.JSONRenderer()
+        output = [structlog.processors.format_exc_info, structlog.processors.EventRenamer("msg"), to_json]
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = structlog.stdlib.ProcessorFormatter
+    handler.setFormatter(formatter(foreign_pre_chain=shared, processors=[formatter.remove_processors_meta, *output]))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=[structlog.stdlib.filter_by_level, *shared, formatter.wrap_for_formatter],
         wrapper_class=structlog.stdlib.BoundLogger,
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-
-
-def _rendering(target: TextIO) -> list[structlog.typing.Processor]:
-    if target.isatty():
-        return [structlog.dev.ConsoleRenderer(timestamp_key="time")]
-    return [
-        structlog.processors.format_exc_info,
-        structlog.processors.EventRenamer("msg"),
-        structlog.processors.JSONRenderer(),
-    ]

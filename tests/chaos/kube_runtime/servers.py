@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kyma_local.binaries import find_binaries
+from kyma_local.certificates import create_local_ca
 from kyma_local.cluster import LocalCluster
 from kyma_local.etcd import LocalEtcd
-from kyma_local.pki import Authority
 from kyma_local.processes import ChildProcess
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Servers:
     def _run(cls, folder: Path, loop: asyncio.AbstractEventLoop) -> Iterator["Servers"]:
         etcd = LocalEtcd(find_binaries(), folder)
         socket = folder / "egress"
-        cluster = LocalCluster("chaos", folder / "chaos", etcd.binaries, Authority(), etcd.url, socket)
+        cluster = LocalCluster("chaos", folder / "chaos", etcd.binaries, create_local_ca(), etcd.url, socket)
         servers = cls(etcd, cluster, loop)
 
         def wait_for(work: Coroutine[Any, Any, None]) -> None:

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource, RuntimeMetrics, Unauthorized
-from kyma_local import pki
+from kyma_local.certificates import issue_for, write_key_pair
 from kyma_local.cluster import ADMINISTRATORS
 from tests.chaos.kube_runtime.conftest import PATIENT
 from tests.chaos.kube_runtime.following import change_everything, following, populate, starting_to_follow
@@ -51,9 +51,9 @@ async def client_with(
     servers: Servers, user: dict[str, Any], server: str = "", options: ClientOptions = PATIENT
 ) -> AsyncIterator[Client]:
     """Give a client of that user, directly to the API server unless told otherwise."""
-    authority = base64.b64encode(servers.cluster.authority.certificate).decode()
+    ca = base64.b64encode(servers.cluster.ca.certificate_pem).decode()
     cluster: dict[str, Any] = {"server": server or servers.cluster.server}
-    cluster |= {} if server else {"certificate-authority-data": authority}
+    cluster |= {} if server else {"certificate-authority-data": ca}
     document = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
@@ -117,11 +117,11 @@ async def test_watch_that_is_refused_for_an_old_token_is_opened_with_the_new_one
 
 @pytest.mark.parametrize("source", ["files", "plugin"])
 async def test_client_certificate_that_ended_is_replaced_by_the_new_one(
-    servers: Servers, direct: Client, namespace: str, tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, direct: Client, namespace: str, tmp_path: Path, source: str
 ) -> None:
     def issue(lifetime: timedelta) -> tuple[Path, Path]:
-        monkeypatch.setattr(pki, "LIFETIME", lifetime)
-        return servers.cluster.authority.issue("robot", ADMINISTRATORS).write(tmp_path, "robot")
+        pair = issue_for(servers.cluster.ca, "robot", ADMINISTRATORS, lifetime=lifetime)
+        return write_key_pair(pair, tmp_path, "robot")
 
     await populate(direct, namespace)
     importlib.import_module("kubernetes_asyncio.config.kube_config")  # it takes as long as the certificate lasts

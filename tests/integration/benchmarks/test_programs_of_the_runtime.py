@@ -1,4 +1,4 @@
-"""The runtime's benchmarks still run, at a small size and without peers. What they measure is nobody's concern here."""
+"""The benchmarks of the runtime run, at a small size and without peers. Their figures are not checked."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The real helm, which the tests build for themselves once, and clusters in which Deployments become processes."""
+"""The real helm, which the tests build once, and clusters in which Deployments run as processes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.integration.charts.helm import Helm
 from tests.integration.charts.world import World, open_world
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run these tests in one event loop and one worker: they share the clusters."""
     here = Path(__file__).parent
@@ -29,7 +29,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def world(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    """Clusters in which `helm install` was run twice, and whose user has enabled the module."""
+    """Clusters with Lifecycle Manager and a Module Manager, installed by Helm; the user has enabled the module."""
     async with open_world(tmp_path_factory.mktemp("world"), helm) as world:
         await world.install_lifecycle_manager()
         await world.offer_the_module()

@@ -1,4 +1,4 @@
-"""Helm as the people who install the charts use it: the program, run against a cluster or against none."""
+"""Helm as administrators use it: the program, run with or without a cluster."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ import msgspec
 from kube_runtime import parse_objects
 
 CHARTS = Path("charts").absolute()
-# Programs start and end in turn, on machines that are busy with others; only what hangs is waited for that long.
+# Programs start one after the other on busy machines; only one that hangs takes that long.
 PATIENCE_SECONDS = 200
 COMMAND_SECONDS = PATIENCE_SECONDS + 40.0
 WAITING = ("--wait", f"--timeout={PATIENCE_SECONDS}s")
@@ -30,23 +30,23 @@ WAYS = {
     "guestbook": (MODULE_MANAGER, ("-f", str(MODULE_MANAGER / "ci/guestbook-values.yaml"))),
     "skr-watcher": (SKR_WATCHER, ("-f", str(SKR_WATCHER / "ci/by-hand-values.yaml"))),
 }
-"""The charts, each in the ways in which the tests install it."""
+"""The installations of the tests: the chart and the arguments of each."""
 
 
 class HelmFailed(Exception):
-    """Helm refused; the message is what it said."""
+    """Helm failed; the message is its output."""
 
 
 @dataclass(frozen=True)
 class Helm:
-    """Runs helm, with folders of its own, as an administrator of one cluster."""
+    """Runs helm with a home folder of its own, as administrator of one cluster."""
 
     program: Path
     home: Path
     kubeconfig: Path | None = None
 
     async def run(self, *arguments: str) -> str:
-        """Run a command and return what it prints. Raises HelmFailed."""
+        """Run a command and return its output. Raises HelmFailed."""
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
         if self.kubeconfig is not None:
             environment["KUBECONFIG"] = str(self.kubeconfig)
@@ -70,7 +70,7 @@ class Helm:
         return printed.decode()
 
     async def render(self, chart: Path, *arguments: str, release: str = "") -> list[dict[str, Any]]:
-        """Return the objects that a chart would install, without a cluster. Raises HelmFailed."""
+        """Return the objects of a chart, rendered without a cluster. Raises HelmFailed."""
         text = await self.run("template", release or chart.name, str(chart), "-n", NAMESPACES[chart], *arguments)
         return [dict(each.document) for each in parse_objects(text)]
 
@@ -81,16 +81,16 @@ def of_kind(objects: Iterable[dict[str, Any]], kind: str) -> dict[str, dict[str,
 
 
 def expressions_in(objects: list[dict[str, Any]]) -> list[str]:
-    """Return what the alerts and the dashboard of a chart ask Prometheus for."""
+    """Return the Prometheus expressions in the alerts and the dashboard of a chart."""
     (rules,) = of_kind(objects, "PrometheusRule").values()
     (dashboard,) = of_kind(objects, "ConfigMap").values()
     panels = msgspec.json.decode(dashboard["data"]["lifecycle-manager.json"])["panels"]
-    asked = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
-    return asked + [target["expr"] for panel in panels for target in panel["targets"]]
+    expressions = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    return expressions + [target["expr"] for panel in panels for target in panel["targets"]]
 
 
 def values(**given: Any) -> tuple[str, ...]:
-    """Return the arguments that set values, `a__b` standing for `a.b`."""
+    """Return the arguments that set values; `a__b` stands for `a.b`."""
     return tuple(
         argument
         for path, value in given.items()

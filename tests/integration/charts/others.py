@@ -1,4 +1,4 @@
-"""The CRDs of those whose objects the charts can bring along, from the Go modules in which they are published."""
+"""The CRDs of other projects whose objects the charts can contain, from the Go modules in which they are published."""
 
 import tempfile
 from pathlib import Path
@@ -32,7 +32,7 @@ FILES = {
 
 
 def crds_of_others() -> str:
-    """Return the CRDs as one YAML text. Raises SourceFailed where the modules can't be fetched."""
+    """Return the CRDs as one YAML text. Raises SourceFailed if the modules cannot be downloaded."""
     texts = []
     with tempfile.TemporaryDirectory() as scratch:
         go = find_go(Path(scratch), Silent())

@@ -1,4 +1,4 @@
-"""Rights that roles give, and those of them that an audit log has seen used."""
+"""The rights that roles grant, and the requests in an audit log that use them."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,26 +11,26 @@ from kube_runtime import parse_objects
 
 @dataclass(frozen=True, order=True)
 class Right:
-    """One verb on one kind of resource; on all of its objects, or on some by their names."""
+    """One verb on one kind of resource, for all objects or for some names."""
 
     group: str
     resource: str
     verb: str
     names: tuple[str, ...] = ()
 
-    def covers(self, asked: "Right") -> bool:
-        """Tell whether this is the right that a request asks for."""
-        same = (self.group, self.resource, self.verb) == (asked.group, asked.resource, asked.verb)
-        return same and (not self.names or set(asked.names) <= set(self.names))
+    def covers(self, needed: "Right") -> bool:
+        """Tell whether this right includes the one that a request needs."""
+        same = (self.group, self.resource, self.verb) == (needed.group, needed.resource, needed.verb)
+        return same and (not self.names or set(needed.names) <= set(self.names))
 
     def __str__(self) -> str:
-        """Return it as the list of reasons has it."""
+        """Return the right as one line of text."""
         named = f" {'|'.join(self.names)}" if self.names else ""
         return f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group}{named}"
 
 
 def granted_by(roles: str) -> Iterator[Right]:
-    """Give the rights of the roles in a YAML text."""
+    """Yield the rights of the roles in a YAML text."""
     for role in parse_objects(roles):
         for rule in role.document["rules"]:
             for group in rule["apiGroups"]:
@@ -41,8 +41,8 @@ def granted_by(roles: str) -> Iterator[Right]:
 
 @dataclass(frozen=True)
 class Request:
-    """What a ServiceAccount asked the API server for, and how it was answered. `bound` tells whether it had its roles:
-    a release that is removed takes them before its Pods have ended."""
+    """A request of a ServiceAccount and its status code. `bound` tells whether the ServiceAccount had its roles: the
+    removal of a release deletes them before its Pods have ended."""
 
     user: str
     rights: tuple[Right, ...]
@@ -52,16 +52,16 @@ class Request:
 
 
 def requests_in(audit_log: Path) -> Iterator[Request]:
-    """Give the requests of ServiceAccounts that an API server has answered."""
+    """Yield the requests of ServiceAccounts that an API server has answered."""
     unbound: set[str] = set()
-    written, _, _ = audit_log.read_text().rpartition("\n")  # what follows is a line that is being written
+    written, _, _ = audit_log.read_text().rpartition("\n")  # the rest is a line that is still being written
     for line in written.splitlines():
         event = json.loads(line)
-        # Whoever could not say who it is has no name.
+        # A request without valid credentials has no user name.
         user, target = event["user"].get("username", ""), event.get("objectRef", {})
         if target.get("resource") in {"rolebindings", "clusterrolebindings"}:
             change = unbound.add if event["verb"] == "delete" else unbound.discard
-            change(target.get("name", ""))  # of which a chart makes one, named like its ServiceAccount
+            change(target.get("name", ""))  # a chart creates one, with the name of its ServiceAccount
         elif user.startswith("system:serviceaccount:") and event["stage"] != "RequestReceived":
             code = event.get("responseStatus", {}).get("code", 0)
             path = event["requestURI"].partition("?")[0]
@@ -69,13 +69,13 @@ def requests_in(audit_log: Path) -> Iterator[Request]:
 
 
 def unused(granted: Iterable[Right], user: str, requests: Iterable[Request]) -> set[Right]:
-    """Return the rights that a user was given and did not use."""
-    asked = {right for request in requests if request.user == user for right in request.rights}
-    return {right for right in granted if not any(right.covers(each) for each in asked)}
+    """Return the rights that a user has and did not use."""
+    needed = {right for request in requests if request.user == user for right in request.rights}
+    return {right for right in granted if not any(right.covers(each) for each in needed)}
 
 
 def _rights(event: Mapping[str, Any], code: int) -> Iterator[Right]:
-    """Give what a request needs: an apply that finds nothing there needs to create besides."""
+    """Yield the rights that a request needs: an apply of a new object also needs `create`."""
     target = event.get("objectRef")
     if not target:
         return

@@ -1,4 +1,4 @@
-"""What the charts render is accepted, field by field, by API servers of the versions that are supported."""
+"""API servers of the supported versions accept every field that the charts render."""
 
 import re
 from pathlib import Path
@@ -17,12 +17,12 @@ from tests.integration.charts.world import World
 
 (OLDEST_RELEASE,) = re.findall(r"^OLDEST := (\S+)$", Path("Makefile").read_text(), re.MULTILINE)
 OLDEST = Versions(kubernetes=OLDEST_RELEASE)
-OTHERWISE = {
+UPGRADES = {
     "lifecycle-manager-with-everything": "replicas=1,options.leader-elect=false",
     "cloud-resources": "replicas=1,leaderElection.enabled=false",
     "skr-watcher": "replicas=2",
 }
-"""One way to install each chart, and what an upgrade changes: above all how its Pods replace each other."""
+"""One installation of each chart, and the values that an upgrade changes: those that change the update strategy."""
 IN_KCP_AND_SKR = "\n---\n".join(
     f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}" for name in ("kcp-system", "kyma-system")
 )
@@ -30,21 +30,21 @@ IN_KCP_AND_SKR = "\n---\n".join(
 
 @pytest.fixture(scope="session")
 def crds() -> str:
-    """The CRDs of the kinds that are others'."""
+    """The CRDs of other projects."""
     return crds_of_others()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def newest(world: World, crds: str) -> World:
-    """The clusters of the version that everything is developed on."""
+    """The clusters of the newest version."""
     await apply_objects(world.kcp, crds)
     return world
 
 
-async def test_charts_ask_for_the_oldest_version_that_they_are_tested_on() -> None:
-    least = OLDEST_RELEASE.removeprefix("v").rpartition(".")[0]
+async def test_charts_require_the_oldest_version_that_they_are_tested_on() -> None:
+    oldest = OLDEST_RELEASE.removeprefix("v").rpartition(".")[0]
     for chart in NAMESPACES:
-        assert f'kubeVersion: ">={least}.0-0"' in (chart / "Chart.yaml").read_text()
+        assert f'kubeVersion: ">={oldest}.0-0"' in (chart / "Chart.yaml").read_text()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -67,15 +67,15 @@ async def test_oldest_server_accepts_every_field_and_every_release(helm: Helm, c
         for way in WAYS:
             await _check(helm, client, way)
         await apply_crds(client)
-        await _live_and_die(Helm(helm.program, helm.home, clusters.kcp.admin_kubeconfig))
+        await _install_and_uninstall(Helm(helm.program, helm.home, clusters.kcp.admin_kubeconfig))
 
 
-async def _live_and_die(helm: Helm) -> None:
-    """Install each chart, upgrade it, go back, and remove it; here no Pods are made of Deployments."""
-    for way, change in OTHERWISE.items():
+async def _install_and_uninstall(helm: Helm) -> None:
+    """Install, upgrade, roll back and uninstall each chart; nothing runs the Pods here."""
+    for way, change in UPGRADES.items():
         chart, arguments = WAYS[way]
         namespace = f"--namespace={NAMESPACES[chart]}"
-        # CRDs that `klm crds` has applied are no release's until somebody says so.
+        # CRDs that `klm crds` has applied belong to no release: the first one has to take ownership.
         await helm.run("install", way, str(chart), namespace, "--take-ownership", *arguments)
         await helm.run(
             "upgrade", way, str(chart), namespace, *arguments, "--set=resources.limits.memory=300Mi", f"--set={change}"
@@ -87,7 +87,7 @@ async def _live_and_die(helm: Helm) -> None:
 
 
 async def _check(helm: Helm, client: Client, way: str) -> None:
-    """Have the API server check every object, unknown and double fields included, and store none."""
+    """Validate every object by a dry run, unknown and duplicate fields included."""
     chart, arguments = WAYS[way]
     for document in await helm.render(chart, *arguments, release="dry-run"):
         resource = await client.mapper.resource(document["apiVersion"], document["kind"])

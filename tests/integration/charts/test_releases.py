@@ -1,4 +1,4 @@
-"""Releases over their life: upgraded and rolled back under a stream of changes, killed, removed and installed again."""
+"""The life of a release: upgraded and rolled back during changes of users, killed, removed and installed again."""
 
 import asyncio
 import base64
@@ -65,25 +65,25 @@ STORED: tuple[Resource[Any], ...] = (
     SYNC_RESOURCES,
     WATCHERS,
 )
-METRICS_ASKED_FOR = re.compile(r"\b(?:lifecycle_mgr|controller_runtime|workqueue|kube_runtime|rest_client)_\w+")
-ONLY_OF_FAULTS = frozenset(
+METRIC_NAMES = re.compile(r"\b(?:lifecycle_mgr|controller_runtime|workqueue|kube_runtime|rest_client)_\w+")
+WITHOUT_SAMPLES = frozenset(
     {
         "lifecycle_mgr_skr_event_path_broken",
         "lifecycle_mgr_self_signed_cert_not_renew",
         "lifecycle_mgr_mandatory_module_state",
     }
 )
-"""What has no sample where all is well, or nothing is mandatory; its labels are held to by tests of its own."""
+"""Metrics without samples while there are no faults or mandatory modules; other tests check their labels."""
 FROM_PROMETHEUS = frozenset({"job", "instance", "le"})
 LEASES: Resource[dict[str, Any]] = Resource.dynamic("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 
 
-async def test_users_change_goes_through_what_helm_installed(world: World) -> None:
+async def test_change_of_a_user_is_applied_by_the_installed_releases(world: World) -> None:
     await world.story.change_volume("110Gi")
     await world.story.change_volume("120Gi")
 
 
-async def test_bad_sync_resource_is_refused_by_way_of_the_charts_service(world: World) -> None:
+async def test_invalid_sync_resource_is_refused_through_the_service_of_the_chart(world: World) -> None:
     document = {
         "apiVersion": SYNC_RESOURCES.api_version,
         "kind": "SyncResource",
@@ -96,7 +96,7 @@ async def test_bad_sync_resource_is_refused_by_way_of_the_charts_service(world: 
     }
 
     async def refusal() -> str:
-        """Return what the API server says; nothing where nobody had an answer for it in time."""
+        """Return the refusal of the API server; empty if the webhook did not answer in time."""
         try:
             await world.kcp.apply(
                 SYNC_RESOURCES, "greedy", document, names.KCP_NAMESPACE, field_manager="test", dry_run=True
@@ -120,7 +120,7 @@ async def test_no_change_is_lost_while_the_release_is_upgraded_and_rolled_back(w
         await eventually(partial(_all_have, world, "--log-level=INFO"))
 
 
-async def test_no_change_is_lost_while_the_programs_are_killed_one_after_the_other(world: World) -> None:
+async def test_no_change_is_lost_while_the_replicas_are_killed_one_after_the_other(world: World) -> None:
     for run in await _ready(world.kcp_node, "lifecycle-manager", 2):
         assert run.child is not None
         restarts = run.restarts
@@ -129,15 +129,15 @@ async def test_no_change_is_lost_while_the_programs_are_killed_one_after_the_oth
             await eventually(partial(_is_back, run, restarts))
 
 
-async def test_no_change_is_lost_where_a_replica_goes_with_its_node(world: World) -> None:
-    """Whichever of the two works on the Kyma: at the end each has gone once, and the Kyma is another's."""
+async def test_no_change_is_lost_when_a_replica_is_lost_with_its_node(world: World) -> None:
+    """Each of the two replicas is lost once, so the one that has the Kyma is lost, too."""
     for run in await _ready(world.kcp_node, "lifecycle-manager", 2):
         async with _changing(world):
             await run.lose()
             await eventually(partial(_replaced, world, run))
 
 
-async def test_no_change_is_lost_while_the_module_manager_that_works_is_killed(world: World) -> None:
+async def test_no_change_is_lost_while_the_leading_module_manager_is_killed(world: World) -> None:
     replicas = {run.name: run for run in await _ready(world.kcp_node, "cloud-resources", 2)}
     working = await eventually(lambda: _holder_of(world, "module-manager-cloud-resources"))
     pod, _, _ = working.rpartition("_")
@@ -145,7 +145,7 @@ async def test_no_change_is_lost_while_the_module_manager_that_works_is_killed(w
     assert child is not None
 
     async def taken_over() -> bool:
-        """Tell whether another process works: the other Pod's, or the next one of the same, which is as good."""
+        """Tell whether another process leads: of the other Pod, or the next one of the same Pod."""
         return await _holder_of(world, "module-manager-cloud-resources") not in {"", working}
 
     async with _changing(world):
@@ -168,7 +168,7 @@ async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: World) -> 
     assert before.child.returncode == 0
 
 
-async def test_watchers_image_is_pulled_with_what_an_administrator_gave_its_service_account(world: World) -> None:
+async def test_image_of_the_watcher_is_pulled_with_the_secrets_of_its_service_account(world: World) -> None:
     given = [{"name": "of-the-registry"}]
     for memory, pull_secrets in (("211Mi", given), ("212Mi", [])):
         patch = {"imagePullSecrets": pull_secrets}
@@ -178,30 +178,30 @@ async def test_watchers_image_is_pulled_with_what_an_administrator_gave_its_serv
         assert pod["spec"].get("imagePullSecrets", []) == pull_secrets
 
 
-async def test_alerts_and_dashboard_ask_for_metrics_that_the_running_program_has(world: World) -> None:
+async def test_alerts_and_dashboard_use_metrics_that_the_running_program_has(world: World) -> None:
     rendered = await world.kcp_helm.render(LIFECYCLE_MANAGER, *WAYS["lifecycle-manager-with-everything"][1])
-    told: dict[str, set[str]] = {}
+    samples: dict[str, set[str]] = {}
 
     async def has_a_sample(name: str) -> bool:
-        """Tell whether there is one; there may be none yet of what a program has not done since it was started."""
-        if not told.get(name):
-            await _hear_metrics_of_lifecycle_manager(world, told)
-        return bool(told.get(name))
+        """Tell whether the metric has a sample; it may have none before the program has counted anything."""
+        if not samples.get(name):
+            await _add_metrics_of_lifecycle_manager(world, samples)
+        return bool(samples.get(name))
 
-    asked_by = {expression: set(METRICS_ASKED_FOR.findall(expression)) for expression in expressions_in(rendered)}
-    asked = {"rest_client_requests_total"}.union(*asked_by.values())
-    for name in sorted(asked - ONLY_OF_FAULTS):
+    metrics_by_expression = {
+        expression: set(METRIC_NAMES.findall(expression)) for expression in expressions_in(rendered)
+    }
+    asked = {"rest_client_requests_total"}.union(*metrics_by_expression.values())
+    for name in sorted(asked - WITHOUT_SAMPLES):
         await eventually(partial(has_a_sample, name), what=f"a sample of {name}")
-    assert asked <= told.keys()
-    assert told["rest_client_requests_total"] == {"code", "method", "host"}
-    for expression, metrics in asked_by.items():
-        if all(told[name] for name in metrics):
-            assert _labels_in(expression) <= FROM_PROMETHEUS.union(*(told[name] for name in metrics)), expression
+    assert asked <= samples.keys()
+    assert samples["rest_client_requests_total"] == {"code", "method", "host"}
+    for expression, metrics in metrics_by_expression.items():
+        if all(samples[name] for name in metrics):
+            assert _labels_in(expression) <= FROM_PROMETHEUS.union(*(samples[name] for name in metrics)), expression
 
 
-async def test_release_of_the_previous_commits_chart_is_upgraded_and_what_it_stored_is_read(
-    world: World, tmp_path: Path
-) -> None:
+async def test_upgrade_from_the_chart_of_the_previous_commit_keeps_all_objects(world: World, tmp_path: Path) -> None:
     previous = _previous_chart(tmp_path)
     await world.install_lifecycle_manager(command="upgrade", chart=previous)
     await world.story.change_volume("210Gi")
@@ -214,7 +214,7 @@ async def test_release_of_the_previous_commits_chart_is_upgraded_and_what_it_sto
         name = document["metadata"]["name"]
         await world.kcp.apply(resource, name, document, names.KCP_NAMESPACE, field_manager="test")
     before = await _stored(world)
-    assert all(before.values()), "there is nothing of a kind"
+    assert all(before.values()), "a kind has no objects"
 
     await world.install_lifecycle_manager(command="upgrade")
     assert await _stored(world) == before
@@ -223,14 +223,14 @@ async def test_release_of_the_previous_commits_chart_is_upgraded_and_what_it_sto
         await world.kcp.delete(resource, document["metadata"]["name"], names.KCP_NAMESPACE)
 
 
-async def test_watcher_by_hand_delivers_with_a_certificate_of_the_control_plane(world: World) -> None:
+async def test_watcher_installed_by_hand_delivers_with_a_certificate_of_the_control_plane(world: World) -> None:
     file = await _values_by_hand(world)
     release = ("by-hand", "--namespace=kyma-system", *WAITING)
     await world.kcp_helm.run("install", *release, "--create-namespace", "--values", str(file), str(SKR_WATCHER))
     (run,) = (run for run in world.kcp_node.runs if run.namespace == "kyma-system")
 
     async def delivered() -> bool:
-        """Tell whether more was sent than failed, as the first may where the other side is slow."""
+        """Tell whether an event was accepted; the first one may fail while the endpoint is slow."""
         samples = [sample for family in await _metrics_of(run) for sample in family.samples]
         sent, failed = (
             sum(sample.value for sample in samples if sample.name == name)
@@ -240,10 +240,10 @@ async def test_watcher_by_hand_delivers_with_a_certificate_of_the_control_plane(
 
     await eventually(delivered)
     await world.kcp_helm.run("uninstall", *release)
-    assert await _left_of(world, "kyma-system") == []
+    assert await _objects_of(world, "kyma-system") == []
 
 
-async def test_watcher_by_hand_takes_the_place_of_the_one_that_is_there_until_it_is_removed(world: World) -> None:
+async def test_watcher_installed_by_hand_replaces_the_existing_one_until_it_is_removed(world: World) -> None:
     file = await _values_by_hand(world)
     release = ("by-hand", "--namespace=kyma-system", *WAITING)
     install = ("install", *release, "--values", str(file), str(SKR_WATCHER))
@@ -255,27 +255,27 @@ async def test_watcher_by_hand_takes_the_place_of_the_one_that_is_there_until_it
     removed = set(world.skr_node.runs)
     await world.skr_helm.run("uninstall", *release)
     await eventually(lambda: not removed & set(world.skr_node.runs))
-    # Lifecycle Manager notices that at last; what is to be brought anew is brought at once.
+    # Lifecycle Manager would notice that at its interval; changed settings are applied at once.
     await world.install_lifecycle_manager("--set=watcher.memoryLimit=201Mi", command="upgrade")
     await eventually(partial(_only_watcher_with, world, "201Mi"))
     await world.install_lifecycle_manager(command="upgrade")
     await world.story.change_volume("250Gi")
 
 
-async def test_module_manager_leaves_nothing_behind(world: World) -> None:
+async def test_uninstalled_module_manager_leaves_no_objects_behind(world: World) -> None:
     guestbook = str(MODULE_MANAGER / "ci/guestbook-values.yaml")
     arguments = ("guestbook", "--namespace=kcp-system", *WAITING)
     await world.kcp_helm.run("install", *arguments, "--values", guestbook, str(MODULE_MANAGER))
     assert await _ready(world.kcp_node, "guestbook", 2)
     await world.kcp_helm.run("uninstall", *arguments)
-    assert await _left_of(world, "kcp-system", "app.kubernetes.io/instance=guestbook") == []
+    assert await _objects_of(world, "kcp-system", "app.kubernetes.io/instance=guestbook") == []
     await eventually(lambda: not world.kcp_node.runs_of("guestbook"))
 
 
-async def test_removal_leaves_crds_and_kymas_and_a_later_installation_takes_them_over(world: World) -> None:
+async def test_uninstallation_keeps_crds_and_kymas_and_a_later_installation_adopts_them(world: World) -> None:
     await world.story.change_volume("300Gi")
     await world.kcp_helm.run("uninstall", "lifecycle-manager", "--namespace=kcp-system", *WAITING)
-    assert await _left_of(world, "kcp-system", "app.kubernetes.io/instance=lifecycle-manager") == []
+    assert await _objects_of(world, "kcp-system", "app.kubernetes.io/instance=lifecycle-manager") == []
     for crd in all_crds():
         assert await world.kcp.get(CRDS, crd["metadata"]["name"])
     kyma = await world.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
@@ -289,7 +289,7 @@ async def test_removal_leaves_crds_and_kymas_and_a_later_installation_takes_them
 
 @asynccontextmanager
 async def _changing(world: World) -> AsyncGenerator[None, None]:
-    """Have the user change things all the while, and see the last change in force though none comes after it."""
+    """Let the user change an object again and again during the block; at the end the last change has to be in force."""
     stopping = asyncio.Event()
 
     async def change() -> str:
@@ -297,8 +297,8 @@ async def _changing(world: World) -> AsyncGenerator[None, None]:
             await world.story.patch_volume(f"{number}Gi")
             if stopping.is_set():
                 return f"{number}Gi"
-            await asyncio.sleep(0.05)  # a user's pace
-        raise AssertionError("numbers do not end")
+            await asyncio.sleep(0.05)  # the rate of a user
+        raise AssertionError("unreachable: itertools.count never ends")
 
     await world.story.change_volume("999Gi")
     async with asyncio.TaskGroup() as tasks:
@@ -309,14 +309,14 @@ async def _changing(world: World) -> AsyncGenerator[None, None]:
 
 
 async def _values_by_hand(world: World) -> Path:
-    """Return a file with the values that docs/install.md has an administrator read in the control plane."""
+    """Return a file with the values that an administrator reads from the control plane, as in docs/install.md."""
     pair = await world.kcp.get(SECRETS, "demo-webhook-tls", names.KCP_NAMESPACE)
     pem = {key: base64.b64decode(text).decode() for key, text in pair.data.items()}
     tls = {
         "existingSecret": False,
         "certificate": pem["tls.crt"],
         "key": pem["tls.key"],
-        "authority": pem["ca.crt"],
+        "ca": pem["ca.crt"],
     }
     values = {"kcpAddress": f"127.0.0.1:{world.event_port}", "caBundle": pem["ca.crt"], "tls": tls}
     file = world.kcp_helm.home / "by-hand.json"
@@ -325,15 +325,15 @@ async def _values_by_hand(world: World) -> Path:
 
 
 def _only_watcher_with(world: World, memory: str) -> list[dict[str, Any]]:
-    """Return the Watcher's only Pod, where it is ready and has this limit; else none."""
+    """Return the only Pod of the Watcher if it is ready and has this memory limit; otherwise none."""
     pods = [run.pod for run in world.skr_node.runs if run.ready]
     limits = [pod["spec"]["containers"][0]["resources"]["limits"]["memory"] for pod in pods]
     return pods if limits == [memory] and len(world.skr_node.runs) == 1 else []
 
 
 async def _ready(node: NodeAgent, release: str | None, replicas: int) -> tuple[PodRun, ...]:
-    """Return the Pods of a release, or all of a node, once they are as many as there should be, all ready: an upgrade
-    has come to its end before those that it replaces have come to theirs."""
+    """Return the Pods of a release, or all Pods of a node, once their number is right and all are ready: after an
+    upgrade, Pods that it replaces may still be running."""
 
     def settled() -> tuple[PodRun, ...]:
         runs = node.runs if release is None else node.runs_of(release)
@@ -347,19 +347,19 @@ def _is_back(run: PodRun, restarts: int) -> bool:
 
 
 def _all_have(world: World, argument: str) -> bool:
-    """Tell whether the Lifecycle Manager's Pods are two, and have an argument."""
+    """Tell whether the Lifecycle Manager has two Pods, both with an argument."""
     runs = world.kcp_node.runs_of("lifecycle-manager")
     return len(runs) == 2 and all(argument in run.pod["spec"]["containers"][0]["args"] for run in runs)
 
 
 def _replaced(world: World, gone: PodRun) -> bool:
-    """Tell whether there are as many of the Lifecycle Manager as before, without one that has gone."""
+    """Tell whether the Lifecycle Manager has two ready Pods again, without the lost one."""
     runs = world.kcp_node.runs_of("lifecycle-manager")
     return gone not in runs and [run.ready for run in runs] == [True, True]
 
 
 async def _stored(world: World) -> dict[str, dict[str, tuple[str, bytes]]]:
-    """Return what is stored of each kind, read as its type: uid and spec of every object."""
+    """Return uid and spec of every object of each kind, read as its type."""
     return {
         resource.kind: {
             each.metadata.name: (each.metadata.uid, msgspec.json.encode(each.spec))
@@ -370,24 +370,24 @@ async def _stored(world: World) -> dict[str, dict[str, tuple[str, bytes]]]:
 
 
 async def _holder_of(world: World, lease: str) -> str:
-    """Return the process that holds a Lease, by its Pod and what tells it from the one before; empty where none is."""
+    """Return the identity of the process that holds a Lease; empty if none does."""
     found = await world.kcp.get(LEASES, lease, names.KCP_NAMESPACE)
     return str(found["spec"].get("holderIdentity", ""))
 
 
-async def _hear_metrics_of_lifecycle_manager(world: World, told: dict[str, set[str]]) -> None:
-    """Add the names of what the running programs tell Prometheus, each with its labels, where it has a sample."""
+async def _add_metrics_of_lifecycle_manager(world: World, samples: dict[str, set[str]]) -> None:
+    """Add the names of the metrics of the running replicas, each with the labels of its samples."""
     suffixes = {"histogram": ("_bucket", "_count", "_sum"), "counter": ("_total",)}
     for run in world.kcp_node.runs_of("lifecycle-manager"):
         for family in await _metrics_of(run):
             for suffix in suffixes.get(family.type, ("",)):
-                told.setdefault(f"{family.name}{suffix}", set())
+                samples.setdefault(f"{family.name}{suffix}", set())
             for sample in family.samples:
-                told.setdefault(sample.name, set()).update(sample.labels or {""})
+                samples.setdefault(sample.name, set()).update(sample.labels or {""})
 
 
 async def _metrics_of(run: PodRun) -> list[Metric]:
-    """Return what a program tells Prometheus; nothing where it has not begun to, or has come to its end."""
+    """Return the metrics of a program; none if it is starting or has ended."""
     if run.process is None:
         return []
     with suppress(httpx.HTTPError):
@@ -398,27 +398,27 @@ async def _metrics_of(run: PodRun) -> list[Metric]:
 
 
 def _labels_in(expression: str) -> set[str]:
-    """Return the labels by which an expression groups and chooses."""
+    """Return the labels by which an expression groups and selects."""
     grouped = re.findall(r"\b(?:by|on) \(([^)]*)\)", expression)
     chosen = re.findall(r"[{,]\s*(\w+)=", expression)
     return {label.strip() for labels in grouped for label in labels.split(",")} | set(chosen)
 
 
-async def _left_of(world: World, namespace: str, selector: str | None = None) -> list[str]:
-    """Return what is left of a release in a namespace of KCP."""
-    left: list[str] = []
+async def _objects_of(world: World, namespace: str, selector: str | None = None) -> list[str]:
+    """Return the objects of a release that exist in a namespace of KCP."""
+    remaining: list[str] = []
     for plural in PARTS:
         name, _, group = plural.partition(".")
         resource: Resource[dict[str, Any]] = Resource.dynamic(
             group, "v1", name.removesuffix("s"), name, namespaced=True
         )
         found = (await world.kcp.list(resource, namespace, label_selector=selector)).items
-        left.extend(f"{plural}/{each['metadata']['name']}" for each in found)
-    return [each for each in left if not each.endswith(("/kube-root-ca.crt", "/default"))]
+        remaining.extend(f"{plural}/{each['metadata']['name']}" for each in found)
+    return [each for each in remaining if not each.endswith(("/kube-root-ca.crt", "/default"))]
 
 
 def _previous_chart(folder: Path) -> Path:
-    """Return the chart as the last commit before the present one that changed it has it."""
+    """Return the chart before the last commit that changed it."""
     path = f"charts/{LIFECYCLE_MANAGER.name}"
     log = subprocess.run(["git", "rev-list", "-n2", "HEAD", "--", path], capture_output=True, text=True, check=False)
     commits = log.stdout.split()

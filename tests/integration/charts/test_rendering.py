@@ -1,4 +1,4 @@
-"""The charts by themselves: they lint, refuse values that can't be meant, and say what the code says."""
+"""The charts without a cluster: they lint, refuse invalid values, and agree with the code."""
 
 import os
 import re
@@ -22,8 +22,8 @@ from kyma_module_manager.project.names import ModuleNames
 from lifecycle_manager.oci.blobs import MOST_BYTES as MOST_BYTES_OF_LAYERS
 from lifecycle_manager.oci.registry import MOST_BYTES as MOST_BYTES_OF_A_LAYER
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr_webhook import AuthorityStore
-from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents
+from lifecycle_manager.skr_webhook import CAStore
+from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherDeployment, webhook_document, workload_documents
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from tests.integration.charts.helm import (
@@ -90,20 +90,18 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
         (SKR_WATCHER, (*values(webhook__enabled=False), "--namespace", "default"), "kyma-system"),
     ],
 )
-async def test_values_that_can_not_be_meant_are_refused(
-    helm: Helm, chart: Path, arguments: tuple[str, ...], complaint: str
-) -> None:
+async def test_invalid_values_are_refused(helm: Helm, chart: Path, arguments: tuple[str, ...], complaint: str) -> None:
     with pytest.raises(HelmFailed, match=re.escape(complaint)):
         await helm.render(chart, *arguments)
 
 
 async def test_generated_files_are_up_to_date() -> None:
     for path, text in generated_texts().items():
-        assert (CHARTS / path).read_text() == text, f"{path} is old: run `make charts` and commit what it writes"
+        assert (CHARTS / path).read_text() == text, f"{path} is out of date: run `make charts` and commit the result"
     schema = msgspec.json.decode((LIFECYCLE_MANAGER / "values.schema.json").read_bytes())
     assert schema["properties"]["options"] == options_schema(), "run `make charts` and commit what it writes"
-    there = {str(file.relative_to(PROJECT_CHART)): file.read_text() for file in PROJECT_CHART.rglob("*.template")}
-    assert there == project_chart_texts(), "run `make charts` and commit what it writes"
+    generated = {str(file.relative_to(PROJECT_CHART)): file.read_text() for file in PROJECT_CHART.rglob("*.template")}
+    assert generated == project_chart_texts(), "run `make charts` and commit what it writes"
 
 
 @pytest.mark.parametrize("chart", NAMESPACES, ids=lambda chart: chart.name)
@@ -113,7 +111,7 @@ async def test_every_value_is_in_the_schema_and_every_property_has_a_default(cha
     assert dict(_one_sided(schema, defaults, schema["definitions"])) == {}
 
 
-async def test_services_of_a_release_with_a_long_name_have_names_that_are_taken(helm: Helm) -> None:
+async def test_services_of_a_release_with_a_long_name_have_valid_names(helm: Helm) -> None:
     longest = "r" * 53
     for chart, arguments in ((LIFECYCLE_MANAGER, ()), (MODULE_MANAGER, MANAGER)):
         services = of_kind(await helm.render(chart, *arguments, release=longest), "Service")
@@ -123,7 +121,7 @@ async def test_services_of_a_release_with_a_long_name_have_names_that_are_taken(
 
 
 @pytest.mark.parametrize("keep", [True, False])
-async def test_the_crds_are_those_of_the_api_and_stay_where_that_is_asked_for(helm: Helm, keep: bool) -> None:
+async def test_crds_are_those_of_the_api_and_are_kept_by_default(helm: Helm, keep: bool) -> None:
     rendered = of_kind(await helm.render(LIFECYCLE_MANAGER, *values(crds__keep=keep)), "CustomResourceDefinition")
     policies = {crd["metadata"].pop("annotations", {}).get("helm.sh/resource-policy") for crd in rendered.values()}
     for crd in rendered.values():
@@ -132,12 +130,12 @@ async def test_the_crds_are_those_of_the_api_and_stay_where_that_is_asked_for(he
     assert policies == ({"keep"} if keep else {None})
 
 
-async def test_crds_can_be_left_to_others(helm: Helm) -> None:
+async def test_crds_are_not_installed_on_request(helm: Helm) -> None:
     objects = await helm.render(LIFECYCLE_MANAGER, *values(crds__install=False))
     assert not of_kind(objects, "CustomResourceDefinition")
 
 
-async def test_the_rights_are_those_of_the_programs_and_no_more(helm: Helm) -> None:
+async def test_roles_are_those_of_the_programs(helm: Helm) -> None:
     wanted = parse_objects(files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text())
     rendered = await helm.render(LIFECYCLE_MANAGER)
     for each in wanted:
@@ -152,7 +150,7 @@ async def test_the_rights_are_those_of_the_programs_and_no_more(helm: Helm) -> N
     assert role["rules"] == source.document["rules"]
 
 
-async def test_rights_that_only_an_option_needs_come_with_it(helm: Helm) -> None:
+async def test_rights_for_an_option_are_granted_only_with_it(helm: Helm) -> None:
     text = files("lifecycle_manager.rbac").joinpath("kcp-cert-manager.yaml").read_text()
     (wanted,) = (each.document for each in parse_objects(text))
     name = wanted["metadata"]["name"]
@@ -176,9 +174,9 @@ async def test_chart_of_a_new_module_is_the_one_for_module_managers(helm: Helm, 
     assert [dict(each.document) for each in parse_objects(made)] == _renamed(ours, named)
 
 
-async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm: Helm) -> None:
+async def test_chart_of_the_watcher_has_the_objects_that_lifecycle_manager_installs(helm: Helm) -> None:
     trust = b"trust\n"
-    settings = WatcherSettings("registry.example.com/skr-watcher:v7", "kcp.example.com:443", "64Mi", "0.5")
+    settings = WatcherDeployment("registry.example.com/skr-watcher:v7", "kcp.example.com:443", "64Mi", "0.5")
     pair = KeyPair(certificate_pem=b"certificate\n", key_pem=b"key\n")
     rules = [ModuleRule("b.example.com", "things"), ModuleRule("c.example.com", "others/status")]
     for replicas, modules in ((1, []), (2, rules[:1]), (1, rules)):
@@ -192,19 +190,19 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
                 replicas=replicas,
                 image__registry="registry.example.com", image__tag="v7", kcpAddress=settings.kcp_address,
                 resources__limits__memory="64Mi", tls__existingSecret=False, tls__certificate="certificate\n",
-                tls__key="key\n", tls__authority="trust\n", caBundle="trust\n",
+                tls__key="key\n", tls__ca="trust\n", caBundle="trust\n",
             ),
             "--set-string", "resources.limits.cpu=0.5",
             *(word for words in given for word in words),
         )  # fmt: skip
-        meant = replace(settings, replicas=replicas)
-        brought = [*workload_documents(meant, pair, trust), webhook_document((), modules, trust)]
-        assert _by_identity(rendered) == _by_identity(brought)
+        expected = replace(settings, replicas=replicas)
+        installed = [*workload_documents(expected, pair, trust), webhook_document((), modules, trust)]
+        assert _by_identity(rendered) == _by_identity(installed)
 
 
 @pytest.fixture
 def released(tmp_path: Path) -> Path:
-    """The charts as the release workflow has them packed."""
+    """The charts as the release workflow packages them."""
     (edit,) = re.findall(r"^ *(sed .* charts/\*/values\.yaml)$", RELEASE, re.MULTILINE)
     shutil.copytree(CHARTS, tmp_path / "charts")
     environment = {"PATH": os.environ["PATH"], "REGISTRY": "ghcr.io", "OWNER": "somebody"}
@@ -213,9 +211,7 @@ def released(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("chart", NAMESPACES, ids=lambda chart: chart.name)
-async def test_released_charts_lead_to_the_images_that_are_released_with_them(
-    helm: Helm, chart: Path, released: Path
-) -> None:
+async def test_released_charts_refer_to_the_images_of_the_same_release(helm: Helm, chart: Path, released: Path) -> None:
     required = {MODULE_MANAGER: MANAGER, SKR_WATCHER: values(caBundle="pem", kcpAddress="a:1")}.get(chart, ())
     text = await helm.run("template", "x", str(released / chart.name), "-n", NAMESPACES[chart], *required)
     image = _container([dict(each.document) for each in parse_objects(text)])["image"]
@@ -223,13 +219,13 @@ async def test_released_charts_lead_to_the_images_that_are_released_with_them(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_images_are_pulled_with_the_secrets_that_are_given(helm: Helm, way: str) -> None:
+async def test_images_are_pulled_with_the_given_secrets(helm: Helm, way: str) -> None:
     chart, arguments = WAYS[way]
     rendered = await helm.render(chart, *arguments, "--set", "imagePullSecrets[0].name=of-the-registry")
     assert _pod(rendered)["imagePullSecrets"] == [{"name": "of-the-registry"}]
 
 
-async def test_every_option_of_lifecycle_manager_arrives_as_the_program_reads_it(helm: Helm) -> None:
+async def test_program_reads_every_option_of_the_chart(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
     settings = _settings(rendered)
     assert settings.event_address == "events.kcp.example.com:443"
@@ -247,7 +243,7 @@ async def test_every_option_of_lifecycle_manager_arrives_as_the_program_reads_it
     assert settings.log_level == "DEBUG"
 
 
-async def test_replica_that_shares_nothing_is_gone_before_the_next_one_comes(helm: Helm) -> None:
+async def test_single_replica_without_leases_ends_before_the_next_one_starts(helm: Helm) -> None:
     for arguments, wanted in (((), "RollingUpdate"), (("--set", "replicas=1,options.leader-elect=false"), "Recreate")):
         rendered = await helm.render(LIFECYCLE_MANAGER, *arguments)
         assert _deployment(rendered)["strategy"]["type"] == wanted
@@ -262,28 +258,28 @@ async def test_replica_that_shares_nothing_is_gone_before_the_next_one_comes(hel
         (values(replicas=0), "replicas is 0"),
         ((), f"{names.KYMA_NAME}: "),
         ((), f"{names.MANAGED_BY}: {names.LIFECYCLE_MANAGER}"),
-        ((), "That name is known in this cluster only"),
+        ((), "This name can be resolved in this cluster only"),
         (values(events__address="events.example.com:443"), "send their events to events.example.com:443."),
         (values(crds__keep=False), "WARNING"),
     ],
 )
-async def test_notes_say_what_was_installed(helm: Helm, arguments: tuple[str, ...], said: str) -> None:
+async def test_notes_describe_the_installation(helm: Helm, arguments: tuple[str, ...], said: str) -> None:
     release = ("lifecycle-manager", str(LIFECYCLE_MANAGER), "--namespace=kcp-system", "--dry-run=client")
     _, _, notes = (await helm.run("install", *release, *arguments)).partition("\nNOTES:\n")
     assert said in notes
 
 
-async def test_metrics_that_other_controllers_have_too_are_those_of_this_release(helm: Helm) -> None:
+async def test_metrics_with_common_names_are_selected_by_the_job_of_the_release(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING, release="other")
     job = 'job="other-lifecycle-manager-metrics"'
     assert job.partition('"')[2].strip('"') in of_kind(rendered, "Service")
-    anybodys = r"\b(?:controller_runtime|workqueue|kube_runtime|rest_client|process)_\w+(\{[^}]*\})?|\bup\b(\{[^}]*\})?"
+    common = r"\b(?:controller_runtime|workqueue|kube_runtime|rest_client|process)_\w+(\{[^}]*\})?|\bup\b(\{[^}]*\})?"
     for expression in expressions_in(rendered):
-        for found in re.finditer(anybodys, expression):
-            assert job in found[0], f"{expression} asks for what others of the cluster tell, too"
+        for found in re.finditer(common, expression):
+            assert job in found[0], f"{expression}: other programs of the cluster have this metric, too"
 
 
-async def test_what_is_told_only_to_be_noticed_has_an_alert(helm: Helm) -> None:
+async def test_metrics_that_exist_for_alerts_have_one(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
     (rules,) = of_kind(rendered, "PrometheusRule").values()
     alerts = {rule["alert"]: rule for group in rules["spec"]["groups"] for rule in group["rules"]}
@@ -302,7 +298,7 @@ async def test_what_is_told_only_to_be_noticed_has_an_alert(helm: Helm) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_containers_have_no_rights_on_the_node_and_limits(helm: Helm, way: str) -> None:
+async def test_containers_are_unprivileged_and_have_limits(helm: Helm, way: str) -> None:
     chart, arguments = WAYS[way]
     rendered = await helm.render(chart, *arguments)
     (deployment,) = of_kind(rendered, "Deployment").values()
@@ -322,19 +318,19 @@ async def test_containers_have_no_rights_on_the_node_and_limits(helm: Helm, way:
     assert {"cpu", "memory"} <= set(container["resources"]["requests"])
 
 
-async def test_pod_waits_for_the_authority_that_cert_manager_makes(helm: Helm) -> None:
+async def test_pod_waits_for_the_ca_of_cert_manager(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *values(certManager__enabled=True))
     (certificate,) = of_kind(rendered, "Certificate").values()
     (issuer,) = of_kind(rendered, "Issuer").values()
     assert certificate["spec"]["issuerRef"]["name"] == issuer["metadata"]["name"]
-    assert certificate["spec"]["secretName"] == AuthorityStore.name
+    assert certificate["spec"]["secretName"] == CAStore.name
     volumes = of_kind(rendered, "Deployment")["lifecycle-manager"]["spec"]["template"]["spec"]["volumes"]
-    assert [each["secret"]["secretName"] for each in volumes if "secret" in each] == [AuthorityStore.name]
+    assert [each["secret"]["secretName"] for each in volumes if "secret" in each] == [CAStore.name]
     given = values(certManager__enabled=True, certManager__issuerRef__name="company")
     assert not of_kind(await helm.render(LIFECYCLE_MANAGER, *given), "Issuer")
 
 
-async def test_modules_layers_are_kept_on_a_disk_that_holds_them_all_and_apart_from_the_keys(helm: Helm) -> None:
+async def test_layers_are_cached_on_a_disk_that_is_large_enough_and_apart_from_the_keys(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER)
     cache = _settings(rendered).module_cache_dir
     (mount,) = (each for each in _container(rendered)["volumeMounts"] if each["mountPath"] == str(cache))
@@ -343,7 +339,7 @@ async def test_modules_layers_are_kept_on_a_disk_that_holds_them_all_and_apart_f
     assert MOST_BYTES_OF_LAYERS + MOST_BYTES_OF_A_LAYER < 2 * 1024**3
 
 
-async def test_the_watcher_comes_from_where_lifecycle_manager_comes_from_and_in_its_version(helm: Helm) -> None:
+async def test_image_of_the_watcher_has_the_registry_and_version_of_lifecycle_manager(helm: Helm) -> None:
     version = load_yaml((LIFECYCLE_MANAGER / "Chart.yaml").read_text())["appVersion"]
     for given, image in (
         ({}, f"skr-watcher:{version}"),
@@ -354,7 +350,7 @@ async def test_the_watcher_comes_from_where_lifecycle_manager_comes_from_and_in_
         assert f"--skr-watcher-image={image}" in container["args"]
 
 
-async def test_tls_is_passed_through_on_every_way_to_the_events(helm: Helm) -> None:
+async def test_every_way_to_expose_the_events_passes_tls_through(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
     host, service = "events.kcp.example.com", "lifecycle-manager-events"
     ingress = of_kind(rendered, "Ingress")[service]
@@ -370,7 +366,7 @@ async def test_tls_is_passed_through_on_every_way_to_the_events(helm: Helm) -> N
     assert set(of_kind(rendered, "Service")) >= {service}
 
 
-async def test_network_policies_deny_all_and_allow_by_ports_that_the_pods_have(helm: Helm) -> None:
+async def test_network_policies_deny_all_and_allow_only_ports_of_the_pods(helm: Helm) -> None:
     for chart, arguments in WAYS.values():
         if chart == SKR_WATCHER:
             continue
@@ -384,7 +380,7 @@ async def test_network_policies_deny_all_and_allow_by_ports_that_the_pods_have(h
 
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("way", WAYS)
-async def test_nodes_can_be_drained_whatever_the_replicas(helm: Helm, way: str, replicas: int) -> None:
+async def test_nodes_can_be_drained_with_any_number_of_replicas(helm: Helm, way: str, replicas: int) -> None:
     chart, arguments = WAYS[way]
     rendered = await helm.render(chart, *arguments, *values(replicas=replicas))
     (budget,) = of_kind(rendered, "PodDisruptionBudget").values()
@@ -394,7 +390,7 @@ async def test_nodes_can_be_drained_whatever_the_replicas(helm: Helm, way: str, 
     assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
-async def test_each_flow_that_is_needed_is_let_out(helm: Helm) -> None:
+async def test_network_policies_allow_all_egress_that_is_needed(helm: Helm) -> None:
     dns = {(port, protocol) for port in (53, 8053) for protocol in ("UDP", "TCP")}  # CoreDNS of Gardener is at 8053
     api_servers = {(443, "TCP"), (6443, "TCP")}
     needed = {
@@ -410,7 +406,7 @@ async def test_each_flow_that_is_needed_is_let_out(helm: Helm) -> None:
         ]
         assert {(port["port"], port["protocol"]) for rule in rules for port in rule["ports"]} == wanted
         restricted = {port["port"] for rule in rules if "to" in rule for port in rule["ports"]}
-        assert restricted <= {"replicas"}, "nobody knows where the others are"
+        assert restricted <= {"replicas"}, "the addresses of API servers and DNS are not known"
 
 
 def _deployment(objects: list[dict[str, Any]]) -> dict[str, Any]:
@@ -428,7 +424,7 @@ def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _settings(objects: list[dict[str, Any]]) -> Settings:
-    """Return the options of Lifecycle Manager as it reads them in its Pod."""
+    """Return the settings that Lifecycle Manager reads in its Pod."""
     in_a_pod = {"POD_NAME": "lifecycle-manager-0", "POD_IP": "10.0.0.1"}
     command, *arguments = (expanded(word, in_a_pod) for word in _container(objects)["args"])
     assert command == "run"
@@ -438,7 +434,7 @@ def _settings(objects: list[dict[str, Any]]) -> Settings:
 def _one_sided(
     schema: dict[str, Any], defaults: dict[str, Any], definitions: dict[str, Any], path: str = ""
 ) -> Iterator[tuple[str, set[str]]]:
-    """Give what only one of both has, by where it is; an empty default leaves open what may be there."""
+    """Yield differences of schema and defaults by their paths; an empty default may have any properties."""
     properties = {
         name: definitions[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
         for name, each in schema.get("properties", {}).items()
@@ -469,9 +465,7 @@ def _by_identity(objects: Any) -> dict[tuple[str, str], dict[str, Any]]:
     ],
     ids=lambda command: f"{command[1]} {command[3]}",
 )
-async def test_documented_commands_set_values_that_the_charts_have(
-    helm: Helm, command: list[str], tmp_path: Path
-) -> None:
+async def test_documented_commands_set_existing_values(helm: Helm, command: list[str], tmp_path: Path) -> None:
     for name in ("tls.crt", "tls.key", "ca.crt"):
         (tmp_path / name).write_text("pem")
     _, _, release, chart, *options = command

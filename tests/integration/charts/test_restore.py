@@ -1,4 +1,4 @@
-"""What docs/install.md has people back up is enough to go on with, in a control plane that has lost everything."""
+"""The backup that docs/install.md describes is enough to restore a control plane that has lost everything."""
 
 import re
 from functools import partial
@@ -18,32 +18,32 @@ INSTALL = Path("docs/install.md").read_text()
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 Document = dict[str, Any]
 SECRETS: Resource[Document] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
-OURS: dict[str, Resource[Document]] = {
+RESOURCES: dict[str, Resource[Document]] = {
     crd["names"]["kind"]: Resource.dynamic(
         crd["group"], crd["versions"][0]["name"], crd["names"]["kind"], crd["names"]["plural"], namespaced=True
     )
     for crd in (each["spec"] for each in all_crds())
 }
-# The Kymas come last: nothing of a cluster is looked at before.
+# The Kymas come last: no cluster is reconciled before.
 ORDER = ("ModuleTemplate", "ModuleReleaseMeta", "Watcher", "ModuleConfig", "SyncResource", "Manifest", "Kyma")
-OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences")
+SET_BY_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences")
 
 
-async def test_every_resource_is_among_those_to_be_backed_up() -> None:
+async def test_documented_backup_contains_every_resource() -> None:
     section = INSTALL.partition("## Back-up and restore")[2].partition("\n## ")[0]
-    assert set(ORDER) == set(OURS)
+    assert set(ORDER) == set(RESOURCES)
     for kind in ORDER:
-        assert re.search(rf"\b{kind}s?\b", section), f"docs/install.md says nothing of {kind}s"
+        assert re.search(rf"\b{kind}s?\b", section), f"docs/install.md does not mention {kind}s"
 
 
-async def test_control_plane_goes_on_from_its_back_up(world: World) -> None:
+async def test_control_plane_continues_from_its_backup(world: World) -> None:
     await world.story.change_volume("510Gi")
     await world.story.create_second("scratch", "5Gi")
     before = await world.skr.get(CONFIG_MAPS, "default-nfs-media", SKR)
 
-    secrets, objects = await _backed_up(world)
+    secrets, objects = await _back_up(world)
     await _lose_everything(world)
-    # Meanwhile the user goes on: one volume leaves, another changes.
+    # Meanwhile the user deletes one volume and changes another.
     await world.skr.delete(INFRASTRUCTURES, "second", SKR)
     await world.story.patch_volume("520Gi")
 
@@ -52,8 +52,8 @@ async def test_control_plane_goes_on_from_its_back_up(world: World) -> None:
     for secret in secrets:
         await world.kcp.create(SECRETS, secret, KCP, field_manager=USER)
     for kind, document in objects:
-        await _restore(world, OURS[kind], document)
-    # Only when each SyncResource is a ModuleConfig's again does it go with that.
+        await _restore(world, RESOURCES[kind], document)
+    # Each SyncResource has to have its ModuleConfig as owner again before Lifecycle Manager starts.
     await world.install_module_manager(command="upgrade")
     await eventually(partial(_all_are_owned, world))
     await world.install_lifecycle_manager(command="upgrade")
@@ -65,36 +65,38 @@ async def test_control_plane_goes_on_from_its_back_up(world: World) -> None:
     await world.story.change_volume("530Gi")
 
 
-async def _backed_up(world: World) -> tuple[list[Document], list[tuple[str, Document]]]:
-    """Read what docs/install.md names, as it is stored; leave out what the server will say anew."""
+async def _back_up(world: World) -> tuple[list[Document], list[tuple[str, Document]]]:
+    """Read the objects that docs/install.md names, without the fields that the API server sets."""
     access = (await world.kcp.list(SECRETS, KCP, label_selector=names.KYMA_NAME)).items
     secrets = [
         *(each for each in access if each["type"] == "Opaque"),
         await world.kcp.get(SECRETS, "klm-watcher", KCP),
     ]
-    objects = [(kind, each) for kind in ORDER for each in (await world.kcp.list(OURS[kind], KCP)).items]
-    return [_bare(each) for each in secrets], [(kind, _bare(each)) for kind, each in objects]
+    objects = [(kind, each) for kind in ORDER for each in (await world.kcp.list(RESOURCES[kind], KCP)).items]
+    return [_without_server_fields(each) for each in secrets], [
+        (kind, _without_server_fields(each)) for kind, each in objects
+    ]
 
 
 async def _lose_everything(world: World) -> None:
-    """Leave nothing of ours in the control plane but the definitions."""
+    """Delete all our objects in the control plane except the CRDs."""
     for release in ("lifecycle-manager", "cloud-resources"):
         await world.kcp_helm.run("uninstall", release, f"--namespace={KCP}", "--wait")
         await eventually(partial(_has_ended, world, release))
     webhooks = await world.kcp.mapper.resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
     await world.kcp.delete(webhooks, "lifecycle-manager")
-    for resource in (*OURS.values(), SECRETS):
+    for resource in (*RESOURCES.values(), SECRETS):
         for each in (await world.kcp.list(resource, KCP)).items:
             await _delete_at_once(world, resource, each["metadata"]["name"])
 
     async def empty() -> bool:
-        return not [each for kind in OURS.values() for each in (await world.kcp.list(kind, KCP)).items]
+        return not [each for kind in RESOURCES.values() for each in (await world.kcp.list(kind, KCP)).items]
 
     await eventually(empty)
 
 
 async def _all_are_owned(world: World) -> bool:
-    found = (await world.kcp.list(OURS["SyncResource"], KCP)).items
+    found = (await world.kcp.list(RESOURCES["SyncResource"], KCP)).items
     return all("ownerReferences" in each["metadata"] for each in found)
 
 
@@ -111,7 +113,7 @@ async def _delete_at_once(world: World, resource: Resource[Document], name: str)
 
 
 async def _restore(world: World, resource: Resource[Document], document: Document) -> None:
-    """Store an object, and its status, where that is stored apart."""
+    """Create an object, and write its status if that is a subresource."""
     name = document["metadata"]["name"]
     stored = await world.kcp.create(resource, document, KCP, field_manager=USER)
     if "status" in document and "status" not in stored:
@@ -127,6 +129,6 @@ async def _is_gone(world: World, name: str) -> bool:
     return False
 
 
-def _bare(document: Document) -> Document:
-    metadata = {key: value for key, value in document["metadata"].items() if key not in OF_THE_SERVER}
+def _without_server_fields(document: Document) -> Document:
+    metadata = {key: value for key, value in document["metadata"].items() if key not in SET_BY_THE_SERVER}
     return {**document, "metadata": metadata}

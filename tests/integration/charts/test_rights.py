@@ -1,4 +1,4 @@
-"""The programs have the rights that they need, and no others: what the API servers have heard, against the roles."""
+"""The programs have the rights that they need, and no others: audit logs of the API servers against the roles."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -18,7 +18,7 @@ from lifecycle_manager.resources import (
     SYNC_RESOURCES,
     WATCHERS,
 )
-from lifecycle_manager.skr_webhook import ROTATE, AuthorityStore
+from lifecycle_manager.skr_webhook import ROTATE, CAStore
 from lifecycle_manager_api import names
 from tests.integration.charts.rights import granted_by, requests_in, unused
 from tests.integration.charts.world import World
@@ -32,13 +32,13 @@ KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 CLOUD_RESOURCES = {"name": "cloud-resources", "managed": True}
 EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
-IN_KCP = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
-IN_SKR = files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()
-OF_MODULE_MANAGERS = files("kyma_module_manager").joinpath("rbac.yaml").read_text()
+KCP_ROLES = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
+SKR_ROLES = files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()
+MODULE_MANAGER_ROLES = files("kyma_module_manager").joinpath("rbac.yaml").read_text()
 
 
-async def test_programs_ask_for_nothing_that_they_may_not(world: World) -> None:
-    """What was refused under the roles of an earlier release, and answered under those of this one, is in order."""
+async def test_no_request_of_the_programs_is_forbidden(world: World) -> None:
+    """Requests that were refused by the roles of an earlier release, and succeed with those of this one, are fine."""
     asked = [
         request
         for cluster in (world.clusters.kcp, *world.clusters.skrs)
@@ -54,14 +54,14 @@ async def test_programs_ask_for_nothing_that_they_may_not(world: World) -> None:
 
 
 async def test_every_right_is_used(world: World) -> None:
-    """What needs them rarely is done here; the rest was, when the world was set up."""
+    """Rights that are needed rarely are used here, the others by the setup of the world."""
     await world.story.change_volume("390Gi")
     await _repeat_an_event(world)
-    await _follow_a_watcher(world)
+    await _create_and_delete_a_watcher(world)
     async with blob_server() as layers:
         await _install_and_remove_modules(world, layers)
-    await _rotate_the_authority(world)
-    await _make_a_namespace(world)
+    await _rotate_the_ca(world)
+    await _create_a_namespace(world)
     await _delete_the_kyma(world)
     await world.manage_the_user_cluster()
     await world.story.change_volume("400Gi")
@@ -69,15 +69,17 @@ async def test_every_right_is_used(world: World) -> None:
     kcp = list(requests_in(world.clusters.kcp.directory / "audit.log"))
     skr = list(requests_in(world.clusters.skrs[0].directory / "audit.log"))
     never = (
-        unused(granted_by(IN_KCP), "system:serviceaccount:kcp-system:lifecycle-manager", kcp)
-        | unused(granted_by(OF_MODULE_MANAGERS), "system:serviceaccount:kcp-system:cloud-resources-module-manager", kcp)
-        | unused(granted_by(IN_SKR), "system:serviceaccount:kube-system:lifecycle-manager", skr)
+        unused(granted_by(KCP_ROLES), "system:serviceaccount:kcp-system:lifecycle-manager", kcp)
+        | unused(
+            granted_by(MODULE_MANAGER_ROLES), "system:serviceaccount:kcp-system:cloud-resources-module-manager", kcp
+        )
+        | unused(granted_by(SKR_ROLES), "system:serviceaccount:kube-system:lifecycle-manager", skr)
     )
-    assert {str(each) for each in never} == set(), "take these from the roles, or have them used here"
+    assert {str(each) for each in never} == set(), "remove these from the roles, or use them in this test"
 
 
 async def _repeat_an_event(world: World) -> None:
-    """Have the same happen again: that is no new Event, but changes the first, where both were the same replica's."""
+    """Cause the same Event twice: the second one patches the first, if both are from the same replica."""
 
     async def repeated() -> bool:
         for chosen in (["cloud-resources", "tpyo"], ["cloud-resources"]):
@@ -89,8 +91,8 @@ async def _repeat_an_event(world: World) -> None:
     await eventually(repeated)
 
 
-async def _follow_a_watcher(world: World) -> None:
-    """Have a Watcher say how far it has come, and leave."""
+async def _create_and_delete_a_watcher(world: World) -> None:
+    """Create a Watcher CR, wait for its status, and delete it."""
     await world.kcp.apply(WATCHERS, "colours", watcher("red"), KCP, field_manager="test")
 
     async def ready() -> bool:
@@ -100,8 +102,8 @@ async def _follow_a_watcher(world: World) -> None:
     await world.kcp.delete(WATCHERS, "colours", KCP)
 
 
-async def _make_a_namespace(world: World) -> None:
-    """Have a SyncResource, which nobody will remove, bring something into a namespace that is not there."""
+async def _create_a_namespace(world: World) -> None:
+    """Apply an object in a namespace that does not exist, by a SyncResource that stays."""
     document = {
         "apiVersion": SYNC_RESOURCES.api_version,
         "kind": "SyncResource",
@@ -113,56 +115,56 @@ async def _make_a_namespace(world: World) -> None:
         },
     }
     await world.kcp.apply(SYNC_RESOURCES, "far", document, KCP, field_manager="test")
-    await eventually(_there(world.skr, CONFIG_MAPS, "far", "far"))
+    await eventually(_exists(world.skr, CONFIG_MAPS, "far", "far"))
 
 
 async def _install_and_remove_modules(world: World, layers: BlobServer) -> None:
-    """Install a module that is asked for and one that is not, put the catalog right, and remove them."""
-    asked, unasked = _module(layers, "telemetry"), _module(layers, "warden", mandatory=True)
+    """Install a chosen module and a mandatory one, edit their catalog objects, and remove both."""
+    chosen, mandatory = _module(layers, "telemetry"), _module(layers, "warden", mandatory=True)
     async with on_offer(
         world.kcp,
-        *(asked, release("telemetry", regular="1.0.0")),
-        *(unasked, release("warden", mandatory="1.0.0")),
+        *(chosen, release("telemetry", regular="1.0.0")),
+        *(mandatory, release("warden", mandatory="1.0.0")),
     ):
         await world.story.set_modules([CLOUD_RESOURCES, {"name": "telemetry", "managed": True}])
         for name in ("telemetry", "warden"):
-            await eventually(_there(world.skr, CONFIG_MAPS, name, SKR))
+            await eventually(_exists(world.skr, CONFIG_MAPS, name, SKR))
         for resource, name in ((MODULE_TEMPLATES, "telemetry-1.0.0"), (MODULE_RELEASE_METAS, "telemetry")):
-            await eventually(_there(world.skr, resource, name, SKR))
-            await _edit_and_see_it_put_right(world.skr, resource, name)
-        # Without it there is nothing of the module that asks for more, such as its ModuleConfigs.
+            await eventually(_exists(world.skr, resource, name, SKR))
+            await _edit_until_reverted(world.skr, resource, name)
+        # Without the module, nothing of it is left that would be created again, such as its ModuleConfigs.
         await world.story.set_modules([])
-        for left in (MODULE_CONFIGS, SYNC_RESOURCES):
-            await eventually(partial(_none, world.kcp, left))
+        for dependent in (MODULE_CONFIGS, SYNC_RESOURCES):
+            await eventually(partial(_none, world.kcp, dependent))
     await eventually(partial(_none, world.kcp, MANIFESTS))
     await world.story.set_modules([CLOUD_RESOURCES])
 
 
-async def _edit_and_see_it_put_right(skr: Client, resource: Resource[Any], name: str) -> None:
-    """Have a user add what an apply leaves alone."""
+async def _edit_until_reverted(skr: Client, resource: Resource[Any], name: str) -> None:
+    """Add a field as a user that no other field manager has, and wait until it is removed."""
     before = await skr.get(resource, name, SKR)
     await skr.merge_patch(resource, name, {"spec": EXTRA[resource.kind]}, SKR, field_manager=USER)
 
-    async def put_right() -> bool:
+    async def reverted() -> bool:
         return bool((await skr.get(resource, name, SKR)).spec == before.spec)
 
-    await eventually(put_right)
+    await eventually(reverted)
 
 
-async def _rotate_the_authority(world: World) -> None:
+async def _rotate_the_ca(world: World) -> None:
     mark = {"metadata": {"annotations": {ROTATE: "now"}}}
-    await world.kcp.merge_patch(SECRETS, AuthorityStore.name, mark, KCP, field_manager=USER)
+    await world.kcp.merge_patch(SECRETS, CAStore.name, mark, KCP, field_manager=USER)
 
     async def announced() -> bool:
-        return ROTATE not in (await world.kcp.get(SECRETS, AuthorityStore.name, KCP)).metadata.annotations
+        return ROTATE not in (await world.kcp.get(SECRETS, CAStore.name, KCP)).metadata.annotations
 
     await eventually(announced)
 
 
 async def _delete_the_kyma(world: World) -> None:
-    """Delete the Kyma, whose CR in its cluster another version of Lifecycle Manager has held."""
-    held = {"metadata": {"finalizers": [names.KYMA_FINALIZER]}}
-    await world.skr.merge_patch(KYMAS, "default", held, SKR, field_manager=USER)
+    """Delete the Kyma, whose CR in the SKR has the finalizer of another version of Lifecycle Manager."""
+    finalizer = {"metadata": {"finalizers": [names.KYMA_FINALIZER]}}
+    await world.skr.merge_patch(KYMAS, "default", finalizer, SKR, field_manager=USER)
     await world.kcp.delete(KYMAS, "demo", KCP)
     await eventually(_gone(world.kcp, KYMAS, "demo", KCP))
 
@@ -174,7 +176,7 @@ EXTRA: dict[str, dict[str, Any]] = {
 
 
 def _module(layers: BlobServer, name: str, *, mandatory: bool = False) -> dict[str, Any]:
-    """Return the template of a module that is a ConfigMap, in the roles of the sample."""
+    """Return the template of a module with a ConfigMap, which the roles of the sample allow."""
     document = template(name, "1.0.0", mandatory=mandatory, data=None)
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}}
     return installing(document, layers.host, layers.hold(as_text([config_map]).encode()))
@@ -185,22 +187,22 @@ async def _lists(world: World, modules: list[str]) -> bool:
     return sorted(module.name for module in kyma.status.modules) == sorted(modules)
 
 
-def _there(client: Client, resource: Resource[Any], name: str, namespace: str) -> Callable[[], Awaitable[bool]]:
-    async def there() -> bool:
+def _exists(client: Client, resource: Resource[Any], name: str, namespace: str) -> Callable[[], Awaitable[bool]]:
+    async def exists() -> bool:
         try:
             await client.get(resource, name, namespace)
         except NotFound:
             return False
         return True
 
-    return there
+    return exists
 
 
 def _gone(client: Client, resource: Resource[Any], name: str, namespace: str) -> Callable[[], Awaitable[bool]]:
-    there = _there(client, resource, name, namespace)
+    exists = _exists(client, resource, name, namespace)
 
     async def gone() -> bool:
-        return not await there()
+        return not await exists()
 
     return gone
 

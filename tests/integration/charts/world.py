@@ -1,4 +1,4 @@
-"""Two clusters in which Pods run as processes, and the product in them: brought there by Helm and by nothing else."""
+"""Two clusters in which Pods run as processes, with the product in them, installed by Helm alone."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -57,7 +57,7 @@ class World:
     async def install_lifecycle_manager(
         self, *arguments: str, command: str = "install", chart: Path = LIFECYCLE_MANAGER
     ) -> None:
-        """Install or upgrade the Lifecycle Manager as `helm install` does, and wait until it is ready."""
+        """Install or upgrade the Lifecycle Manager, and wait until it is ready."""
         await self.kcp_helm.run(
             command,
             "lifecycle-manager",
@@ -82,16 +82,16 @@ class World:
         )
 
     async def offer_the_module(self) -> None:
-        """Do what a module team does: put its release into the catalog."""
+        """Apply the ModuleTemplate and the ModuleReleaseMeta of the module, as its team does."""
         texts = [SAMPLE.joinpath(name).read_text() for name in ("module-template.yaml", "module-release-meta.yaml")]
         await apply_objects(self.kcp, "\n---\n".join(texts))
 
     async def manage_the_user_cluster(self) -> None:
-        """Do what the environment broker does, and wait until the cluster tells of the users' changes."""
+        """Create the Kyma as the environment broker does, and wait until the Watcher reports changes of users."""
         await create_kyma(self.story.stage, await prepare_skr(self.story.stage))
 
         async def ready() -> bool:
-            """Tell what docs/install.md has people wait for; from then on they can choose modules."""
+            """Tell whether the condition holds that docs/install.md waits for; then users can enable modules."""
             kyma = await _found(self.kcp, KYMAS, demo_names.KYMA, names.KCP_NAMESPACE)
             condition = find(kyma.status.conditions, "Ready") if kyma is not None else None
             return condition is not None and condition.status == "True"
@@ -107,17 +107,17 @@ class World:
         await eventually(watched, what="the Watcher's webhook for the module")
 
     async def _enable_the_module(self) -> None:
-        """Choose the module as the user, so that it is told of: a change is found minutes later about which the API
-        server could not ask the Watcher within two seconds, as on a machine that stalls while the two first connect."""
+        """Enable the module as the user, and make sure that the Watcher reports it: on a machine that stalls, the API
+        server may not reach the Watcher within two seconds, and the change would be found minutes later."""
         while True:
-            before = await self._admitted_unasked()
+            before = await self._admitted_without_answer()
             await self.story.set_modules([{"name": demo_names.MODULE, "managed": True}])
-            if await self._admitted_unasked() == before:
+            if await self._admitted_without_answer() == before:
                 return
             await self.story.set_modules([])
 
-    async def _admitted_unasked(self) -> float:
-        """Return how many changes the user's API server has let pass without an answer of a webhook."""
+    async def _admitted_without_answer(self) -> float:
+        """Return how many changes the API server of the SKR has admitted without an answer of a webhook."""
         answer = await self.skr._write("GET", "/metrics", body=b"")
         return sum(
             sample.value
@@ -129,7 +129,7 @@ class World:
 
 @asynccontextmanager
 async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[World, None]:
-    """Start the clusters and their nodes; install nothing."""
+    """Start the clusters and their nodes, without any release."""
     async with AsyncExitStack() as stack:
         clusters = await stack.enter_async_context(
             LocalClusters.start(directory=folder / "clusters", workloads=True, audit=True)

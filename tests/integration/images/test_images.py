@@ -1,5 +1,5 @@
-"""What the Dockerfile does, done without an engine: installed from the lock into an empty folder that nobody may write
-to, and run as the images' user with nothing but a temporary folder of its own."""
+"""The contents of the images without a container engine: installed from the lock as the Dockerfile does, into a
+read-only folder, and run as the images' user with a temporary folder as the only writable place."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from kube_runtime import Client
-from kyma_certs import LeafRequest, create_authority, issue
+from kyma_certs import LeafRequest, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager_api import names
@@ -33,7 +33,7 @@ Installed = Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def root() -> Iterator[Path]:
-    """A folder that the images' user can reach; pytest's own are closed to others."""
+    """A folder that the images' user can read; pytest's temporary folders are closed to other users."""
     with tempfile.TemporaryDirectory(prefix="klm-images-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -41,7 +41,7 @@ def root() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What an engine would be sent: the files that .dockerignore lets through, and no others."""
+    """The build context: the files that .dockerignore includes, and no others."""
     folder = tmp_path_factory.mktemp("context")
     for name in re.findall(r"^!(\S+)$", Path(".dockerignore").read_text(), re.MULTILINE):
         if Path(name).is_dir():
@@ -53,7 +53,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(root: Path, context: Path) -> Installed:
-    """Install an image's content, once; read-only like the image's own file system."""
+    """Install the contents of an image, once; read-only like the file system of the container."""
 
     def install(image: str) -> Path:
         folder = root / image
@@ -69,7 +69,7 @@ def installed(root: Path, context: Path) -> Installed:
     return install
 
 
-def test_the_script_installs_every_target_of_the_dockerfile_and_each_runs_as_the_same_user() -> None:
+def test_each_target_of_the_dockerfile_is_installed_by_the_script_and_runs_as_the_same_user() -> None:
     targets = {name for name in re.findall(r"^FROM \S+ AS (\S+)", DOCKERFILE, re.MULTILINE) if name in IMAGES}
     assert targets == set(IMAGES)
     assert set(re.findall(r"images/install.sh (\S+) /opt/kyma", DOCKERFILE)) == targets
@@ -81,34 +81,35 @@ def test_the_script_installs_every_target_of_the_dockerfile_and_each_runs_as_the
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_entry_points_are_there(installed: Installed, image: str) -> None:
+def test_entry_point_of_the_image_is_installed(installed: Installed, image: str) -> None:
     stage = DOCKERFILE.partition(f" AS {image}\n")[2]
     entry_point = re.search(r'ENTRYPOINT \["([\w-]+)"', stage)
     assert entry_point is not None
     assert os.access(installed(image) / "bin" / entry_point[1], os.X_OK)
 
 
-def test_the_watchers_image_holds_nothing_but_the_watcher(installed: Installed) -> None:
+def test_image_of_the_watcher_has_only_the_watcher_and_its_requirements(installed: Installed) -> None:
     (packages,) = installed("skr-watcher").glob("lib/python*/site-packages")
     present = {path.name for path in packages.iterdir()}
-    assert {"watcher", "certs", "uvicorn"} <= present
-    ours = {"lifecycle_manager", "lifecycle_manager_api", "kube_runtime", "module_manager", "local"}
-    assert not present & {*ours, "kubernetes_asyncio", "typer", "structlog", "pytest", "pip"}
+    ours = {name.partition("-")[0] for name in present if re.fullmatch(r"kyma_\w+-[\d.]+\.dist-info", name)}
+    assert ours == {"kyma_certs", "kyma_http_guard", "kyma_skr_watcher"}
+    assert {"http_guard", "kyma_certs", "skr_watcher", "uvicorn"} <= present
+    assert not present & {"aiohttp", "kubernetes_asyncio", "structlog", "typer"}
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_what_is_for_development_is_in_no_image(installed: Installed, image: str) -> None:
+def test_image_has_no_development_tools(installed: Installed, image: str) -> None:
     (packages,) = installed(image).glob("lib/python*/site-packages")
     assert not {path.name for path in packages.iterdir()} & {"pytest", "mypy", "ruff", "hypothesis", "pip"}
 
 
 async def test_watcher_runs_as_the_images_user_on_a_read_only_tree(installed: Installed, root: Path) -> None:
     now, year = datetime.now(UTC), timedelta(days=365)
-    authority = create_authority("test", lifetime=year, now=now)
-    pair = issue(authority, LeafRequest(common_name="runtime", dns_names=("skr-webhook.kyma-system.svc",)), now=now)
+    ca = create_ca("test", lifetime=year, now=now)
+    pair = issue(ca, LeafRequest(common_name="runtime", dns_names=("skr-webhook.kyma-system.svc",)), now=now)
     tls = root / "tls"
     tls.mkdir()
-    contents = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": authority.certificate_pem}
+    contents = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca.certificate_pem}
     for name, content in contents.items():
         (tls / name).write_bytes(content)
     webhook, metrics = free_port(), free_port()
@@ -206,7 +207,7 @@ async def _ensure_namespace(kubeconfig: Path) -> None:
 
 
 def _interpreter() -> str:
-    """Return a Python that the images' user can run; one in somebody's home is closed to it."""
+    """Return a Python that the images' user can run; one in a home folder is closed to it."""
     identity = {"user": USER, "group": USER, "extra_groups": []} if os.geteuid() == 0 else {}
     check = "import ssl, sys; sys.exit(sys.version_info < (3, 11))"
     for candidate in (getattr(sys, "_base_executable", sys.executable), "/usr/local/bin/python3", "/usr/bin/python3"):
@@ -216,4 +217,4 @@ def _interpreter() -> str:
             continue
         if done.returncode == 0:
             return str(candidate)
-    pytest.skip("every Python 3.11 on this machine is closed to other users")
+    pytest.skip("other users can run no Python 3.11 of this machine")

@@ -1,10 +1,11 @@
-"""One of several processes acts, or each on its own keys: also when they are killed, frozen, or come and go."""
+"""Processes share keys, or one key, which makes a leader: also when they are killed, frozen, or come and go."""
 
 import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import pytest
 from kube_runtime import Client, NotFound, Resource, leases
 from kube_runtime.leases import (
     HandOver,
-    LeaderElection,
     LeaseLost,
     LeaseTiming,
     Member,
@@ -43,68 +43,33 @@ class SettableClock:
 @pytest.fixture(autouse=True)
 def farewells_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give those who leave the time to say so: on a machine that stands still they would be waited for."""
-    monkeypatch.setattr(leases.election, "RELEASE_SECONDS", 60.0)
     monkeypatch.setattr(leases.membership, "LEAVE_SECONDS", 60.0)
 
 
-def election(client: Client, namespace: str, name: str, **options: Any) -> LeaderElection:
-    return LeaderElection(client, namespace=namespace, name="lease", identity=name, timing=TIMING, **options)
-
-
-@asynccontextmanager
-async def standing(candidate: LeaderElection) -> AsyncIterator[asyncio.Event]:
-    """Have a candidate take part while the block runs; the event says that it was made leader."""
-    led = asyncio.Event()
-
-    async def lead() -> None:
-        led.set()
-        await asyncio.Event().wait()
-
-    running = asyncio.ensure_future(candidate.run(lead))
-    try:
-        yield led
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
+LEADER = "leader"
 
 
 async def test_one_leads_and_the_next_follows_at_once_when_it_stops(client: Client, namespace: str) -> None:
-    first, second = election(client, namespace, "first"), election(client, namespace, "second")
-    async with standing(second) as second_led:
-        await asyncio.wait_for(second_led.wait(), 60)
-        async with standing(first) as first_led:
-            assert not first.is_leader
-            with pytest.raises(LeaseLost, match="does not hold the lease"):
-                first.check()
-            assert not first_led.is_set()
-            second.check()
-    async with standing(first) as first_led:
-        await asyncio.wait_for(first_led.wait(), 60)  # sooner than a lease ends
-    assert (await client.get(LEASES, "lease", namespace)).spec.holder_identity == ""
-    assert first.epoch > second.epoch
-
-
-async def test_work_of_a_leader_that_ends_is_the_end_and_frees_the_lease(client: Client, namespace: str) -> None:
-    candidate = election(client, namespace, "only")
-
-    async def lead() -> None:
-        candidate.check()
-
-    await asyncio.wait_for(candidate.run(lead), 60)
-
-    assert not candidate.is_leader
-    assert (await client.get(LEASES, "lease", namespace)).spec.holder_identity == ""
+    first, second = membership(client, namespace, "first"), membership(client, namespace, "second")
+    async with taking_part(second):
+        await eventually(lambda: second.owns(LEADER))
+        async with taking_part(first):
+            await eventually(lambda: len(second.members) == len(first.members) == 2)
+            await eventually(lambda: first.owns(LEADER) != second.owns(LEADER), what="one of two leads")
+        await eventually(lambda: second.owns(LEADER), what="the other one takes over")  # sooner than a lease ends
+    assert (await client.list(LEASES, namespace)).items == ()
 
 
 async def test_leader_that_was_frozen_writes_nothing_more(client: Client, namespace: str) -> None:
     clock = SettableClock()
-    candidate = election(client, namespace, "frozen", clock=clock)
-    fenced = client.fenced_by(candidate.check)
-    async with standing(candidate) as led:
-        await asyncio.wait_for(led.wait(), 60)
+    member = membership(client, namespace, "frozen", clock=clock)
+    fenced = client.fenced_by(member.check)
+    async with taking_part(member):
+        await eventually(lambda: member.owns(LEADER))
         await fenced.apply(CONFIG_MAPS, "before", {"metadata": {"name": "before"}}, namespace, field_manager="x")
 
         clock.ahead += 3600
+        assert not member.owns(LEADER)
         with pytest.raises(LeaseLost):
             await fenced.apply(CONFIG_MAPS, "after", {"metadata": {"name": "after"}}, namespace, field_manager="x")
 
@@ -118,24 +83,21 @@ async def test_killed_and_frozen_leaders_are_replaced_and_never_come_back(
 ) -> None:
     async with AsyncExitStack() as stack:
         killed = await stack.enter_async_context(contender(kcp, namespace, "killed"))
-        await holder_is(client, namespace, "killed")
-        frozen = await stack.enter_async_context(contender(kcp, namespace, "frozen"))
-
+        dead = await leader(client, namespace, "killed")
         killed.send_signal(signal.SIGKILL)
-        await holder_is(client, namespace, "frozen")
-
-        last = await stack.enter_async_context(contender(kcp, namespace, "last"))
+        frozen = await stack.enter_async_context(contender(kcp, namespace, "frozen"))
+        thawed = await leader(client, namespace, "frozen")
         frozen.send_signal(signal.SIGSTOP)
-        await holder_is(client, namespace, "last")
+        last = await stack.enter_async_context(contender(kcp, namespace, "last"))
+        await leader(client, namespace, "last")
         before = (await client.list(CONFIG_MAPS, namespace)).resource_version
         frozen.send_signal(signal.SIGCONT)
         seen = await writes_since(client, namespace, before, count=300)
 
         assert (killed.returncode, frozen.returncode, last.returncode) == (-signal.SIGKILL, None, None)
-    epochs = [epoch for epoch, _ in seen]
-    assert epochs == sorted(epochs), "who has led before writes nothing more"
-    assert len(set(seen)) == len(set(epochs)), "one writes in each epoch"
-    assert "last" in {name for _, name in seen}
+    assert not {dead, thawed} & set(seen), "whoever lost its lease writes nothing more under that identity"
+    reigns = [identity for identity, _ in groupby(seen)]
+    assert len(reigns) == len(set(reigns)), "one writes at a time"
 
 
 async def test_members_share_all_keys_and_never_one_twice(client: Client, namespace: str) -> None:
@@ -280,22 +242,25 @@ async def contender(kubeconfig: Path, namespace: str, name: str) -> AsyncIterato
         await process.wait()
 
 
-async def holder_is(client: Client, namespace: str, name: str) -> None:
-    """Wait until a contender writes."""
+async def leader(client: Client, namespace: str, name: str) -> str:
+    """Wait until a contender writes, and return its identity as a member."""
+    identities: list[str] = []
 
     async def writes() -> bool:
         try:
             throne = await client.get(CONFIG_MAPS, "throne", namespace)
         except NotFound:
             return False
+        identities.append(throne["data"]["identity"])
         return bool(throne["data"]["holder"] == name)
 
     await eventually(writes, what=f"{name} leads")
+    return identities[-1]
 
 
-async def writes_since(client: Client, namespace: str, version: str, *, count: int) -> list[tuple[int, str]]:
-    """Return so many writes after a version, none left out: by which epoch, and by whom."""
-    seen: list[tuple[int, str]] = []
+async def writes_since(client: Client, namespace: str, version: str, *, count: int) -> list[str]:
+    """Return the identities behind so many writes after a version, none left out."""
+    seen: list[str] = []
     async with (
         asyncio.timeout(120),
         aclosing(
@@ -304,7 +269,7 @@ async def writes_since(client: Client, namespace: str, version: str, *, count: i
     ):
         async for event in events:
             if event.object is not None:
-                seen.append((int(event.object["data"]["epoch"]), event.object["data"]["holder"]))
+                seen.append(event.object["data"]["identity"])
             if len(seen) >= count:
                 break
     return seen

@@ -1,4 +1,4 @@
-"""The example in the README does what it says, run as a program of its own."""
+"""The operator in the README does what it says, run as a program of its own."""
 
 import asyncio
 import re
@@ -10,7 +10,7 @@ from kube_runtime import Client, Resource
 from tests.waiting import eventually
 
 CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-(EXAMPLE,) = re.findall(r"```python\n(.*?)```", Path("kube_runtime/README.md").read_text(), re.DOTALL)
+EXAMPLE, *_ = re.findall(r"```python\n(.*?)```", Path("kube_runtime/README.md").read_text(), re.DOTALL)
 
 
 async def test_example_of_the_readme_works(client: Client, kcp: Path, namespace: str) -> None:

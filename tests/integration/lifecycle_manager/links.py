@@ -8,9 +8,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-from kyma_local.pki import Authority
+from kyma_local.certificates import create_local_ca, issue_for, write_key_pair
 
-_AUTHORITY = Authority()
+_CA = create_local_ca()
 
 
 @dataclass
@@ -34,9 +34,9 @@ class LinkServer:
 
 
 def write_trust(folder: Path) -> Path:
-    """Write the certificate of who vouches for the server; return the file."""
+    """Write the certificate of the server's CA; return the file."""
     path = folder / "links-ca.crt"
-    path.write_bytes(_AUTHORITY.certificate)
+    path.write_bytes(_CA.certificate_pem)
     return path
 
 
@@ -49,7 +49,7 @@ async def link_server(folder: Path) -> AsyncIterator[LinkServer]:
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*_AUTHORITY.issue("localhost").write(folder, "links"))
+    context.load_cert_chain(*write_key_pair(issue_for(_CA, "localhost"), folder, "links"))
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     server.base = f"https://localhost:{runner.addresses[0][1]}"
     yield server

@@ -22,7 +22,7 @@ from kyma_local.ports import free_port
 from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.watching import SERVICES, WEBHOOKS
 from tests.waiting import eventually
-from tests.watcher_process import AUTHORITY, write_leaf
+from tests.watcher_process import CA, write_leaf
 
 HELD_SECONDS = 60.0  # longer than an API server waits for any webhook
 
@@ -129,7 +129,7 @@ async def _is_asked(webhook: SlowWebhook, touch: Callable[[], Awaitable[None]]) 
 
 
 def _configuration(resource: Resource[Any], operation: str, condition: str) -> dict[str, Any]:
-    bundle = base64.b64encode(AUTHORITY.certificate_pem).decode()
+    bundle = base64.b64encode(CA.certificate_pem).decode()
     rule = {
         "apiGroups": [resource.group],
         "apiVersions": ["*"],

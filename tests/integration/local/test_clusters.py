@@ -1,4 +1,4 @@
-"""`klm local` as a person runs it, on real etcd and API servers."""
+"""`klm local` as a user runs it, on real etcd and API servers."""
 
 import asyncio
 import os
@@ -82,7 +82,7 @@ async def a_config_map(kubeconfig: Path, name: str) -> None:
         await client.create(CONFIG_MAPS, {"metadata": {"name": name}}, "default", field_manager="test")
 
 
-async def test_two_runs_in_one_folder_do_not_collide_and_each_is_stopped_by_name(tmp_path: Path) -> None:
+async def test_two_runs_in_one_folder_are_separate_and_stopped_separately(tmp_path: Path) -> None:
     with up(tmp_path) as first, up(tmp_path, "--skrs", "0") as second:
         folders = [tmp_path / ".local/clusters", tmp_path / ".local/clusters-2"]
         assert [holder(folder) for folder in folders] == [first.process.pid, second.process.pid]
@@ -97,7 +97,7 @@ async def test_two_runs_in_one_folder_do_not_collide_and_each_is_stopped_by_name
 
         refused = await asyncio.to_thread(down)
         assert refused.returncode == 1
-        assert "say which with --dir" in refused.stderr
+        assert "choose one with --dir" in refused.stderr
         assert (await asyncio.to_thread(down, "--dir", str(folders[1]))).returncode == 0
         assert second.process.wait(60) == 0
         assert (await asyncio.to_thread(down)).returncode == 0
@@ -107,7 +107,7 @@ async def test_two_runs_in_one_folder_do_not_collide_and_each_is_stopped_by_name
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends children with their parent on Linux only")
-async def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+async def test_kill_of_a_run_ends_its_children(tmp_path: Path) -> None:
     with up(tmp_path, "--dir", str(tmp_path)) as run:
         assert len(children_of(tmp_path)) == 4
         run.process.send_signal(signal.SIGKILL)
@@ -115,7 +115,7 @@ async def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the processes in /proc")
-async def test_a_server_that_ends_by_itself_ends_the_run_with_a_word_about_it(tmp_path: Path) -> None:
+async def test_server_that_ends_by_itself_ends_the_run_with_an_error(tmp_path: Path) -> None:
     with up(tmp_path, "--dir", str(tmp_path), "--skrs", "0") as run:
         os.kill(children_of(tmp_path, "kube-apiserver")[0], signal.SIGKILL)
         output, _ = await asyncio.to_thread(run.process.communicate, timeout=240)
@@ -123,7 +123,7 @@ async def test_a_server_that_ends_by_itself_ends_the_run_with_a_word_about_it(tm
     assert "kube-apiserver of kcp ended with code -9" in output
 
 
-async def test_rights_are_asked_for_and_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_rbac_is_enforced_and_state_is_kept_across_restarts(tmp_path: Path) -> None:
     async with LocalClusters.start(skrs=0, directory=tmp_path) as clusters:
         await a_config_map(clusters.kcp.admin_kubeconfig, "kept")
         async with await Client.from_environment(clusters.kcp.kubeconfig_for("nobody")) as nobody:
@@ -140,7 +140,7 @@ async def test_rights_are_asked_for_and_what_was_stored_is_there_after_a_restart
         assert (await client.get(CONFIG_MAPS, "kept", "default"))["metadata"]["name"] == "kept"
 
 
-async def test_a_cluster_starts_on_another_port_when_somebody_took_its_own(tmp_path: Path) -> None:
+async def test_cluster_whose_port_is_in_use_starts_on_another(tmp_path: Path) -> None:
     await asyncio.to_thread(find_binaries)
     async with LocalClusters.start(skrs=0, directory=tmp_path) as clusters:
         await clusters.kcp.stop()

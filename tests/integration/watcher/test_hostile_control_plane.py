@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kyma_certs import Authorities
+from kyma_certs import CAs
 from lifecycle_manager.events import EndpointOptions
 from skr_watcher import delivery
 from skr_watcher.changes import ObjectChange
@@ -18,9 +18,9 @@ from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
 from skr_watcher.settings import Settings
-from tests.security.events.serving import ServedEndpoint, leaf, new_authority, write_files
+from tests.security.events.serving import ServedEndpoint, leaf, new_ca, write_files
 
-AUTHORITY = new_authority()
+CA = new_ca()
 CHANGE = ObjectChange("lifecycle-manager", "g", "v1", "Thing", "ns", "one", "UPDATE", "u", "7", 1)
 PATIENCE = 60.0
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -68,8 +68,8 @@ class Hostile:
 
 @asynccontextmanager
 async def delivering(folder: Path, hostile: Any) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
-    endpoint = ServedEndpoint(folder, Authorities(AUTHORITY), EndpointOptions(), instead=hostile)
-    cert, key, ca = write_files(folder / "watcher", leaf(AUTHORITY, "mine"), AUTHORITY.certificate_pem)
+    endpoint = ServedEndpoint(folder, CAs(CA), EndpointOptions(), instead=hostile)
+    cert, key, ca = write_files(folder / "watcher", leaf(CA, "mine"), CA.certificate_pem)
     settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address)
     outbox, metrics = Outbox(CHANGE, 100), Metrics()
     async with endpoint.served(), asyncio.TaskGroup() as tasks:
@@ -80,7 +80,7 @@ async def delivering(folder: Path, hostile: Any) -> AsyncGenerator[tuple[Outbox,
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 500, 503])
-async def test_no_answer_of_a_gateway_loses_a_change(tmp_path: Path, status: int) -> None:
+async def test_refusal_of_a_gateway_is_retried(tmp_path: Path, status: int) -> None:
     """While Lifecycle Manager is away, a gateway says what it likes; only its own word is for good."""
     hostile = Hostile(says(status, ("content-type", "text/html")))
     async with delivering(tmp_path, hostile) as (outbox, _):
@@ -89,7 +89,7 @@ async def test_no_answer_of_a_gateway_loses_a_change(tmp_path: Path, status: int
 
 
 @pytest.mark.parametrize(("status", "attempts"), [(404, 1), (400, 1), (409, 2)])
-async def test_word_of_the_control_plane_is_for_good_but_for_a_replay(
+async def test_refusal_of_the_control_plane_is_final_except_a_replay(
     tmp_path: Path, status: int, attempts: int
 ) -> None:
     """A gateway that sends an event twice has the second one refused as a replay, whatever became of the first."""
@@ -103,16 +103,16 @@ async def test_word_of_the_control_plane_is_for_good_but_for_a_replay(
 @pytest.mark.parametrize(
     ("piece", "every"), [pytest.param(b"x" * 16_384, 0.001, id="much"), pytest.param(b"x", 0.02, id="byte by byte")]
 )
-async def test_answer_without_an_end_is_not_read_to_its_end(
+async def test_endless_response_is_not_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, piece: bytes, every: float
 ) -> None:
-    monkeypatch.setattr(delivery, "WHOLE_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(delivery, "RESPONSE_SECONDS", 0.5)
     hostile = Hostile(without_end(piece, every=every, status=status))
     async with delivering(tmp_path, hostile) as (outbox, _):
         await asyncio.wait_for(outbox.drained(), PATIENCE)
 
 
-async def test_answer_is_not_unpacked(tmp_path: Path) -> None:
+async def test_response_is_not_decompressed(tmp_path: Path) -> None:
     """A thousandth of what it would become is sent."""
     hostile = Hostile(says(200, ("content-encoding", "gzip")))
     async with delivering(tmp_path, hostile) as (outbox, _):

@@ -17,7 +17,7 @@ from tests.integration.watcher.conftest import StartWatcher
 from tests.waiting import eventually
 from tests.watcher_process import Connection, ControlPlane, Watcher, review, serving
 
-MOST_MEGABYTES = 100
+MAX_MEGABYTES = 100
 BOUNDS = Bounds(connections=1)  # of which the Watcher sets its own number, and no other times
 FLOOD = 12_000
 SILENT = 2_000
@@ -72,13 +72,13 @@ async def test_memory_stays_bounded_at_any_backlog_and_load(watchers: StartWatch
     answers = await in_parallel(watcher, large * 6, connections=38)
     assert {answer["uid"] for answer in answers} == {f"review-large-{number}" for number in range(8)}
     assert (await watcher.metrics())["watcher_admission_request_shed_total"] >= 1
-    assert watcher.peak_megabytes() < MOST_MEGABYTES, "more memory than the Watcher may have"
+    assert watcher.peak_megabytes() < MAX_MEGABYTES, "more memory than the Watcher may have"
 
     async with serving(control_plane, tmp_path):
         await eventually(lambda: control_plane.told("RESYNC"), within=60)
 
 
-async def test_connections_that_never_end_their_handshake_cost_neither_memory_nor_anybodys_turn(
+async def test_unfinished_handshakes_take_no_memory_and_block_no_other_connection(
     watchers: StartWatcher, control_plane: ControlPlane
 ) -> None:
     watcher = await watchers(control_plane.port)
@@ -89,11 +89,11 @@ async def test_connections_that_never_end_their_handshake_cost_neither_memory_no
         await asyncio.gather(*(reader.read() for reader, _ in silent), return_exceptions=True)
     for _, writer in silent:
         writer.transport.abort()
-    assert watcher.peak_megabytes() < MOST_MEGABYTES
+    assert watcher.peak_megabytes() < MAX_MEGABYTES
     await eventually(lambda: control_plane.told("RESYNC"), what="what may have been turned away is made up for")
 
 
-async def test_admission_is_answered_whatever_the_control_plane_does(
+async def test_admission_latency_does_not_depend_on_the_control_plane(
     watchers: StartWatcher, control_plane: ControlPlane
 ) -> None:
     control_plane.status = 500
@@ -123,7 +123,7 @@ async def test_retry_after_is_honoured(watchers: StartWatcher, control_plane: Co
     assert control_plane.requests <= 8  # those that were on their way with the first
 
 
-async def test_told_to_stop_it_delivers_what_it_has(watchers: StartWatcher, control_plane: ControlPlane) -> None:
+async def test_stop_delivers_pending_changes(watchers: StartWatcher, control_plane: ControlPlane) -> None:
     watcher = await watchers(control_plane.port, DRAIN_SECONDS="60")
     await watcher.notices(lambda: in_parallel(watcher, [review(f"object-{number}") for number in range(60)]))
     await watcher.process.stop(PATIENCE)
@@ -132,19 +132,17 @@ async def test_told_to_stop_it_delivers_what_it_has(watchers: StartWatcher, cont
     assert '"msg":"stopped"' in tail(watcher.log)
 
 
-async def test_told_to_stop_it_names_what_it_could_not_deliver(watchers: StartWatcher) -> None:
+async def test_stop_logs_undelivered_changes(watchers: StartWatcher) -> None:
     watcher = await watchers(ControlPlane().port, DRAIN_SECONDS="0.5")
     await watcher.notices(lambda: watcher.review("kept-back"))
     await watcher.process.stop(PATIENCE)
     assert watcher.process.returncode == 0
     last = msgspec.json.decode(tail(watcher.log, 1).encode())
-    assert last["msg"] == "stopped with changes that could not be delivered"
+    assert last["msg"] == "stopped before all changes were delivered"
     assert "UPDATE Thing default/kept-back" in last["of"]
 
 
-async def test_killed_watcher_has_everything_looked_at_when_it_is_back(
-    watchers: StartWatcher, control_plane: ControlPlane
-) -> None:
+async def test_restart_after_a_kill_sends_a_resync(watchers: StartWatcher, control_plane: ControlPlane) -> None:
     control_plane.status = 503
     first = await watchers(control_plane.port)
     await first.review("lost")
@@ -154,7 +152,7 @@ async def test_killed_watcher_has_everything_looked_at_when_it_is_back(
     await eventually(lambda: control_plane.told("RESYNC"))
 
 
-async def test_replicas_tell_side_by_side_each_with_an_epoch(
+async def test_each_replica_sends_events_with_its_own_epoch(
     watchers: StartWatcher, control_plane: ControlPlane
 ) -> None:
     replicas = [await watchers(control_plane.port) for _ in range(2)]

@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 
 from http_guard import Bounds
-from kyma_certs import Authorities, KeyPair, LeafRequest, ReloadingServerContext, create_authority, issue
+from kube_runtime import SYSTEM_CLOCK
+from kyma_certs import CAs, KeyPair, LeafRequest, ReloadingServerContext, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
 from lifecycle_manager.serving import serve
@@ -27,12 +28,12 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def new_authority() -> KeyPair:
-    return create_authority("authority", lifetime=timedelta(days=10), now=now())
+def new_ca() -> KeyPair:
+    return create_ca("ca", lifetime=timedelta(days=10), now=now())
 
 
-def leaf(authority: KeyPair, runtime: str) -> KeyPair:
-    return issue(authority, LeafRequest(common_name=runtime, dns_names=("a.example",)), now=now())
+def leaf(ca: KeyPair, runtime: str) -> KeyPair:
+    return issue(ca, LeafRequest(common_name=runtime, dns_names=("a.example",)), now=now())
 
 
 def write_files(folder: Path, pair: KeyPair, trust: bytes) -> tuple[Path, Path, Path]:
@@ -48,43 +49,43 @@ def write_files(folder: Path, pair: KeyPair, trust: bytes) -> tuple[Path, Path, 
 
 @dataclass(eq=False)
 class ServedEndpoint:
-    """An endpoint that is being served. `authorities` is what it trusts and is certified by."""
+    """An endpoint that is being served. `cas` is what it trusts and is certified by."""
 
     folder: Path
-    authorities: Authorities
+    cas: CAs
     options: EndpointOptions
     port: int = field(default_factory=free_port)
     taken: list[VerifiedEvent] = field(default_factory=list)
     refused: list[Reason] = field(default_factory=list)
     delay_seconds: float = 0.0
 
-    most_of_one_peer: int | None = None
+    max_connections_per_peer: int | None = None
     instead: Any = None
     """An ASGI application to serve in place of the endpoint."""
     bounds: Bounds = PATIENT
     """What is asked of a connection: where that is not the point, time enough for a machine that stands still."""
 
     def __post_init__(self) -> None:
-        self.certificate = ServingCertificate(self.folder / "endpoint", ("127.0.0.1",), now)
+        self.certificate = ServingCertificate(self.folder / "endpoint", ("127.0.0.1",), SYSTEM_CLOCK)
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    async def adopt(self, authorities: Authorities) -> None:
-        """Follow other authorities, as the Lifecycle Manager does."""
-        self.authorities = authorities
-        await self.certificate.write(authorities)
+    async def adopt(self, cas: CAs) -> None:
+        """Follow other CAs, as the Lifecycle Manager does."""
+        self.cas = cas
+        await self.certificate.write(cas)
         self.tls.check()
 
     @asynccontextmanager
     async def served(self, *, require_client_certificate: bool = True) -> AsyncGenerator[None, None]:
-        await self.certificate.write(self.authorities)
+        await self.certificate.write(self.cas)
         self.tls: ReloadingServerContext = self.certificate.server_context(
-            require_client_certificate=require_client_certificate, ask_for_client_certificate=True
+            require_client_certificate=require_client_certificate, request_client_certificate=True
         )
         app: Any = create_app(
-            trust=lambda: self.authorities.trusted,
+            trust=lambda: self.cas.trusted,
             subscribers={"lifecycle-manager": into(self.taken)},
             ready=lambda: True,
             count_refusal=self.refused.append,
@@ -102,7 +103,7 @@ class ServedEndpoint:
                 self.port,
                 self.tls,
                 bounds=self.bounds,
-                most_of_one_peer=self.most_of_one_peer,
+                max_connections_per_peer=self.max_connections_per_peer,
             )
         )
         try:
@@ -114,9 +115,9 @@ class ServedEndpoint:
 
     def client(self, pair: KeyPair | None) -> httpx.AsyncClient:
         """Return a client that trusts the endpoint and shows a certificate, if any."""
-        context = ssl.create_default_context(cadata=self.authorities.trusted.decode())
+        context = ssl.create_default_context(cadata=self.cas.trusted.decode())
         if pair is not None:
-            certificate, key, _ = write_files(self.folder / "client", pair, self.authorities.trusted)
+            certificate, key, _ = write_files(self.folder / "client", pair, self.cas.trusted)
             context.load_cert_chain(certificate, key)
         return httpx.AsyncClient(verify=context, base_url=f"https://{self.address}", trust_env=False, timeout=60)
 

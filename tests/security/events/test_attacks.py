@@ -20,13 +20,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
 from kube_runtime.leases import NotHandedOver
-from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_authority, describe, issue
+from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, content_digest, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, Reason, UnknownRuntime, VerifiedEvent, create_app, refusal_counter
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-AUTHORITY = create_authority("authority", lifetime=timedelta(days=10), now=NOW)
-STRANGER = create_authority("authority", lifetime=timedelta(days=10), now=NOW)
+CA = create_ca("ca", lifetime=timedelta(days=10), now=NOW)
+STRANGER = create_ca("ca", lifetime=timedelta(days=10), now=NOW)
 BODY = msgspec.json.encode(
     {
         "watched": {"Namespace": "kyma-system", "Name": "default"},
@@ -36,12 +36,10 @@ BODY = msgspec.json.encode(
 PATH = "/v2/lifecycle-manager/event"
 
 
-def certificate(
-    runtime: str = "mine", *, authority: KeyPair = AUTHORITY, now: datetime = NOW, **request: Any
-) -> KeyPair:
+def certificate(runtime: str = "mine", *, ca: KeyPair = CA, now: datetime = NOW, **request: Any) -> KeyPair:
     given: dict[str, Any] = {"common_name": runtime, "dns_names": ("a.example",), "lifetime": timedelta(days=1)}
     given |= request
-    return issue(authority, LeafRequest(**given), now=now)
+    return issue(ca, LeafRequest(**given), now=now)
 
 
 MINE = certificate()
@@ -91,12 +89,15 @@ class Message:
 
 
 class Clock:
-    """The endpoint's clock. It stands still when it is told to, so that what a test does takes no time."""
+    """The endpoint's clock. A test can stop it, so that its requests take no time."""
 
     stands_at: datetime | None = None
 
-    def __call__(self) -> datetime:
+    def now(self) -> datetime:
         return self.stands_at or datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return self.now().timestamp()
 
 
 class Endpoint:
@@ -108,7 +109,7 @@ class Endpoint:
         self.handed_over_in_vain = False
         self.clock = Clock()
         app = create_app(
-            trust=lambda: AUTHORITY.certificate_pem,
+            trust=lambda: CA.certificate_pem,
             subscribers={"lifecycle-manager": self.take},
             ready=lambda: self.ready,
             revoked_before=self.revoked.get,
@@ -198,7 +199,7 @@ def forged(
     *,
     names: tuple[str, ...] = ("mine",),
     usages: tuple[x509.ObjectIdentifier, ...] = (CLIENT_AUTH,),
-    authority: bool = False,
+    ca: bool = False,
 ) -> KeyPair:
     """Return a certificate that our own code would not issue; without an issuer it signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -216,7 +217,7 @@ def forged(
         .serial_number(x509.random_serial_number())
         .not_valid_before(NOW - timedelta(minutes=5))
         .not_valid_after(NOW + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("a.example")]), critical=not names)
     )
@@ -229,7 +230,7 @@ def forged(
     )
 
 
-INTERMEDIATE = forged(STRANGER, names=("intermediate",), authority=True)
+INTERMEDIATE = forged(STRANGER, names=("intermediate",), ca=True)
 RSA = certificate(algorithm=Algorithm.RSA, rsa_key_size=2048)
 
 
@@ -304,9 +305,9 @@ ATTACKS: dict[str, tuple[int, Reason, Callable[[Message], Message]]] = {
     "a certificate without its colons": (401, Reason.CERTIFICATE, having(Client_Cert=client_cert(MINE)[1:-1])),
     "a certificate that is no base64": (401, Reason.CERTIFICATE, having(Client_Cert=":***:")),
     "a huge certificate": (401, Reason.CERTIFICATE, having(Client_Cert=f":{'A' * 20_000}:")),
-    "a certificate of another authority": (401, Reason.CERTIFICATE, by(certificate(authority=STRANGER))),
-    "a certificate issued by a leaf": (401, Reason.CERTIFICATE, by(certificate(authority=MINE))),
-    "an authority's own certificate": (401, Reason.CERTIFICATE, other(pair=AUTHORITY, shown=AUTHORITY)),
+    "a certificate of another CA": (401, Reason.CERTIFICATE, by(certificate(ca=STRANGER))),
+    "a certificate issued by a leaf": (401, Reason.CERTIFICATE, by(certificate(ca=MINE))),
+    "the certificate of the CA": (401, Reason.CERTIFICATE, other(pair=CA, shown=CA)),
     "an expired certificate": (401, Reason.CERTIFICATE, by(expired())),
     "a certificate of the future": (401, Reason.CERTIFICATE, by(certificate(now=NOW + timedelta(days=5)))),
     "a server certificate": (401, Reason.CERTIFICATE, by(certificate(usages=frozenset({Usage.SERVER})))),
@@ -352,17 +353,17 @@ ATTACKS: dict[str, tuple[int, Reason, Callable[[Message], Message]]] = {
     "a certificate by an intermediate of a stranger": (
         401,
         Reason.CERTIFICATE,
-        by(certificate(authority=INTERMEDIATE)),
+        by(certificate(ca=INTERMEDIATE)),
     ),
     "a certificate that signed itself": (401, Reason.CERTIFICATE, by(forged())),
-    "a certificate without a purpose": (401, Reason.CERTIFICATE, by(forged(AUTHORITY, usages=()))),
-    "a certificate for signing code": (401, Reason.CERTIFICATE, by(forged(AUTHORITY, usages=(CODE_SIGNING,)))),
-    "a certificate without a common name": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=()))),
-    "two common names": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=("mine", "theirs")))),
-    "a common name with a newline": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=("mine\nrole: admin",)))),
-    "a common name with a NUL": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=("mine\0theirs",)))),
-    "a common name in another alphabet": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=("m\u0456ne",)))),
-    "a common name with blanks": (401, Reason.NO_RUNTIME, by(forged(AUTHORITY, names=(" mine ",)))),
+    "a certificate without a purpose": (401, Reason.CERTIFICATE, by(forged(CA, usages=()))),
+    "a certificate for signing code": (401, Reason.CERTIFICATE, by(forged(CA, usages=(CODE_SIGNING,)))),
+    "a certificate without a common name": (401, Reason.NO_RUNTIME, by(forged(CA, names=()))),
+    "two common names": (401, Reason.NO_RUNTIME, by(forged(CA, names=("mine", "theirs")))),
+    "a common name with a newline": (401, Reason.NO_RUNTIME, by(forged(CA, names=("mine\nrole: admin",)))),
+    "a common name with a NUL": (401, Reason.NO_RUNTIME, by(forged(CA, names=("mine\0theirs",)))),
+    "a common name in another alphabet": (401, Reason.NO_RUNTIME, by(forged(CA, names=("m\u0456ne",)))),
+    "a common name with blanks": (401, Reason.NO_RUNTIME, by(forged(CA, names=(" mine ",)))),
     "an algorithm of RSA with a key of P-256": (401, Reason.SIGNATURE, other(alg="rsa-pss-sha512")),
     "a key of RSA": (401, Reason.SIGNATURE, other(shown=RSA, keyid=describe(RSA.certificate_pem).sha256)),
     "a signature in the form of DER": (401, Reason.SIGNATURE, der_signature),
@@ -418,14 +419,14 @@ def test_table_has_at_least_forty_attacks() -> None:
     assert len(ATTACKS) >= 40
 
 
-async def test_good_message_is_taken_as_its_certificates_runtime(endpoint: Endpoint) -> None:
+async def test_valid_message_is_accepted_for_the_runtime_of_its_certificate(endpoint: Endpoint) -> None:
     answer = await endpoint.send(Message())
     assert answer.status_code == 200
     (event,) = endpoint.taken
     assert event.runtime_id == "mine"
 
 
-async def test_runtime_named_in_the_body_means_nothing(endpoint: Endpoint) -> None:
+async def test_runtime_in_the_body_is_ignored(endpoint: Endpoint) -> None:
     body = msgspec.json.encode(msgspec.json.decode(BODY) | {"runtime": "theirs", "runtimeId": "theirs"})
     await endpoint.send(Message(body=body))
     assert endpoint.taken[0].runtime_id == "mine"
@@ -437,13 +438,13 @@ async def test_replayed_message_is_refused(endpoint: Endpoint) -> None:
     assert len(endpoint.taken) == 1
 
 
-async def test_nonce_of_somebody_else_may_be_used(endpoint: Endpoint) -> None:
+async def test_nonce_of_another_runtime_is_accepted(endpoint: Endpoint) -> None:
     theirs = certificate("theirs")
     assert (await endpoint.send(Message())).status_code == 200
     assert (await endpoint.send(Message(pair=theirs, shown=theirs))).status_code == 200
 
 
-async def test_noisy_runtime_is_held_back_and_others_are_not() -> None:
+async def test_rate_limit_applies_to_the_noisy_runtime_only() -> None:
     endpoint = Endpoint(events_per_second=1.0, burst=3)
     endpoint.clock.stands_at = NOW
     now = int(NOW.timestamp())
@@ -457,20 +458,20 @@ async def test_noisy_runtime_is_held_back_and_others_are_not() -> None:
     await endpoint.client.aclose()
 
 
-async def test_endpoint_that_is_not_ready_says_when_to_come_again(endpoint: Endpoint) -> None:
+async def test_endpoint_that_is_not_ready_answers_retry_after(endpoint: Endpoint) -> None:
     endpoint.ready = False
     answer = await endpoint.send(Message())
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert answer.headers["connection"] == "close"  # so that the next attempt may reach another replica
 
 
-async def test_only_post_is_known(endpoint: Endpoint) -> None:
+async def test_only_post_is_allowed(endpoint: Endpoint) -> None:
     answer = await endpoint.client.get(PATH)
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_event_that_could_not_be_handed_over_is_to_be_sent_again_over_another_connection(
+async def test_event_that_could_not_be_forwarded_is_retried_over_another_connection(
     endpoint: Endpoint,
 ) -> None:
     endpoint.handed_over_in_vain = True
@@ -481,7 +482,7 @@ async def test_event_that_could_not_be_handed_over_is_to_be_sent_again_over_anot
     assert (await endpoint.send(Message(nonce="nonce-of-the-next-attempt"))).status_code == 200
 
 
-async def test_revoked_certificate_is_refused_at_once_and_the_next_one_is_taken(endpoint: Endpoint) -> None:
+async def test_revoked_certificate_is_refused_at_once_and_the_next_one_accepted(endpoint: Endpoint) -> None:
     assert (await endpoint.send(Message())).status_code == 200
     endpoint.revoked["mine"] = NOW
     answer = await endpoint.send(Message(nonce="nonce-of-the-second-message"))
@@ -492,7 +493,7 @@ async def test_revoked_certificate_is_refused_at_once_and_the_next_one_is_taken(
     assert (await endpoint.send(Message(pair=theirs, shown=theirs))).status_code == 200
 
 
-async def test_flood_with_a_revoked_certificate_takes_nothing_of_its_runtimes_rate() -> None:
+async def test_flood_with_a_revoked_certificate_does_not_count_for_the_rate_of_its_runtime() -> None:
     endpoint = Endpoint(events_per_second=0.001, burst=1)
     endpoint.revoked["mine"] = NOW
     for number in range(3):
@@ -502,7 +503,7 @@ async def test_flood_with_a_revoked_certificate_takes_nothing_of_its_runtimes_ra
     await endpoint.client.aclose()
 
 
-async def test_replays_take_nothing_of_their_runtimes_rate() -> None:
+async def test_replays_do_not_count_for_the_rate_of_their_runtime() -> None:
     endpoint = Endpoint(events_per_second=0.001, burst=2)
     answers = [await endpoint.send(Message()) for _ in range(5)]
     assert [answer.status_code for answer in answers] == [200, 409, 409, 409, 409]
@@ -510,7 +511,7 @@ async def test_replays_take_nothing_of_their_runtimes_rate() -> None:
     await endpoint.client.aclose()
 
 
-async def test_message_that_another_replica_took_can_be_sent_here_once(endpoint: Endpoint) -> None:
+async def test_message_accepted_by_another_replica_is_accepted_here_once(endpoint: Endpoint) -> None:
     """Nonces are each replica's own: docs/trust.md says why that is allowed for."""
     replica, message = Endpoint(), Message()
     assert (await endpoint.send(message)).status_code == 200
@@ -519,7 +520,7 @@ async def test_message_that_another_replica_took_can_be_sent_here_once(endpoint:
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(-30, 200), (-31, 401)])
-async def test_clock_of_a_sender_may_be_behind_by_as_much_as_we_say(seconds: int, status: int) -> None:
+async def test_clock_of_a_sender_may_be_behind_by_the_documented_seconds(seconds: int, status: int) -> None:
     """A signature may have ended half a minute ago."""
     endpoint = Endpoint()
     endpoint.clock.stands_at = NOW
@@ -529,14 +530,14 @@ async def test_clock_of_a_sender_may_be_behind_by_as_much_as_we_say(seconds: int
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(30, 200), (31, 401)])
-async def test_clock_of_a_sender_may_be_ahead_by_as_much_as_we_say(seconds: int, status: int) -> None:
+async def test_clock_of_a_sender_may_be_ahead_by_the_documented_seconds(seconds: int, status: int) -> None:
     endpoint = Endpoint()
     endpoint.clock.stands_at = NOW
     assert (await endpoint.send(Message(now=int(NOW.timestamp()), created=seconds))).status_code == status
     await endpoint.client.aclose()
 
 
-async def test_body_in_chunks_is_taken_up_to_its_limit(endpoint: Endpoint) -> None:
+async def test_chunked_body_is_accepted_up_to_its_limit(endpoint: Endpoint) -> None:
     async def chunks(body: bytes) -> AsyncIterator[bytes]:
         for start in range(0, len(body), 100):
             yield body[start : start + 100]

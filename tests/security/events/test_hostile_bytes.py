@@ -15,14 +15,14 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kyma_certs import LeafRequest, create_authority, describe, issue
+from kyma_certs import LeafRequest, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
 from lifecycle_manager.events.guards import Peers, Rates
 from tests.security.events.subscribers import into
 
 NOW = datetime.now(UTC)
-AUTHORITY = create_authority("authority", lifetime=timedelta(days=1), now=NOW)
+CA = create_ca("ca", lifetime=timedelta(days=1), now=NOW)
 URL = "https://kcp/v2/lifecycle-manager/event"
 SIGNED = ("signature-input", "signature", "content-digest", "client-cert")
 GOOD = b'{"watched":{"Namespace":"a","Name":"b"},"watchedGvk":{"group":"g","version":"v1","kind":"K"}}'
@@ -34,7 +34,7 @@ class Sender:
 
     def __init__(self, runtime: str) -> None:
         request = LeafRequest(common_name=runtime, dns_names=("a.example",), lifetime=timedelta(hours=12))
-        pair = issue(AUTHORITY, request, now=NOW)
+        pair = issue(CA, request, now=NOW)
         der = x509.load_pem_x509_certificate(pair.certificate_pem).public_bytes(serialization.Encoding.DER)
         self._key = load_signing_key(pair.key_pem)
         self._keyid = describe(pair.certificate_pem).sha256
@@ -50,7 +50,7 @@ class Sender:
 
 def endpoint(options: EndpointOptions, taken: list[VerifiedEvent]) -> httpx.AsyncClient:
     app = create_app(
-        trust=lambda: AUTHORITY.certificate_pem,
+        trust=lambda: CA.certificate_pem,
         subscribers={"lifecycle-manager": into(taken)},
         ready=lambda: True,
         options=options,
@@ -89,22 +89,22 @@ def mutated() -> st.SearchStrategy[bytes]:
 
 @settings(max_examples=300, deadline=None)
 @given(body=st.binary(max_size=200) | mutated())
-def test_no_body_of_a_known_sender_makes_the_endpoint_fail(body: bytes) -> None:
+def test_any_body_of_a_known_sender_gets_an_answer(body: bytes) -> None:
     assert send(body, MINE.headers(body)) in {200, 400}
 
 
 @pytest.mark.parametrize("body", [b"[" * 8000, b'{"a":' * 3000, b'{"watched":' + b"[" * 7000 + b"]" * 7000 + b"}"])
-def test_nesting_without_end_is_malformed(body: bytes) -> None:
+def test_deep_nesting_is_malformed(body: bytes) -> None:
     assert send(body, MINE.headers(body)) == 400
 
 
 @settings(max_examples=300, deadline=None)
 @given(name=st.sampled_from(SIGNED), value=st.binary(max_size=200).filter(lambda it: not {0, 10, 13} & set(it)))
-def test_no_header_field_makes_the_endpoint_fail(name: str, value: bytes) -> None:
+def test_any_header_field_gets_an_answer(name: str, value: bytes) -> None:
     assert send(GOOD, {**MINE.headers(GOOD), name: value}) in {400, 401}
 
 
-async def test_noisy_runtime_is_told_to_wait_and_others_are_taken() -> None:
+async def test_noisy_runtime_gets_retry_after_and_others_are_accepted() -> None:
     taken: list[VerifiedEvent] = []
     others = [Sender(f"other-{number}") for number in range(10)]
     async with endpoint(EndpointOptions(events_per_second=0.01, burst=20), taken) as client:
@@ -117,7 +117,7 @@ async def test_noisy_runtime_is_told_to_wait_and_others_are_taken() -> None:
     assert [answer.status_code for answer in quiet] == [200] * 10
 
 
-async def test_openapi_tells_the_path_the_answers_and_the_event() -> None:
+async def test_openapi_has_the_path_the_responses_and_the_event() -> None:
     async with endpoint(EndpointOptions(), []) as client:
         document = (await client.get("https://kcp/openapi.json")).json()
     operation = document["paths"]["/v2/{manager}/event"]["post"]
@@ -126,7 +126,7 @@ async def test_openapi_tells_the_path_the_answers_and_the_event() -> None:
 
 
 def test_runtime_over_its_rate_is_known_by_its_connection_until_a_token_is_back() -> None:
-    rates, peers = Rates(per_second=10, burst=2), Peers(most=2)
+    rates, peers = Rates(per_second=10, burst=2), Peers(limit=2)
     assert peers.runtime_of(b"der") is None
     peers.remember(b"der", "noisy")
     assert peers.runtime_of(b"der") == "noisy"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kyma_certs import Authorities
+from kyma_certs import CAs
 from lifecycle_manager.events import EndpointOptions
-from tests.security.events.serving import ServedEndpoint, leaf, new_authority, write_files
+from tests.security.events.serving import ServedEndpoint, leaf, new_ca, write_files
 from tests.security.events.test_attacks import BODY, PATH, Message
 
-AUTHORITY = new_authority()
-MINE = leaf(AUTHORITY, "mine")
+CA = new_ca()
+MINE = leaf(CA, "mine")
 
 
 def request(endpoint: ServedEndpoint, *more: str, body: bytes = BODY, version: str = "1.1") -> bytes:
@@ -52,8 +52,8 @@ ATTACKS: dict[str, Callable[[ServedEndpoint], bytes]] = {
 
 async def exchange(endpoint: ServedEndpoint, sent: bytes, *, within: float = 1.5) -> bytes:
     """Send bytes as the Watcher `mine`; return what comes back within some time."""
-    cert, key, _ = write_files(endpoint.folder / "wire", MINE, AUTHORITY.certificate_pem)
-    context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+    cert, key, _ = write_files(endpoint.folder / "wire", MINE, CA.certificate_pem)
+    context = ssl.create_default_context(cadata=CA.certificate_pem.decode())
     context.load_cert_chain(cert, key)
     reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port, ssl=context)
     try:
@@ -68,11 +68,11 @@ async def exchange(endpoint: ServedEndpoint, sent: bytes, *, within: float = 1.5
 
 
 def served(folder: Path) -> ServedEndpoint:
-    return ServedEndpoint(folder, Authorities(AUTHORITY), EndpointOptions(require_peer=True))
+    return ServedEndpoint(folder, CAs(CA), EndpointOptions(require_peer=True))
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_bytes_that_are_no_good_request_reach_no_subscriber(tmp_path: Path, attack: str) -> None:
+async def test_invalid_request_reaches_no_subscriber(tmp_path: Path, attack: str) -> None:
     endpoint = served(tmp_path)
     async with endpoint.served():
         answer = await exchange(endpoint, ATTACKS[attack](endpoint))
@@ -82,7 +82,7 @@ async def test_bytes_that_are_no_good_request_reach_no_subscriber(tmp_path: Path
         assert good.startswith(b"HTTP/1.1 200"), "the endpoint goes on"
 
 
-async def test_request_that_is_smuggled_behind_a_good_one_needs_a_signature_of_its_own(tmp_path: Path) -> None:
+async def test_smuggled_request_needs_its_own_signature(tmp_path: Path) -> None:
     endpoint = served(tmp_path)
     async with endpoint.served():
         behind = (

@@ -1,4 +1,4 @@
-"""Whoever is slow, large or one too many is closed, and the others are served meanwhile."""
+"""Slow, large and excess requests are closed while others are served."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
@@ -114,7 +114,7 @@ async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, drops
         ),
     ],
 )
-async def test_slow_sender_is_closed_and_others_are_served(hasty: Served, begun: bytes, drops: bytes) -> None:
+async def test_slow_client_is_closed_and_others_are_served(hasty: Served, begun: bytes, drops: bytes) -> None:
     reader, writer = await hasty.connect()
     writer.write(begun)
     if drops:
@@ -142,7 +142,7 @@ async def is_served(hasty: Served) -> bool:
         pytest.param(b"POST /" + b"x" * 5000, id="a long path"),
     ],
 )
-async def test_head_that_is_too_large_is_refused(served: Served, head: bytes) -> None:
+async def test_too_large_head_is_refused(served: Served, head: bytes) -> None:
     reader, writer = await served.connect()
     writer.write(head)
     async with asyncio.timeout(PATIENCE):
@@ -161,7 +161,7 @@ CHUNKED = b"POST /x HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n"
         pytest.param(b"2;" + b"x" * 5000, id="an extension without an end"),
     ],
 )
-async def test_what_follows_the_body_takes_no_memory(served: Served, trailer: bytes) -> None:
+async def test_trailer_takes_no_memory(served: Served, trailer: bytes) -> None:
     """uvicorn would keep header fields there of any number and size, for as long as they come."""
     reader, writer = await served.connect()
     writer.write(CHUNKED + b"expect: 100-continue\r\n\r\n")
@@ -171,7 +171,7 @@ async def test_what_follows_the_body_takes_no_memory(served: Served, trailer: by
         assert b"400" in await reader.readline()
 
 
-async def test_body_in_chunks_of_any_size_is_read(served: Served) -> None:
+async def test_chunked_body_is_read(served: Served) -> None:
     reader, writer = await served.connect()
     for size in (1, 100, 100_000):
         writer.write(CHUNKED + b"\r\n" + 3 * (b"%x\r\n" % size + b"x" * size + b"\r\n") + b"0\r\n\r\n")
@@ -185,7 +185,7 @@ async def test_requests_follow_each_other_on_one_connection(served: Served) -> N
         assert b"200 OK" in await reader.readuntil(b"ok")
 
 
-async def test_connection_that_is_one_too_many_is_closed_and_told(served: Served) -> None:
+async def test_connection_above_the_maximum_is_closed_and_counted(served: Served) -> None:
     kept = [await served.connect() for _ in range(BOUNDS.connections)]
     for reader, writer in kept:
         writer.write(REQUEST)

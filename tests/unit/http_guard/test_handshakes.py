@@ -1,4 +1,4 @@
-"""Whoever does not end the TLS handshake is closed soon, and keeps nobody else out."""
+"""Unfinished TLS handshakes are closed soon and keep out no other connection."""
 
 import asyncio
 import ssl
@@ -13,7 +13,7 @@ import pytest
 import uvloop
 
 from http_guard import Bounds, server_for
-from kyma_certs import LeafRequest, create_authority, issue
+from kyma_certs import LeafRequest, create_ca, issue
 from tests.waiting import eventually
 
 BOUNDS = Bounds(connections=40, tls_seconds=1.0, handshakes=4)
@@ -59,14 +59,14 @@ async def app(
 @asynccontextmanager
 async def serving(folder: Path, bounds: Bounds) -> AsyncIterator[Served]:
     now = datetime.now(UTC)
-    authority = create_authority("authority", lifetime=timedelta(days=2), now=now)
+    ca = create_ca("ca", lifetime=timedelta(days=2), now=now)
     request = LeafRequest(common_name="server", ip_addresses=("127.0.0.1",), lifetime=timedelta(days=1))
-    pair = issue(authority, request, now=now)
+    pair = issue(ca, request, now=now)
     (folder / "tls.crt").write_bytes(pair.certificate_pem)
     (folder / "tls.key").write_bytes(pair.key_pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    served = Served(0, ssl.create_default_context(cadata=authority.certificate_pem.decode()))
+    served = Served(0, ssl.create_default_context(cadata=ca.certificate_pem.decode()))
 
     def refused() -> None:
         served.refusals += 1
@@ -132,7 +132,7 @@ async def is_served(served: Served) -> bool:
         pytest.param(CLIENT_HELLO, id="the begin of a greeting"),
     ],
 )
-def test_handshake_that_stops_is_closed_in_time(attempt: Attempt, begun: bytes) -> None:
+def test_stalled_handshake_is_closed_in_time(attempt: Attempt, begun: bytes) -> None:
     async def trial(served: Served) -> None:
         clock = asyncio.get_running_loop().time
         knocked = clock()
@@ -160,7 +160,7 @@ def test_handshake_byte_by_byte_has_one_deadline(attempt: Attempt) -> None:
     attempt(trial)
 
 
-def test_slow_handshakes_keep_nobody_out(attempt: Attempt) -> None:
+def test_slow_handshakes_do_not_keep_out_others(attempt: Attempt) -> None:
     """The oldest gives way, so that one which takes milliseconds is through before its turn comes."""
 
     async def trial(served: Served) -> None:
@@ -174,7 +174,7 @@ def test_slow_handshakes_keep_nobody_out(attempt: Attempt) -> None:
     attempt(trial, replace(BOUNDS, tls_seconds=10 * PATIENCE))  # so that none is closed for its own slowness
 
 
-def test_many_connections_at_once_are_all_served(attempt: Attempt) -> None:
+def test_simultaneous_connections_are_all_served(attempt: Attempt) -> None:
     """What is sent in the same breath as the end of a handshake is heard."""
 
     async def trial(served: Served) -> None:
@@ -185,7 +185,7 @@ def test_many_connections_at_once_are_all_served(attempt: Attempt) -> None:
     attempt(trial, Bounds(connections=40, tls_seconds=PATIENCE, handshakes=8))
 
 
-def test_no_handshake_outlives_its_server(attempt: Attempt) -> None:
+def test_stop_of_the_server_ends_its_handshakes(attempt: Attempt) -> None:
     async def trial(served: Served) -> None:
         await served.knock()
         reader, writer = await served.knock()

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-
-from kube_runtime import Change, ObjectKey, Priority
 from lifecycle_manager.controllers import Reconcilers
 from lifecycle_manager.informers import Informers
-from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager.wiring import Wiring
+
+from kube_runtime import Change, ObjectKey, Priority
+from lifecycle_manager.resources import DatedReleaseMeta, Secret
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, crds, names
 from tests import builders
 

@@ -1,4 +1,4 @@
-"""The binaries come from the first source that has them, whole and once; a clear error names every source tried."""
+"""The binaries come from the first source that has all of them; the error names every source."""
 
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +47,7 @@ class Source:
             raise SourceFailed(self.failure)
 
 
-def test_assets_set_up_by_others_come_first(caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubebuilder_assets_come_first(caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assets = holding(caches / "assets")
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
     source = Source()
@@ -55,7 +55,7 @@ def test_assets_set_up_by_others_come_first(caches: Path, monkeypatch: pytest.Mo
     assert source.asked == 0
 
 
-def test_the_cache_answers_when_it_is_filled() -> None:
+def test_filled_cache_is_used() -> None:
     source = Source()
     first = find_binaries(versions=WANTED, sources=[("a", source)])
     assert find_binaries(versions=WANTED, sources=[("a", source)]) == first
@@ -63,18 +63,18 @@ def test_the_cache_answers_when_it_is_filled() -> None:
     assert source.asked == 1
 
 
-def test_the_next_source_is_asked_when_one_fails_and_nothing_of_the_first_is_kept() -> None:
+def test_next_source_is_used_after_a_failure_of_which_nothing_is_kept() -> None:
     first, second = Source(NAMES[:1], "cut off half-way"), Source()
     found = find_binaries(versions=WANTED, sources=[("first", first), ("second", second)])
     assert (first.asked, second.asked) == (1, 1)
     assert sorted(path.name for path in found.folder.iterdir()) == sorted(NAMES)
 
 
-def test_versions_have_folders_of_their_own() -> None:
+def test_each_version_has_its_own_folder() -> None:
     assert cache_folder(WANTED) != cache_folder(Versions("v9.9.9", "v8.8.9"))
 
 
-def test_two_that_need_them_at_once_fetch_them_once() -> None:
+def test_simultaneous_requests_fetch_the_binaries_once() -> None:
     source, together = Source(), Barrier(2)
 
     def find() -> Path:
@@ -87,13 +87,20 @@ def test_two_that_need_them_at_once_fetch_them_once() -> None:
     assert source.asked == 1
 
 
-def test_the_error_names_every_source_and_says_what_to_do(caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_each_source_and_a_solution(caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(holding(caches / "assets", NAMES[:2])))
     sources = [("releases", Source((), "no route to it")), ("build", Source((), "no Go"))]
     with pytest.raises(BinariesMissing) as caught:
         find_binaries(versions=WANTED, sources=sources)
     message = str(caught.value)
-    for expected in ("$KUBEBUILDER_ASSETS", "lacks", "cache", "releases: no route to it", "build: no Go", "v9.9.9"):
+    for expected in (
+        "$KUBEBUILDER_ASSETS",
+        "has not all of",
+        "cache",
+        "releases: no route to it",
+        "build: no Go",
+        "v9.9.9",
+    ):
         assert expected in message
     assert "install Go" in message
     assert not cache_folder(WANTED).exists()

@@ -1,4 +1,4 @@
-"""A folder belongs to one process at a time, for as long as that runs."""
+"""A folder belongs to one process at a time, as long as the process runs."""
 
 import os
 import signal
@@ -20,29 +20,29 @@ with claimed(Path(sys.argv[1])):
 """
 
 
-def test_a_claim_names_its_process_and_ends_with_the_block(tmp_path: Path) -> None:
+def test_claim_has_the_process_id_and_ends_with_the_block(tmp_path: Path) -> None:
     assert holder(tmp_path) is None
     with claimed(tmp_path / "new") as folder:
         assert holder(folder) == os.getpid()
     assert holder(folder) is None
 
 
-def test_a_second_claim_is_refused_with_the_holder_and_the_way_out(tmp_path: Path) -> None:
+def test_second_claim_is_refused_with_the_process_id_and_a_solution(tmp_path: Path) -> None:
     with (
         claimed(tmp_path),
-        pytest.raises(FolderInUse, match=rf"in use by process {os.getpid()}; give another folder"),
+        pytest.raises(FolderInUse, match=rf"in use by process {os.getpid()}; choose another folder"),
         claimed(tmp_path),
     ):
         pytest.fail("claimed twice")
 
 
-def test_the_next_free_number_is_taken(tmp_path: Path) -> None:
+def test_next_free_number_is_claimed(tmp_path: Path) -> None:
     base = tmp_path / "demo"
     with first_unclaimed(base) as first, first_unclaimed(base) as second, first_unclaimed(base) as third:
         assert [each.name for each in (first, second, third)] == ["demo", "demo-2", "demo-3"]
 
 
-def test_a_claim_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
+def test_claim_ends_when_its_process_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", CLAIM_AND_WAIT, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -53,7 +53,7 @@ def test_a_claim_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     assert holder(tmp_path) is None
 
 
-def test_a_claim_that_is_just_ending_names_nobody(tmp_path: Path) -> None:
+def test_ending_claim_has_no_process_id(tmp_path: Path) -> None:
     with claimed(tmp_path):
         (tmp_path / CLAIM).write_text("")
         assert holder(tmp_path) is None

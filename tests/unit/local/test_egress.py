@@ -1,4 +1,4 @@
-"""The API server's way to Services: to the process that is registered, and nowhere else."""
+"""The egress proxy connects an API server to registered processes only."""
 
 import asyncio
 import os
@@ -79,20 +79,20 @@ async def ask(socket: Path, head: bytes, line: bytes = b"hello\n") -> tuple[byte
 CONNECT = b"CONNECT 10.0.0.179:443 HTTP/1.1\r\nHost: 10.0.0.179:443\r\n\r\n"
 
 
-async def test_a_service_is_reached_at_its_process(tmp_path: Path) -> None:
+async def test_service_is_connected_to_its_process(tmp_path: Path) -> None:
     async with echoing(b"watcher: ") as port, proxy(tmp_path) as socket:
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", port))
         assert await ask(socket, CONNECT) == (b"HTTP/1.1 200 OK", b"watcher: hello\n")
 
 
-async def test_a_route_that_is_registered_again_replaces_the_first(tmp_path: Path) -> None:
+async def test_second_route_of_a_port_replaces_the_first(tmp_path: Path) -> None:
     async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path) as socket:
         for port in (old, new):
             add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", port))
         assert (await ask(socket, CONNECT))[1] == b"new: hello\n"
 
 
-async def test_what_is_not_registered_is_not_reached(tmp_path: Path) -> None:
+async def test_unregistered_service_is_not_connected(tmp_path: Path) -> None:
     async with echoing(b"") as port, proxy(tmp_path) as socket:
         refused = b"HTTP/1.1 502 Bad Gateway"
         assert (await ask(socket, CONNECT))[0] == refused
@@ -103,13 +103,13 @@ async def test_what_is_not_registered_is_not_reached(tmp_path: Path) -> None:
         assert (await ask(socket, CONNECT.replace(b"CONNECT", b"GET")))[0] == refused
 
 
-async def test_a_process_that_has_gone_is_a_bad_gateway(tmp_path: Path) -> None:
+async def test_ended_process_is_a_bad_gateway(tmp_path: Path) -> None:
     async with proxy(tmp_path) as socket:
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", 1))
         assert (await ask(socket, CONNECT))[0] == b"HTTP/1.1 502 Bad Gateway"
 
 
-async def test_processes_behind_one_service_take_turns(tmp_path: Path) -> None:
+async def test_processes_of_a_service_take_turns(tmp_path: Path) -> None:
     async with echoing(b"one: ") as one, echoing(b"two: ") as two, proxy(tmp_path) as socket:
         others = (("127.0.0.1", two),)
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", one, others))
@@ -117,14 +117,14 @@ async def test_processes_behind_one_service_take_turns(tmp_path: Path) -> None:
         assert answers == [b"one: hello\n", b"two: hello\n"] * 2
 
 
-async def test_process_that_refuses_gives_its_turn_to_the_next(tmp_path: Path) -> None:
+async def test_process_that_refuses_is_skipped(tmp_path: Path) -> None:
     async with echoing(b"two: ") as two, proxy(tmp_path) as socket:
         others = (("127.0.0.1", two),)
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", 1, others))
         assert [(await ask(socket, CONNECT))[1] for _ in range(3)] == [b"two: hello\n"] * 3
 
 
-async def test_route_that_follows_another_within_the_same_moment_is_taken(tmp_path: Path) -> None:
+async def test_route_added_in_the_same_moment_as_another_is_used(tmp_path: Path) -> None:
     async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path) as socket:
         routes = tmp_path / "routes"
         add_route(routes, Route("kyma-system", "skr-webhook", 443, "127.0.0.1", old))
@@ -135,7 +135,7 @@ async def test_route_that_follows_another_within_the_same_moment_is_taken(tmp_pa
         assert (await ask(socket, CONNECT))[1] == b"new: hello\n"
 
 
-async def test_nobody_is_sent_where_a_service_was_while_its_new_place_is_looked_up(tmp_path: Path) -> None:
+async def test_no_connection_uses_the_old_address_while_the_new_one_is_resolved(tmp_path: Path) -> None:
     says = SlowToSay()
     async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path, says) as socket:
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", old))
@@ -151,7 +151,7 @@ async def test_nobody_is_sent_where_a_service_was_while_its_new_place_is_looked_
         assert [answer for _, answer in await asyncio.gather(*asking)] == [b"new: hello\n"] * 2
 
 
-async def test_service_whose_place_could_not_be_looked_up_is_looked_up_again(tmp_path: Path) -> None:
+async def test_failed_address_lookup_is_retried(tmp_path: Path) -> None:
     says = SlowToSay()
     async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path, says) as socket:
         add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", old))

@@ -1,4 +1,4 @@
-"""Helm is built once, and taken from the cache from then on."""
+"""Helm is built once and then cached."""
 
 import stat
 from pathlib import Path
@@ -18,7 +18,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "kyma-lifecycle-manager"
 
 
-def test_a_helm_in_the_cache_is_not_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_helm_is_not_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find_no_go(_scratch: Path, _listener: Listener) -> str:
         raise AssertionError("there is nothing to build")
 
@@ -30,7 +30,7 @@ def test_a_helm_in_the_cache_is_not_built_again(cache: Path, monkeypatch: pytest
     assert find_helm() == program
 
 
-def test_a_build_that_fails_leaves_nothing_that_counts_as_built(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_build_leaves_nothing_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find_no_go(_scratch: Path, _listener: Listener) -> str:
         raise SourceFailed("no Go")
 

@@ -1,4 +1,4 @@
-"""Children end with their parent, ports are given out once, and a server that does not come up says why."""
+"""Children end with their parent, ports are unique, and a failed start has an error with the end of the log."""
 
 import asyncio
 import socket
@@ -59,12 +59,12 @@ async def never() -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends children with their parent on Linux only")
-async def test_a_child_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+async def test_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     child = await asyncio.to_thread(child_of_a_killed_parent, tmp_path / "log")
     await eventually(lambda: not runs(child), what="the child has ended")
 
 
-async def test_a_child_that_ignores_the_request_to_end_is_ended(tmp_path: Path) -> None:
+async def test_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     stubborn = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
     )
@@ -78,13 +78,13 @@ async def test_a_child_that_ignores_the_request_to_end_is_ended(tmp_path: Path) 
     assert child.returncode == -9
 
 
-async def test_a_server_that_ends_says_so_with_the_end_of_its_log(tmp_path: Path) -> None:
+async def test_error_of_an_ended_server_has_the_end_of_its_log(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "print('the disk is full'); raise SystemExit(3)"]
     with pytest.raises(StartFailed, match=r"(?s)etcd ended with code 3.*the disk is full"):
         await start_server("etcd", command, tmp_path / "log", never)
 
 
-async def test_a_server_that_finds_its_port_taken_is_told_apart(tmp_path: Path) -> None:
+async def test_server_with_a_port_in_use_raises_port_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
@@ -92,7 +92,7 @@ async def test_a_server_that_finds_its_port_taken_is_told_apart(tmp_path: Path) 
             await start_server("server", command, tmp_path / "log", never)
 
 
-async def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
+async def test_server_that_is_never_ready_is_killed(tmp_path: Path) -> None:
     seen = []
 
     async def unready() -> bool:
@@ -106,13 +106,13 @@ async def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
     assert running_with(str(tmp_path)) == []
 
 
-def test_ports_come_from_below_the_ephemeral_range_and_are_given_once() -> None:
+def test_ports_are_below_the_ephemeral_range_and_unique() -> None:
     ports = [free_port() for _ in range(200)]
     assert len(set(ports)) == 200
     assert all(FIRST <= port <= LAST for port in ports)
 
 
-def test_port_is_held_against_whoever_looks_for_one_and_can_be_listened_on() -> None:
+def test_reserved_port_is_not_given_to_another_process_and_can_be_bound() -> None:
     port = free_port()
     looking = f"import random; from kyma_local import ports; random.sample = lambda *_: [{port}]; ports.free_port()"
     other = subprocess.run([sys.executable, "-c", looking], capture_output=True, text=True, check=False)

@@ -64,7 +64,7 @@ def pieces(body: bytes, size: int) -> list[bytes]:
     return [body[start : start + size] for start in range(0, len(body), size)]
 
 
-async def test_review_is_allowed_and_told() -> None:
+async def test_review_is_allowed_and_recorded() -> None:
     asked = Asked()
     status, answer = await asked.post([review("one")])
     assert (status, msgspec.json.decode(answer)["response"]) == (200, {"uid": "review-one", "allowed": True})
@@ -72,20 +72,20 @@ async def test_review_is_allowed_and_told() -> None:
     assert asked.count("watcher_admission_request_total") == 1
 
 
-async def test_overload_is_shed_by_a_look_at_the_uid_alone_and_a_resync() -> None:
+async def test_review_under_overload_is_allowed_by_its_uid_and_followed_by_a_resync() -> None:
     asked = Asked(Late())
     status, answer = await asked.post([review("one")])
     assert (status, msgspec.json.decode(answer)["response"]) == (200, {"uid": "review-one", "allowed": True})
     assert asked.told() == []
     assert asked.count("watcher_admission_request_shed_total") == 1
-    asked.recorder.make_up_now()
+    asked.recorder.send_resync_now()
     assert asked.told() == [RESYNC]
 
 
 @pytest.mark.looptime
-async def test_one_resync_makes_up_for_many_changes_that_were_shed() -> None:
+async def test_one_resync_covers_many_shed_changes() -> None:
     asked = Asked(Late())
-    making_up = asyncio.ensure_future(asked.recorder.make_up())
+    making_up = asyncio.ensure_future(asked.recorder.send_resyncs())
     for number in range(50):
         await asked.post([review(f"object-{number}")])
     async with asyncio.timeout(60):
@@ -96,10 +96,10 @@ async def test_one_resync_makes_up_for_many_changes_that_were_shed() -> None:
 
 
 @pytest.mark.looptime
-async def test_what_is_made_up_for_is_looked_at_again_when_it_is_stored_for_sure() -> None:
+async def test_second_resync_follows_when_shed_changes_are_certainly_stored() -> None:
     """Another webhook may hold a write up for half a minute, and a RESYNC does not say what to wait for."""
     asked = Asked(Late())
-    making_up = asyncio.ensure_future(asked.recorder.make_up())
+    making_up = asyncio.ensure_future(asked.recorder.send_resyncs())
     await asked.post([review("one")])
     started = asyncio.get_running_loop().time()
     async with asyncio.timeout(120):
@@ -111,7 +111,7 @@ async def test_what_is_made_up_for_is_looked_at_again_when_it_is_stored_for_sure
 
 
 @pytest.mark.looptime
-async def test_overflow_is_looked_at_again_when_it_is_stored_for_sure() -> None:
+async def test_second_resync_follows_an_overflow_when_changes_are_certainly_stored() -> None:
     asked = Asked()
     for number in range(101):
         await asked.post([review(f"object-{number}")])
@@ -125,8 +125,8 @@ async def test_overflow_is_looked_at_again_when_it_is_stored_for_sure() -> None:
 
 
 @pytest.mark.parametrize("size", [100, 5000, 300_000])
-async def test_body_without_room_is_allowed_by_its_head(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(server, "LARGEST_REVIEW", 200_000)
+async def test_body_above_the_memory_bound_is_allowed_by_its_head(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(server, "MAX_REVIEW_BYTES", 200_000)
     asked = Asked()
     status, answer = await asked.post(pieces(review("one", padding=400_000), size) or [b""])
     if size < 300_000:
@@ -135,7 +135,7 @@ async def test_body_without_room_is_allowed_by_its_head(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("place", ["name", "namespace", "kind", "uid of the object"])
-async def test_change_that_takes_more_room_than_any_real_one_is_made_up_for(place: str) -> None:
+async def test_change_larger_than_any_real_one_leads_to_a_resync(place: str) -> None:
     """Any Pod of the cluster may ask about objects that no API server has, and thousands of them are kept."""
     asked, long = Asked(), "n" * 1_000_000
     changed = msgspec.json.decode(review("one"))
@@ -149,11 +149,11 @@ async def test_change_that_takes_more_room_than_any_real_one_is_made_up_for(plac
     status, answer = await asked.post([msgspec.json.encode(changed)])
     assert (status, msgspec.json.decode(answer)["response"]["allowed"]) == (200, True)
     assert asked.told() == []
-    asked.recorder.make_up_now()
+    asked.recorder.send_resync_now()
     assert asked.told() == [RESYNC]
 
 
-async def test_room_is_given_back() -> None:
+async def test_memory_of_a_body_is_released() -> None:
     asked = Asked()
     for number in range(20):
         status, _ = await asked.post(pieces(review(f"object-{number}", padding=500_000), 65_536))
@@ -162,7 +162,7 @@ async def test_room_is_given_back() -> None:
     assert len(asked.told()) == 20
 
 
-async def test_who_goes_away_in_the_middle_is_made_up_for() -> None:
+async def test_aborted_request_leads_to_a_resync() -> None:
     asked = Asked()
 
     async def receive() -> Any:
@@ -172,7 +172,7 @@ async def test_who_goes_away_in_the_middle_is_made_up_for() -> None:
         raise AssertionError
 
     await asked.app({"type": "http", "method": "POST", "path": "/validate/m", "headers": []}, receive, send)
-    asked.recorder.make_up_now()
+    asked.recorder.send_resync_now()
     assert asked.told() == [RESYNC]
 
 
@@ -182,7 +182,7 @@ async def test_other_paths_are_not_found(path: str) -> None:
 
 
 @pytest.mark.parametrize("manager", ["a\x00b", "a\nb", "..", "a?b=c", "a#b", "a%2fb", "\xe9", "a" * 254])
-async def test_manager_that_would_be_no_plain_part_of_a_url_is_not_found(manager: str) -> None:
+async def test_manager_with_a_special_meaning_in_a_url_is_not_found(manager: str) -> None:
     """Any Pod of the cluster may ask; nobody may have an event sent elsewhere, or end the Watcher with one."""
     asked = Asked()
     assert (await asked.post([review("one")], f"/validate/{manager}"))[0] == 404
@@ -200,7 +200,7 @@ def mutated() -> st.SearchStrategy[bytes]:
 
 @settings(max_examples=400, deadline=None)
 @given(body=st.binary(max_size=300) | mutated(), size=st.integers(1, 500), late=st.booleans())
-def test_no_bytes_make_admission_fail(body: bytes, size: int, *, late: bool) -> None:
+def test_any_body_gets_a_response(body: bytes, size: int, *, late: bool) -> None:
     asked = Asked(Late() if late else None)
     with closing(asyncio.new_event_loop()) as loop:  # asyncio.run() would leave the plugin's loop unclosed
         status, answer = loop.run_until_complete(asked.post(pieces(body, size)))

@@ -25,14 +25,14 @@ default_properties = fips=yes
         pytest.param(None, FIPS_OFF, id="the kernel knows none"),
     ],
 )
-def test_kernel_is_believed(tmp_path: Path, said: str | None, mode: int) -> None:
+def test_mode_follows_the_kernel(tmp_path: Path, said: str | None, mode: int) -> None:
     kernel = tmp_path / "fips_enabled"
     if said is not None:
         kernel.write_text(said)
     assert fips_mode(kernel) == mode
 
 
-def test_openssl_that_gives_only_what_is_approved_is_told(tmp_path: Path) -> None:
+def test_mode_is_only_when_openssl_provides_approved_algorithms_only(tmp_path: Path) -> None:
     """It is configured when a process begins, so one of its own is asked."""
     configuration = tmp_path / "openssl.cnf"
     configuration.write_text(CONFIGURED)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from skr_watcher.heartbeat import keep_heard
+from skr_watcher.heartbeat import send_heartbeats
 
-LONGEST = 40.0
+MAX_QUIET_SECONDS = 40.0
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class Told:
 
 async def watch(told: Told, *, events_every: float | None, seconds: float) -> None:
     async with asyncio.TaskGroup() as tasks:
-        beating = tasks.create_task(keep_heard(told.quiet_seconds, told.beat, LONGEST))
+        beating = tasks.create_task(send_heartbeats(told.quiet_seconds, told.beat, max_quiet_seconds=MAX_QUIET_SECONDS))
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while (now := loop.time()) < until:
@@ -43,23 +43,23 @@ async def watch(told: Told, *, events_every: float | None, seconds: float) -> No
 
 
 @pytest.mark.looptime
-async def test_watcher_that_tells_of_changes_sends_no_heartbeat() -> None:
+async def test_watcher_that_sends_events_sends_no_heartbeat() -> None:
     told = Told()
     await watch(told, events_every=30, seconds=3600)
     assert told.beats == []
 
 
 @pytest.mark.looptime
-async def test_quiet_watcher_is_heard_often_enough_and_not_more_often() -> None:
+async def test_quiet_watcher_sends_a_heartbeat_within_the_interval_and_no_more() -> None:
     told = Told()
     await watch(told, events_every=None, seconds=3600)
     pauses = [after - before for before, after in zip(told.beats, told.beats[1:], strict=False)]
-    assert len(pauses) >= 3600 / LONGEST - 2
-    assert all(0.9 * LONGEST <= pause <= LONGEST + 0.01 for pause in pauses)
+    assert len(pauses) >= 3600 / MAX_QUIET_SECONDS - 2
+    assert all(0.9 * MAX_QUIET_SECONDS <= pause <= MAX_QUIET_SECONDS + 0.01 for pause in pauses)
 
 
 @pytest.mark.looptime
-async def test_heartbeat_that_is_not_taken_is_not_heaped_up() -> None:
+async def test_heartbeats_that_fail_do_not_accumulate() -> None:
     told = Told(reached=False)
     await watch(told, events_every=None, seconds=3600)
-    assert len(told.beats) <= 3600 / (0.9 * LONGEST) + 1
+    assert len(told.beats) <= 3600 / (0.9 * MAX_QUIET_SECONDS) + 1

@@ -29,7 +29,7 @@ async def takes_nothing(box: Outbox) -> bool:
     return waiting
 
 
-async def test_burst_of_one_object_becomes_its_newest_change() -> None:
+async def test_burst_of_changes_of_one_object_becomes_its_newest_change() -> None:
     box = outbox()
     for version in range(5):
         box.put(entry(version=str(version), sequence=version))
@@ -37,7 +37,7 @@ async def test_burst_of_one_object_becomes_its_newest_change() -> None:
     assert await takes_nothing(box)
 
 
-async def test_change_of_an_object_waits_while_one_of_it_is_on_its_way() -> None:
+async def test_change_waits_while_another_of_its_object_is_being_sent() -> None:
     box = outbox()
     box.put(entry(version="1"))
     first = await box.take()
@@ -56,26 +56,26 @@ async def test_other_objects_do_not_wait() -> None:
 
 
 @pytest.mark.looptime
-async def test_failed_change_comes_again_after_its_pause() -> None:
+async def test_failed_change_is_retried_after_its_pause() -> None:
     box = outbox()
     box.put(entry())
     first = await box.take()
-    box.again(first, 0.05)
+    box.retry(first, 0.05)
     assert await takes_nothing(box)
     async with asyncio.timeout(5):
         assert await box.take() == first
 
 
-async def test_newer_change_replaces_the_one_that_failed() -> None:
+async def test_newer_change_replaces_a_failed_one() -> None:
     box = outbox()
     box.put(entry(version="1"))
     first = await box.take()
     box.put(entry(version="2"))
-    box.again(first, 0)
+    box.retry(first, 0)
     assert (await box.take()).change.resource_version == "2"
 
 
-async def test_overflow_ends_in_one_resync_and_bounded_memory() -> None:
+async def test_overflow_becomes_one_resync_with_bounded_memory() -> None:
     box = outbox(most=10)
     for number in range(1000):
         box.put(entry(f"object-{number}", sequence=number))
@@ -85,7 +85,7 @@ async def test_overflow_ends_in_one_resync_and_bounded_memory() -> None:
     assert [each.change.operation for each in taken].count(RESYNC) == 1
 
 
-async def test_drained_waits_for_what_is_on_its_way() -> None:
+async def test_drained_waits_for_entries_in_flight() -> None:
     box = outbox()
     box.put(entry())
     draining = asyncio.ensure_future(box.drained())
@@ -97,7 +97,7 @@ async def test_drained_waits_for_what_is_on_its_way() -> None:
 
 
 @pytest.mark.looptime
-async def test_resync_does_not_wait_for_all_that_is_pending() -> None:
+async def test_resync_does_not_wait_for_pending_entries() -> None:
     """It makes up for everything; behind thousands of entries, at the pace of sending, it would come minutes late."""
     box = outbox()
     for number in range(50):
@@ -105,7 +105,7 @@ async def test_resync_does_not_wait_for_all_that_is_pending() -> None:
     box.put(Entry(RESYNC_CHANGE, 99, 0.0, "id-99", ""))
     resync = await box.take()
     assert resync.change.operation == RESYNC
-    box.again(resync, 1.0)
+    box.retry(resync, 1.0)
     first = await box.take()
     assert first.change.name == "object-0", "one that always fails must not hold up the others"
     box.done(first)

@@ -1,6 +1,6 @@
-"""The SKR Watcher: tells the control plane that something changed in this cluster, and is never in the user's way.
+"""The SKR Watcher: sends the control plane an event for each change in this cluster, and never delays a user's write.
 
-The API server asks it about each change (`admission`); it allows at once. Whether the change matters is decided by
-`changes`; what matters goes into the `outbox`, one pending entry an object, and from there as a signed event to the
-control plane (`delivery`). Nothing that happens on that side can slow down or refuse a user's write.
+The API server calls it for each change (`admission`); it allows the change at once. `changes` decides whether it is
+relevant. Relevant changes go into the `outbox`, one pending entry for each object, and from there as signed events to
+the control plane (`delivery`). No failure on that side slows down or denies a user's write.
 """

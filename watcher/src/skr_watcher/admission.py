@@ -1,4 +1,4 @@
-"""An AdmissionReview (admission.k8s.io/v1): what the API server asks, and the one answer it ever gets."""
+"""AdmissionReview (admission.k8s.io/v1): the request of the API server, and the response, which always allows."""
 
 import re
 
@@ -6,15 +6,15 @@ import msgspec
 
 NULL = msgspec.Raw(b"null")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What a JSON text that nobody should send leads to."""
+"""Exceptions that invalid JSON can raise."""
 
 
 class ReviewMalformed(ValueError):
-    """The body is no AdmissionReview."""
+    """The body is not a valid AdmissionReview."""
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
-    """The kind of the object, in the version that was asked for by the webhook's rule."""
+    """The kind of the object, in the version of the webhook's rule."""
 
     group: str = ""
     version: str = ""
@@ -22,7 +22,7 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """One change before it is stored. Both objects stay undecoded until somebody asks."""
+    """One change before it is stored. Both objects are decoded on demand."""
 
     uid: str
     kind: GroupVersionKind = GroupVersionKind()
@@ -46,19 +46,19 @@ _decoder = msgspec.json.Decoder(_Review)
 
 
 def decode_review(body: bytes | bytearray) -> AdmissionRequest:
-    """Return what the API server asks. Raises ReviewMalformed."""
+    """Decode a review. Raises ReviewMalformed."""
     try:
         return _decoder.decode(body).request
     except UNREADABLE as error:
-        raise ReviewMalformed(f"the body is no AdmissionReview: {error}") from None
+        raise ReviewMalformed(f"invalid AdmissionReview: {error}") from None
 
 
 def uid_in(head: bytes | bytearray) -> str | None:
-    """Return the uid of the review that begins so. An API server writes it before anything of any length."""
+    """Return the uid from the first bytes of a review. API servers write it before any long field."""
     found = _UID.match(head)
     return found[1].decode("ascii") if found else None
 
 
 def allowed(uid: str) -> bytes:
-    """Return the answer that allows a change."""
+    """Return the response that allows a change."""
     return _BEFORE_UID + msgspec.json.encode(uid) + _AFTER_UID

@@ -1,4 +1,4 @@
-"""Whether a change is worth telling: pure functions of one admission request."""
+"""Whether a change is relevant: pure functions of one admission request."""
 
 import logging
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ HEARTBEAT = "HEARTBEAT"
 OUR_METADATA = "operator.kyma-project.io/"
 CANARY_ANNOTATION = f"{OUR_METADATA}canary"
 CANARY_NAME = "canary"
-LARGEST_COMPARED = 512 * 1024
-PIECE = 64 * 1024
+MAX_COMPARED_BYTES = 512 * 1024
+CHUNK_BYTES = 64 * 1024
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -37,7 +37,7 @@ class _Object(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """A change worth telling. `resource_version` is that of the object before it, empty for a new one."""
+    """A relevant change. `resource_version` is the one of the object before the change, empty for a new object."""
 
     manager: str
     group: str
@@ -52,27 +52,27 @@ class ObjectChange:
 
     @property
     def log_level(self) -> int:
-        """How loudly its way is logged: a heartbeat that goes well is no news."""
+        """The level at which it is logged: heartbeats at DEBUG."""
         return logging.DEBUG if self.operation == HEARTBEAT else logging.INFO
 
     @property
-    def letters(self) -> int:
-        """How many letters there are in it. What an API server writes has hundreds, whatever the object."""
+    def size(self) -> int:
+        """The number of characters in it. A change from a real API server has some hundreds, whatever the object."""
         texts = (self.manager, self.group, self.version, self.kind, self.namespace, self.name, self.uid)
         return sum(map(len, texts)) + len(self.resource_version)
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
-        """What tells this object from every other, for one manager."""
+        """Identifies the object, for one manager."""
         return (self.manager, self.group, self.kind, self.namespace, self.name)
 
 
 def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
-    """Return the change that a request is about, or None where nobody needs to hear of it.
+    """Return the relevant change of a request, or None.
 
-    CREATE and DELETE always count. An UPDATE counts when `spec` differs (for the status subresource: `status`), when
-    deletion or finalizers change, when our own labels or annotations do, or when the object has no `spec`. A dry run
-    never counts.
+    CREATE and DELETE are always relevant. An UPDATE is relevant if `spec` differs (for the status subresource:
+    `status`), if the deletion timestamp, finalizers, or Kyma's own labels or annotations change, or if the object has
+    no `spec`. A dry run is never relevant.
     """
     if request.dry_run or request.operation not in {"CREATE", "UPDATE", "DELETE"}:
         return None
@@ -81,7 +81,7 @@ def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
         return None
     known = old if request.operation != "CREATE" else new
     metadata = (known or _Object()).metadata
-    # An API server that deletes a whole collection asks about each of its objects and names none in the request.
+    # When a collection is deleted, the API server sends one request for each object, without its name.
     return ObjectChange(
         manager=manager,
         group=request.kind.group,
@@ -97,10 +97,10 @@ def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
 
 
 def canary_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
-    """Return the sign of life that answers a dry run of the control plane's canary; None for every other dry run.
+    """Return the heartbeat that answers a dry run of the control plane's canary; None for every other dry run.
 
-    The canary is an annotation that the control plane changes now and then on an object of its own. Seen here, it
-    proves that the API server of this cluster reaches us, and nothing has to be stored for that.
+    The canary is an annotation that the control plane changes from time to time on one of its own objects. Its arrival
+    proves that the API server of this cluster reaches the Watcher, without storing anything.
     """
     if not request.dry_run or request.operation != "UPDATE":
         return None
@@ -111,7 +111,7 @@ def canary_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
 
 
 def heartbeat(manager: str, name: str) -> ObjectChange:
-    """Return a sign of life. Its name keeps it from taking the place of a RESYNC that is still to be told."""
+    """Return a heartbeat. Because of its name it does not replace a pending RESYNC."""
     return ObjectChange(manager, "", "", "", "", name, HEARTBEAT, "", "", 0)
 
 
@@ -138,14 +138,14 @@ def _differs(old: _Object | None, new: _Object | None, subresource: str) -> bool
 def _same(
     one: msgspec.Raw | msgspec.UnsetType, other: msgspec.Raw | msgspec.UnsetType, *, counted: bool = False
 ) -> bool:
-    """Tell whether two parts say the same. Where the API server has counted a change, other bytes are enough."""
+    """Return whether two parts are equal. If the generation has changed (`counted`), different bytes are enough."""
     if isinstance(one, msgspec.UnsetType) or isinstance(other, msgspec.UnsetType):
         return one is other
     before, after = memoryview(one), memoryview(other)
     if _same_bytes(before, after):
         return True
-    if counted or before.nbytes + after.nbytes > LARGEST_COMPARED:
-        return False  # decoded they would take many times the room; told rather than missed
+    if counted or before.nbytes + after.nbytes > MAX_COMPARED_BYTES:
+        return False  # decoded, they would take many times the memory; rather one event too many than one missed
     try:
         return bool(_value(one) == _value(other))
     except UNREADABLE:
@@ -156,8 +156,8 @@ def _same_bytes(one: memoryview, other: memoryview) -> bool:
     if one.nbytes != other.nbytes:
         return False
     return all(
-        one[start : start + PIECE].tobytes() == other[start : start + PIECE].tobytes()
-        for start in range(0, one.nbytes, PIECE)
+        one[start : start + CHUNK_BYTES].tobytes() == other[start : start + CHUNK_BYTES].tobytes()
+        for start in range(0, one.nbytes, CHUNK_BYTES)
     )
 
 
@@ -170,7 +170,7 @@ def _ours(entries: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _decode(raw: msgspec.Raw) -> _Object | None:
-    """Return an object, None where there is none, or one that nothing is known of where it can't be read."""
+    """Return the object; None if there is none or if it cannot be decoded."""
     try:
         return msgspec.json.decode(raw, type=_Object | None)
     except UNREADABLE:

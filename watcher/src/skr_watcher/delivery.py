@@ -1,4 +1,4 @@
-"""Sends events to the control plane: signed, over mutual TLS, one warm connection, again and again until taken."""
+"""Sends events to the control plane: signed, over mutual TLS on kept connections, retried until accepted."""
 
 import asyncio
 import base64
@@ -29,7 +29,7 @@ from kyma_certs.message_signatures import (
     sign,
 )
 from skr_watcher.changes import HEARTBEAT
-from skr_watcher.logs import Quota
+from skr_watcher.logs import LogRateLimit
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import RESYNC, Entry, Outbox
 from skr_watcher.settings import OURS, UPSTREAM, Settings
@@ -38,23 +38,22 @@ log = logging.getLogger("skr_watcher.delivery")
 
 SIGNATURE_SECONDS = 120
 FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 15.0
+MAX_PAUSE_SECONDS = 15.0
 TIMEOUT_SECONDS = 10.0
-WHOLE_ANSWER_SECONDS = 20.0
-LARGEST_ANSWER = 4096
+RESPONSE_SECONDS = 20.0
+MAX_RESPONSE_BYTES = 4096
 IN_FLIGHT = 8
 DEFAULT_KYMA: dict[str, object] = {
     "watched": {"Namespace": "kyma-system", "Name": "default"},
     "watchedGvk": {"group": "operator.kyma-project.io", "version": "v1beta2", "kind": "Kyma"},
 }
-LONGEST_RETRY_AFTER_SECONDS = 300.0
-# The control plane takes so many a second of one cluster, and what is told later is told as the newest of its object.
+MAX_RETRY_AFTER_SECONDS = 300.0
+# The control plane accepts this rate from one cluster. A change that waits is merged with newer ones of its object.
 EVENTS_PER_SECOND = 40.0
 BURST = 20
-# What no repetition will change. The control plane's own answers 401 and 403 are not among them: a certificate is
-# renewed, a clock put right, a Kyma created; nor is 409, because each attempt has a nonce of its own, so that it was a
-# gateway which sent one of them twice.
-FUTILE = frozenset({400, 404, 405, 413, 415})
+# Statuses for which a retry is useless. 401 and 403 are not among them: certificates are renewed, clocks corrected and
+# Kymas created later. Neither is 409: each attempt has a new nonce, so a gateway must have sent one of them twice.
+NOT_RETRIED = frozenset({400, 404, 405, 413, 415})
 PROBLEM = "application/problem+json"
 
 
@@ -66,7 +65,7 @@ class _Signer:
 
 
 class Identity:
-    """The certificate that events are sent and signed with. It follows its files."""
+    """The certificate with which events are sent and signed. It is reloaded when its files change."""
 
     def __init__(self, settings: Settings) -> None:
         self._files = (settings.tls_cert, settings.tls_key)
@@ -81,19 +80,19 @@ class Identity:
         return self._context.ssl_context
 
     def check(self) -> bool:
-        """Follow the files; return whether they changed."""
+        """Reload the files if they have changed; return whether they were."""
         changed = False
         while self._context.check():
             changed, self._complete = True, False
         if not self._complete:
             try:
                 self._signer, self._complete = self._load(), True
-            except (OSError, ValueError) as error:  # caught while they are being written
-                log.warning("the certificate files are not usable yet", extra={"detail": str(error)})
+            except (OSError, ValueError) as error:  # the files are being written
+                log.warning("cannot load the certificate files yet", extra={"detail": str(error)})
         return changed
 
     def headers(self, url: str, body: bytes) -> dict[str, str]:
-        """Return the header fields that sign a body, or those of an event that is the TLS connection's word alone."""
+        """Return the header fields of an event: signed, or for a listener that relies on mutual TLS alone, unsigned."""
         if self._signer is None:
             return {"Content-Type": CONTENT_TYPE}
         signer, now = self._signer, int(time.time())
@@ -103,66 +102,66 @@ class Identity:
         return {**sign(url, body, signer.key, parameters), "Client-Cert": signer.client_cert}
 
     def _load(self) -> "_Signer | None":
-        """Read who signs; None where nobody does. Raises OSError or ValueError where the files don't go together."""
+        """Load the signing key; None if events are not signed. Raises OSError or ValueError for unusable files."""
         cert_file, key_file = self._files
         if not self._signs:
             return None
         certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
         if isinstance(certificate.public_key(), rsa.RSAPublicKey):
-            log.warning("events are not signed: the profile has no algorithm for RSA keys")
+            log.warning("events are not signed: RSA keys are not supported")
             return None
         key = load_signing_key(key_file.read_bytes())
         if key.public_key() != certificate.public_key():
-            raise ValueError("the private key is not the certificate's")
+            raise ValueError("the private key does not match the certificate")
         der = certificate.public_bytes(serialization.Encoding.DER)
         return _Signer(key, describe_certificate(certificate).sha256, f":{base64.b64encode(der).decode()}:")
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """What the control plane says, and the beginning of why; of what somebody hostile sends, no more is read."""
+class _Response:
+    """Status, headers and the first bytes of a response; the rest of a long one is not read."""
 
     status: int
     headers: httpx.Headers
     text: str
 
 
-class Pace:
-    """So many turns a second on average, with bursts: sending must leave the processor to admission."""
+class RateLimit:
+    """Limits the rate of events, with bursts: admission needs the CPU more than delivery does."""
 
     def __init__(self, per_second: float, burst: int) -> None:
         self._seconds = 1 / per_second
         self._allowance = burst / per_second
         self._next = 0.0
 
-    async def turn(self) -> None:
-        """Wait for the next turn."""
+    async def wait(self) -> None:
+        """Wait until the next event may be sent."""
         now = asyncio.get_running_loop().time()
         self._next = max(self._next, now - self._allowance) + self._seconds
         await asyncio.sleep(max(0.0, self._next - now))
 
 
 class Delivery:
-    """Takes entries out of the outbox and brings them to the control plane."""
+    """Takes entries from the outbox and sends them to the control plane."""
 
     def __init__(self, settings: Settings, outbox: Outbox, identity: Identity, metrics: Metrics) -> None:
         self._outbox = outbox
         self._identity = identity
         self._metrics = metrics
         self._root = f"https://{settings.kcp_address}/{settings.kcp_contract}"
-        self._pace = Pace(EVENTS_PER_SECOND, BURST)
-        self._quota = Quota()
+        self._rate_limit = RateLimit(EVENTS_PER_SECOND, BURST)
+        self._log_rate_limit = LogRateLimit()
         self._epoch = secrets.token_hex(8)
         self._failures = 0
         self._client = self._new_client()
-        self._under_way: Counter[httpx.AsyncClient] = Counter()
+        self._in_flight: Counter[httpx.AsyncClient] = Counter()
         self._upstream = settings.kcp_listener == UPSTREAM
-        self._taken_at = time.monotonic()
+        self._accepted_at = time.monotonic()
 
     @property
     def quiet_seconds(self) -> float:
-        """How long ago an event was taken last, or this was made."""
-        return time.monotonic() - self._taken_at
+        """Seconds since the control plane last accepted an event, or since the start."""
+        return time.monotonic() - self._accepted_at
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -175,81 +174,82 @@ class Delivery:
 
     async def _work(self) -> None:
         while True:
-            await self._pace.turn()
+            await self._rate_limit.wait()
             entry = await self._outbox.take()
             try:
                 await self._deliver(entry)
             except asyncio.CancelledError:
-                self._outbox.again(entry, 0)
+                self._outbox.retry(entry, 0)
                 raise
 
     async def _deliver(self, entry: Entry) -> None:
-        await self._follow_identity()
+        await self._reload_identity()
         url = f"{self._root}/{entry.change.manager}/event"
         body = self._body(entry)
         started = time.perf_counter()
         try:
             answer = await self._post(url, body)
         except (httpx.HTTPError, ssl.SSLError, TimeoutError) as error:
-            self._try_again(entry, type(error).__name__, str(error), None)
+            self._retry(entry, type(error).__name__, str(error), None)
             return
         milliseconds = round((time.perf_counter() - started) * 1000, 2)
         if answer.status == 200:
-            self._failures, self._taken_at = 0, time.monotonic()
+            self._failures, self._accepted_at = 0, time.monotonic()
             self._metrics.delivered()
             self._outbox.done(entry)
-            if self._quota.grants(time.time()):
+            if self._log_rate_limit.grants(time.time()):
                 extra = {**_facts(entry), "milliseconds": milliseconds, "status": 200}
                 log.log(entry.change.log_level, "event delivered", extra=extra)
         elif self._is_final(answer):
-            self._metrics.failed(str(answer.status), again=False)
+            self._metrics.failed(str(answer.status), retried=False)
             self._outbox.done(entry)
             log.error("event refused", extra={**_facts(entry), "status": answer.status, "answer": answer.text})
         else:
-            self._try_again(entry, str(answer.status), answer.text, answer.headers.get("retry-after"))
+            self._retry(entry, str(answer.status), answer.text, answer.headers.get("retry-after"))
 
-    def _is_final(self, answer: _Answer) -> bool:
-        """Tell whether it is the control plane's word, and for good; a gateway may say the same while it is away."""
-        spoken = self._upstream or answer.headers.get("content-type", "") == PROBLEM
-        return spoken and answer.status in FUTILE
+    def _is_final(self, answer: _Response) -> bool:
+        """Return whether the control plane itself refused for good; a gateway may answer the same during an outage."""
+        by_control_plane = self._upstream or answer.headers.get("content-type", "") == PROBLEM
+        return by_control_plane and answer.status in NOT_RETRIED
 
-    def _try_again(self, entry: Entry, reason: str, detail: str, retry_after: str | None) -> None:
+    def _retry(self, entry: Entry, reason: str, detail: str, retry_after: str | None) -> None:
         self._failures += 1
-        self._metrics.failed(reason, again=True)
-        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 20), LONGEST_PAUSE_SECONDS)
-        pause = max(pause, min(_seconds_of(retry_after), LONGEST_RETRY_AFTER_SECONDS))
-        pause *= 1 + 0.5 * random()  # noqa: S311 - spreads retries, guards nothing
-        self._outbox.again(entry, pause)
+        self._metrics.failed(reason, retried=True)
+        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 20), MAX_PAUSE_SECONDS)
+        pause = max(pause, min(_seconds_of(retry_after), MAX_RETRY_AFTER_SECONDS))
+        pause *= 1 + 0.5 * random()  # noqa: S311 - spreads retries, no security
+        self._outbox.retry(entry, pause)
         log.warning(
-            "event not delivered", extra={**_facts(entry), "reason": reason, "detail": detail, "again_in": pause}
+            "event not delivered",
+            extra={**_facts(entry), "reason": reason, "detail": detail, "retry_after_seconds": pause},
         )
 
-    async def _post(self, url: str, body: bytes) -> _Answer:
-        """Send a body with the identity of the moment; a client that was replaced meanwhile finishes its requests.
+    async def _post(self, url: str, body: bytes) -> _Response:
+        """Send a body with the current identity; a client that is replaced meanwhile finishes its requests.
 
-        Raises TimeoutError where the answer takes too long as a whole: each of its bytes may have come in time.
+        Raises TimeoutError if the whole response takes too long, even if each byte arrived in time.
         """
         client = self._client
-        self._under_way[client] += 1
+        self._in_flight[client] += 1
         headers = self._identity.headers(url, body) | {"Accept-Encoding": "identity"}
         try:
             async with (
-                asyncio.timeout(WHOLE_ANSWER_SECONDS),
+                asyncio.timeout(RESPONSE_SECONDS),
                 client.stream("POST", url, content=body, headers=headers) as response,
             ):
-                return _Answer(response.status_code, response.headers, await _beginning(response))
+                return _Response(response.status_code, response.headers, await _first_bytes(response))
         finally:
-            self._under_way[client] -= 1
+            self._in_flight[client] -= 1
             await self._close_if_done(client)
 
-    async def _follow_identity(self) -> None:
+    async def _reload_identity(self) -> None:
         if self._identity.check():
             former, self._client = self._client, self._new_client()
             await self._close_if_done(former)
 
     async def _close_if_done(self, client: httpx.AsyncClient) -> None:
-        if client is not self._client and not self._under_way[client]:
-            del self._under_way[client]
+        if client is not self._client and not self._in_flight[client]:
+            del self._in_flight[client]
             await client.aclose()
 
     def _new_client(self) -> httpx.AsyncClient:
@@ -268,7 +268,7 @@ class Delivery:
             "watchedGvk": {"group": change.group, "version": change.version, "kind": change.kind},
         }
         if self._upstream and change.operation == RESYNC:
-            event = DEFAULT_KYMA  # upstream's listener looks at the Kyma for every event
+            event = DEFAULT_KYMA  # upstream's listener reconciles the Kyma for every event
         event = event | {
             "id": entry.event_id,
             "operation": change.operation,
@@ -286,23 +286,23 @@ class Delivery:
 
 
 def _seconds_of(retry_after: str | None) -> float:
-    """Return how long to wait by a Retry-After field (RFC 9110): seconds, or a date; 0 where it says neither."""
+    """Return the seconds of a Retry-After field (RFC 9110), which has seconds or a date; 0 for anything else."""
     if retry_after is None:
         return 0.0
     if retry_after.isdecimal():
         return float(retry_after)
     try:
         return (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds()
-    except (ValueError, TypeError, OverflowError, IndexError):  # what texts lead to that are no date, or have no zone
+    except (ValueError, TypeError, OverflowError, IndexError):  # not a date, or one without a time zone
         return 0.0
 
 
-async def _beginning(response: httpx.Response) -> str:
-    """Return the beginning of an answer. One that was not read to its end takes its connection with it."""
+async def _first_bytes(response: httpx.Response) -> str:
+    """Return the first bytes of a response. If it is not read to its end, its connection is closed."""
     read = bytearray()
-    async for some in response.aiter_raw():
-        read += some[:LARGEST_ANSWER]
-        if len(read) > LARGEST_ANSWER:
+    async for chunk in response.aiter_raw():
+        read += chunk[:MAX_RESPONSE_BYTES]
+        if len(read) > MAX_RESPONSE_BYTES:
             break
     return read[:500].decode(errors="replace")
 

@@ -1,7 +1,7 @@
-"""Signs of life: the control plane hears from each Watcher often enough to notice when it does not any more.
+"""Heartbeats: each Watcher sends events often enough for the control plane to notice when they stop.
 
-Any event that was taken shows it, so a heartbeat is sent only where for a while there was none. The answer to a canary
-is one, which is why a quiet Watcher that canaries reach sends no heartbeats at all.
+Any accepted event counts, so a heartbeat is sent only after a time without one. The answer to a canary is an event too,
+so a Watcher that receives canaries sends no further heartbeats.
 """
 
 import asyncio
@@ -9,10 +9,12 @@ from collections.abc import Callable
 from random import random
 
 
-async def keep_heard(quiet_seconds: Callable[[], float], beat: Callable[[], None], longest: float) -> None:
-    """Send a heartbeat, by `beat`, where nothing was taken for about `longest` seconds. Runs until cancelled."""
+async def send_heartbeats(
+    quiet_seconds: Callable[[], float], beat: Callable[[], None], *, max_quiet_seconds: float
+) -> None:
+    """Call `beat` when no event was accepted for about `max_quiet_seconds`. Runs until cancelled."""
     while True:
-        seconds = longest * (0.9 + 0.1 * random())  # noqa: S311 - spreads load only
+        seconds = max_quiet_seconds * (0.9 + 0.1 * random())  # noqa: S311 - spreads load only
         if (left := seconds - quiet_seconds()) > 0:
             await asyncio.sleep(left)
         else:

@@ -1,4 +1,4 @@
-"""Logs as JSON lines with the fields that the control plane's programs use."""
+"""Logs as JSON lines, with the same fields as the programs of the control plane."""
 
 import logging
 import sys
@@ -11,7 +11,7 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON line: time, level, logger, msg, and what was given as extra."""
+    """Formats a record as one JSON line: time, level, logger, msg, and the extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -27,8 +27,8 @@ class JsonFormatter(logging.Formatter):
         return _encoder.encode(line).decode()
 
 
-class Quota:
-    """So many lines a second for what may come thousands of times: a log that is too long is read by nobody."""
+class LogRateLimit:
+    """Limits the lines per second of a message that could be logged thousands of times per second."""
 
     def __init__(self, per_second: int = 100) -> None:
         self._per_second = per_second
@@ -38,7 +38,7 @@ class Quota:
         self.denied_before = 0
 
     def grants(self, now: float) -> bool:
-        """Tell whether a line may be written; `denied_before` is then how many were not, since the last one."""
+        """Return whether a line may be written; `denied_before` is then the number of lines denied since the last."""
         if int(now) != self._second:
             self._second, self._granted = int(now), 0
         if self._granted >= self._per_second:

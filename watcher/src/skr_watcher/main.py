@@ -12,7 +12,7 @@ from http_guard import Bounds, server_for
 from kyma_certs import ReloadingServerContext
 from skr_watcher.changes import HEARTBEAT, ObjectChange, heartbeat
 from skr_watcher.delivery import Delivery, Identity
-from skr_watcher.heartbeat import keep_heard
+from skr_watcher.heartbeat import send_heartbeats
 from skr_watcher.logs import configure_logs
 from skr_watcher.memory import return_large_blocks
 from skr_watcher.metrics import Metrics
@@ -22,10 +22,10 @@ from skr_watcher.recorder import Recorder
 from skr_watcher.server import AdmissionApp, metrics_app
 from skr_watcher.settings import OURS, SettingInvalid, Settings
 
-log = logging.getLogger("watcher")
+log = logging.getLogger("skr_watcher")
 
-MOST_PROBES = 32
-MOST_NAMED = 20
+MAX_PROBE_CONNECTIONS = 32
+MAX_NAMED_CHANGES = 20
 
 
 def main() -> None:
@@ -40,12 +40,12 @@ def main() -> None:
 
 
 async def run(settings: Settings) -> None:
-    """Serve admission and deliver events until told to stop; then deliver what is left, within the grace time."""
+    """Serve admission and deliver events until SIGTERM or SIGINT; then deliver pending events within the grace time."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     resync = ObjectChange(settings.resync_manager, "", "", "", "", "", RESYNC, "", "", 0)
-    outbox = Outbox(resync, settings.most_pending)
+    outbox = Outbox(resync, settings.max_pending)
     metrics = Metrics()
     metrics.show_outbox(lambda: len(outbox), lambda: _oldest_age(outbox))
     recorder, lateness = Recorder(outbox, resync, metrics), Lateness()
@@ -57,7 +57,7 @@ async def run(settings: Settings) -> None:
         AdmissionApp(recorder, metrics, lateness),
         settings.webhook_host,
         settings.webhook_port,
-        bounds=Bounds(settings.most_connections, handshakes=settings.most_connections),
+        bounds=Bounds(settings.max_connections, handshakes=settings.max_connections),
         tls=tls.ssl_context,
         on_refusal=recorder.missed,
     )
@@ -65,7 +65,7 @@ async def run(settings: Settings) -> None:
         metrics_app(metrics, lambda: not stopping.is_set()),
         settings.metrics_host,
         settings.metrics_port,
-        bounds=Bounds(connections=MOST_PROBES),
+        bounds=Bounds(connections=MAX_PROBE_CONNECTIONS),
     )
     async with asyncio.TaskGroup() as tasks:
         servers = [tasks.create_task(admission.serve()), tasks.create_task(probes.serve())]
@@ -73,29 +73,29 @@ async def run(settings: Settings) -> None:
             tasks.create_task(tls.run()),
             tasks.create_task(delivery.run()),
             tasks.create_task(lateness.watch()),
-            tasks.create_task(recorder.make_up()),
+            tasks.create_task(recorder.send_resyncs()),
         ]
-        if settings.kcp_listener == OURS:  # upstream's listener would look at the whole Kyma with each beat
-            sign_of_life = heartbeat(settings.resync_manager, "heartbeat")
-            beating = keep_heard(
+        if settings.kcp_listener == OURS:  # upstream's listener would reconcile the Kyma for each heartbeat
+            beat = heartbeat(settings.resync_manager, "heartbeat")
+            sending = send_heartbeats(
                 lambda: delivery.quiet_seconds,
-                lambda: recorder.record(sign_of_life, time.time()),
-                settings.heartbeat_seconds,
+                lambda: recorder.record(beat, time.time()),
+                max_quiet_seconds=settings.heartbeat_seconds,
             )
-            background.append(tasks.create_task(beating))
+            background.append(tasks.create_task(sending))
         recorder.resync()
         log.info("watching", extra={"port": settings.webhook_port, "kcp": settings.kcp_address})
         await stopping.wait()
         admission.should_exit = probes.should_exit = True
         await asyncio.wait(servers)
-        recorder.make_up_now()
+        recorder.send_resync_now()
         await _drain(outbox, settings.drain_seconds)
         for task in background:
             task.cancel()
 
 
 async def _drain(outbox: Outbox, seconds: float) -> None:
-    """Deliver what is left, and say what could not be; the RESYNC at the next start makes up for it."""
+    """Deliver pending events, and log those that could not be; the RESYNC at the next start covers them."""
     outbox.hurry()
     try:
         async with asyncio.timeout(seconds):
@@ -103,8 +103,8 @@ async def _drain(outbox: Outbox, seconds: float) -> None:
         log.info("stopped")
     except TimeoutError:
         left = [entry.change for entry in outbox.entries if entry.change.operation != HEARTBEAT]
-        named = [f"{each.operation} {each.kind} {each.namespace}/{each.name}" for each in left[:MOST_NAMED]]
-        log.warning("stopped with changes that could not be delivered", extra={"undelivered": len(left), "of": named})
+        named = [f"{each.operation} {each.kind} {each.namespace}/{each.name}" for each in left[:MAX_NAMED_CHANGES]]
+        log.warning("stopped before all changes were delivered", extra={"undelivered": len(left), "of": named})
 
 
 def _oldest_age(outbox: Outbox) -> float:

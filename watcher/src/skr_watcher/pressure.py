@@ -1,50 +1,50 @@
-"""Whether there is too little of what admission needs: time of the processor, or room for requests.
+"""Detects overload: too little CPU time, or too little memory for request bodies.
 
-Overload must not make a user wait. What does not fit is allowed without a look, and a RESYNC makes up for it.
+Overload must not delay a user's write. Excess requests are allowed without inspection, and a RESYNC follows.
 """
 
 import asyncio
 import time
 
-LOOK_SECONDS = 0.1
+CHECK_SECONDS = 0.1
 LATE_SECONDS = 0.4
 RELIEF_SECONDS = 1.0
 
 
-class Room:
-    """The bytes that bodies of requests may take together."""
+class BodyMemory:
+    """The bytes that all request bodies together may take."""
 
-    def __init__(self, most: int) -> None:
-        self._free = most
+    def __init__(self, max_bytes: int) -> None:
+        self._free = max_bytes
 
-    def take(self, size: int) -> bool:
-        """Take some bytes; return whether they were there. Follow up with `give` only then."""
+    def reserve(self, size: int) -> bool:
+        """Reserve bytes; return whether they were free. If so, call `release` afterwards."""
         if size > self._free:
             return False
         self._free -= size
         return True
 
-    def give(self, size: int) -> None:
-        """Give bytes back."""
+    def release(self, size: int) -> None:
+        """Release reserved bytes."""
         self._free += size
 
 
 class Lateness:
-    """Notices that the event loop can't keep up."""
+    """Measures whether the event loop is late."""
 
     def __init__(self) -> None:
         self._late_until = 0.0
 
     @property
     def is_late(self) -> bool:
-        """Tell whether requests have been waiting lately."""
+        """Whether requests were delayed within the last second."""
         return time.monotonic() < self._late_until
 
     async def watch(self) -> None:
-        """Look at how late this task itself comes to its turn. Runs until cancelled."""
+        """Measure the delay of this task's own timer. Runs until cancelled."""
         while True:
-            due = time.monotonic() + LOOK_SECONDS
-            await asyncio.sleep(LOOK_SECONDS)
+            due = time.monotonic() + CHECK_SECONDS
+            await asyncio.sleep(CHECK_SECONDS)
             now = time.monotonic()
             if now - due > LATE_SECONDS:
                 self._late_until = now + RELIEF_SECONDS

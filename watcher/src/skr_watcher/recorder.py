@@ -1,4 +1,4 @@
-"""Turns changes into entries of the outbox, each with an id and a trace of its own (W3C Trace Context)."""
+"""Turns changes into entries of the outbox, each with its own id and trace (W3C Trace Context)."""
 
 import asyncio
 import logging
@@ -6,33 +6,33 @@ import secrets
 import time
 
 from skr_watcher.changes import ObjectChange
-from skr_watcher.logs import Quota
+from skr_watcher.logs import LogRateLimit
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import RESYNC, Entry, Outbox
 
 log = logging.getLogger("skr_watcher.admission")
 
 RESYNC_PAUSE_SECONDS = 2.0
-MOST_LETTERS = 2048
-# An API server gives each webhook up to 30 s: what was allowed without a look may be stored that much later.
-SLOWEST_WRITE_SECONDS = 32.0
+MAX_CHANGE_SIZE = 2048
+# An API server waits up to 30 s for each webhook: a change that was allowed here may be stored that much later.
+MAX_WRITE_SECONDS = 32.0
 
 
 class Recorder:
-    """Records what is to be told; where something was missed, that everything is to be looked at."""
+    """Records changes in the outbox, and requests a RESYNC after changes that were not inspected."""
 
     def __init__(self, outbox: Outbox, resync: ObjectChange, metrics: Metrics) -> None:
         self._outbox = outbox
         self._resync = resync
         self._metrics = metrics
-        self._quota = Quota()
+        self._log_rate_limit = LogRateLimit()
         self._missed = asyncio.Event()
-        self._once_more: asyncio.TimerHandle | None = None
+        self._later: asyncio.TimerHandle | None = None
         self._sequence = 0
 
     def record(self, change: ObjectChange, observed_at: float) -> None:
-        """Have a change told; one that takes more room than any of an API server's is made up for instead."""
-        if change.letters > MOST_LETTERS:
+        """Put a change into the outbox; one that is larger than any of a real API server leads to a RESYNC instead."""
+        if change.size > MAX_CHANGE_SIZE:
             self.missed()
             return
         self._sequence += 1
@@ -41,10 +41,10 @@ class Recorder:
         overflows = self._outbox.overflows
         self._outbox.put(Entry(change, self._sequence, observed_at, trace_id, traceparent))
         if self._outbox.overflows != overflows:
-            self._look_once_more()
+            self._resync_later()
         if change.operation == RESYNC or self._outbox.overflows != overflows:
             self._metrics.resynced()
-        if log.isEnabledFor(change.log_level) and self._quota.grants(observed_at):
+        if log.isEnabledFor(change.log_level) and self._log_rate_limit.grants(observed_at):
             log.log(
                 change.log_level,
                 "change admitted",
@@ -56,43 +56,43 @@ class Recorder:
                     "namespace": change.namespace,
                     "object_name": change.name,
                     "operation": change.operation,
-                    "unlogged_before": self._quota.denied_before,
+                    "unlogged_before": self._log_rate_limit.denied_before,
                 },
             )
 
     def resync(self) -> None:
-        """Have the control plane look at everything."""
+        """Have the control plane reconcile everything."""
         self._missed.clear()
         self.record(self._resync, time.time())
 
     def missed(self) -> None:
-        """Note that a change was allowed and not looked at; soon a RESYNC makes up for all such."""
+        """Note that a change was allowed without inspection; a RESYNC for all such changes follows soon."""
         self._metrics.missed()
         self._missed.set()
 
-    async def make_up(self) -> None:
-        """Have everything looked at after changes were missed, once for all of a few seconds. Runs until cancelled.
+    async def send_resyncs(self) -> None:
+        """Send a RESYNC after changes were missed, one for all within some seconds. Runs until cancelled.
 
-        And once more when the last of them is stored for sure: a RESYNC can overtake a write as any event can, and it
-        does not say which object to look at until it has changed.
+        A second one follows when the last of the changes is certainly stored: a RESYNC can arrive before the write, as
+        any event can, and it names no object for which the control plane could wait.
         """
         while True:
             await self._missed.wait()
             await asyncio.sleep(RESYNC_PAUSE_SECONDS)
             self.resync()
-            self._look_once_more()
-            log.warning("changes were admitted without a look; asked for a resync")
+            self._resync_later()
+            log.warning("changes were allowed without inspection; sent a RESYNC")
 
-    def make_up_now(self) -> None:
-        """Do so at once where something was missed: nothing comes after."""
-        if self._missed.is_set() or self._once_more is not None:
+    def send_resync_now(self) -> None:
+        """Send an outstanding RESYNC at once, before the stop."""
+        if self._missed.is_set() or self._later is not None:
             self.resync()
 
-    def _look_once_more(self) -> None:
-        if self._once_more is not None:
-            self._once_more.cancel()
-        self._once_more = asyncio.get_running_loop().call_later(SLOWEST_WRITE_SECONDS, self._resync_once_more)
+    def _resync_later(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+        self._later = asyncio.get_running_loop().call_later(MAX_WRITE_SECONDS, self._resync_second_time)
 
-    def _resync_once_more(self) -> None:
-        self._once_more = None
+    def _resync_second_time(self) -> None:
+        self._later = None
         self.resync()

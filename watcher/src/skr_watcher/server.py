@@ -1,8 +1,8 @@
 """The two HTTP applications: admission for the API server, and metrics and probes for the cluster.
 
-Admission is a plain ASGI handler in front of its FastAPI application: it is asked at each change in the cluster, and
-must cost as little as can be. It answers first and records after, and it holds few bytes: a body that does not fit into
-the room there is for all of them is read to its end and forgotten but for the uid, which is all that the answer needs.
+Admission is a plain ASGI handler in front of a FastAPI application: each change in the cluster goes through it, so it
+must be cheap. It responds first and records afterwards. It bounds the memory of all bodies: above the bound, a body
+is read to its end and dropped except for the uid, which is all that the response needs.
 """
 
 import re
@@ -19,14 +19,14 @@ from starlette.responses import Response
 from skr_watcher.admission import ReviewMalformed, allowed, decode_review, uid_in
 from skr_watcher.changes import canary_in, change_in
 from skr_watcher.metrics import Metrics
-from skr_watcher.pressure import Lateness, Room
+from skr_watcher.pressure import BodyMemory, Lateness
 from skr_watcher.recorder import Recorder
 
 PREFIX = "/validate/"
-LARGEST_REVIEW = 6 * 1024 * 1024  # two objects of the largest size that an API server takes
-ROOM = 6 * 1024 * 1024
-HEAD = 4096
-# It becomes a part of the URL that events go to, so it must not be able to mean anything there.
+MAX_REVIEW_BYTES = 6 * 1024 * 1024  # two objects of the maximum size of an API server
+MAX_BODIES_BYTES = 6 * 1024 * 1024
+HEAD_BYTES = 4096
+# It becomes a part of the URL of events, so it must not contain anything with a meaning there.
 _MANAGER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 
 Scope = MutableMapping[str, Any]
@@ -35,12 +35,12 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class ClientGone(Exception):
-    """Who asked does not wait for the answer any more."""
+    """The client has closed the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What was kept of a request's body."""
+    """The part of a request body that was kept."""
 
     content: bytes | bytearray
     whole: bool
@@ -54,10 +54,10 @@ class AdmissionApp(FastAPI):
         self._recorder = recorder
         self._metrics = metrics
         self._lateness = lateness
-        self._room = Room(ROOM)
+        self._memory = BodyMemory(MAX_BODIES_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; what is no admission is FastAPI's, which knows no path and says so."""
+        """Answer one request; FastAPI answers 404 to any other path."""
         manager = scope.get("path", "").removeprefix(PREFIX)
         if scope.get("method") != "POST" or not _MANAGER.fullmatch(manager):
             await super().__call__(scope, receive, send)
@@ -87,12 +87,12 @@ class AdmissionApp(FastAPI):
             self._recorder.record(change, observed_at)
 
     async def _shed(self, content: bytes | bytearray, send: Send) -> None:
-        """Allow without a look."""
+        """Allow without inspection."""
         self._recorder.missed()
-        uid = uid_in(content[:HEAD])
+        uid = uid_in(content[:HEAD_BYTES])
         if uid is None:
             self._metrics.malformed()
-            await _answer(send, 413, b"this is too much, and its head has no uid", b"text/plain; charset=utf-8")
+            await _answer(send, 413, b"body too large; no uid in the first 4 KiB", b"text/plain; charset=utf-8")
             return
         await _answer(send, 200, allowed(uid))
         self._metrics.admitted(0.0)
@@ -107,18 +107,18 @@ class AdmissionApp(FastAPI):
                 if message["type"] != "http.request":
                     raise ClientGone
                 chunk = message.get("body", b"")
-                if whole and len(kept) + len(chunk) <= LARGEST_REVIEW and self._room.take(len(chunk)):
+                if whole and len(kept) + len(chunk) <= MAX_REVIEW_BYTES and self._memory.reserve(len(chunk)):
                     kept += chunk
                     taken += len(chunk)
                 else:
-                    self._room.give(taken)
+                    self._memory.release(taken)
                     taken, whole = 0, False
-                    kept = kept[:HEAD] + chunk[: max(0, HEAD - len(kept))]
+                    kept = kept[:HEAD_BYTES] + chunk[: max(0, HEAD_BYTES - len(kept))]
                 if not message.get("more_body"):
                     return Body(kept, whole)
                 message = await receive()
         finally:
-            self._room.give(taken)
+            self._memory.release(taken)
 
 
 def metrics_app(metrics: Metrics, ready: Callable[[], bool]) -> FastAPI:

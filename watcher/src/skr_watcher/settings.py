@@ -1,27 +1,27 @@
-"""What the Watcher is told by its environment."""
+"""The settings of the Watcher, from environment variables."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-LONGEST_SECONDS = 3600.0
+MAX_SECONDS = 3600.0
 OURS, UPSTREAM = "klm", "upstream"
-LARGEST_COUNT = 1_000_000
+MAX_COUNT = 1_000_000
 
 
 class SettingInvalid(ValueError):
-    """A variable of the environment has a value that makes no sense."""
+    """An environment variable has an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Where the Watcher listens, its certificate files, and where the control plane is (`kcp_address` is host:port).
 
-    `kcp_listener` says who takes events there: one that verifies signatures, or upstream's, which knows none.
+    `kcp_listener` is the kind of event listener there: `klm`, which verifies signatures, or `upstream`, which does not.
     """
 
-    webhook_host: str = "0.0.0.0"  # noqa: S104 - a Pod's address is not known beforehand
+    webhook_host: str = "0.0.0.0"  # noqa: S104 - a Pod's address is not known in advance
     webhook_port: int = 8443
     metrics_host: str = "0.0.0.0"  # noqa: S104
     metrics_port: int = 2112
@@ -33,8 +33,8 @@ class Settings:
     kcp_listener: str = OURS
     resync_manager: str = "lifecycle-manager"
     heartbeat_seconds: float = 40.0
-    most_pending: int = 3_000
-    most_connections: int = 40
+    max_pending: int = 3_000
+    max_connections: int = 40
     drain_seconds: float = 10.0
     log_level: str = "INFO"
 
@@ -55,8 +55,8 @@ class Settings:
             kcp_listener=_one_of(environment, "KCP_LISTENER", (OURS, UPSTREAM)),
             resync_manager=environment.get("RESYNC_MANAGER", defaults.resync_manager),
             heartbeat_seconds=_seconds(environment, "HEARTBEAT_SECONDS", defaults.heartbeat_seconds),
-            most_pending=_count(environment, "MOST_PENDING", defaults.most_pending),
-            most_connections=_count(environment, "MOST_CONNECTIONS", defaults.most_connections),
+            max_pending=_count(environment, "MAX_PENDING", defaults.max_pending),
+            max_connections=_count(environment, "MAX_CONNECTIONS", defaults.max_connections),
             drain_seconds=_seconds(environment, "DRAIN_SECONDS", defaults.drain_seconds),
             log_level=environment.get("LOG_LEVEL", defaults.log_level).upper(),
         )
@@ -65,14 +65,14 @@ class Settings:
 def _port(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name, str(default))
     if not text.isdecimal() or int(text) > 65535:
-        raise SettingInvalid(f"{name}={text!r} is no port; give a number up to 65535")
+        raise SettingInvalid(f"{name}: invalid port {text!r}, expected a number up to 65535")
     return int(text)
 
 
 def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name, str(default))
-    if not text.isdecimal() or not 0 < int(text) <= LARGEST_COUNT:
-        raise SettingInvalid(f"{name}={text!r} makes no sense; give a number above 0, at most {LARGEST_COUNT}")
+    if not text.isdecimal() or not 0 < int(text) <= MAX_COUNT:
+        raise SettingInvalid(f"{name}: invalid number {text!r}, expected 1 to {MAX_COUNT}")
     return int(text)
 
 
@@ -82,20 +82,20 @@ def _seconds(environment: Mapping[str, str], name: str, default: float) -> float
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= LONGEST_SECONDS:
-        raise SettingInvalid(f"{name}={text!r} makes no sense; give seconds above 0, at most {LONGEST_SECONDS:g}")
+    if not 0 < seconds <= MAX_SECONDS:
+        raise SettingInvalid(f"{name}: invalid seconds {text!r}, expected more than 0 and at most {MAX_SECONDS:g}")
     return seconds
 
 
 def _one_of(environment: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
     text = environment.get(name, choices[0])
     if text not in choices:
-        raise SettingInvalid(f"{name}={text!r} is not known; give one of {', '.join(choices)}")
+        raise SettingInvalid(f"{name}: unknown value {text!r}, expected one of {', '.join(choices)}")
     return text
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:
     value = environment.get(name, "")
     if not value:
-        raise SettingInvalid(f"{name} is not set; give the control plane's event address as host:port")
+        raise SettingInvalid(f"{name} is not set: expected the event address of the control plane as host:port")
     return value

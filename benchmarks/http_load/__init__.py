@@ -1,0 +1,1 @@
+"""The load of the Watcher's benchmarks: a cheap HTTP client, realistic AdmissionReviews, and the servers under test."""

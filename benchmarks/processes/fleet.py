@@ -1,0 +1,247 @@
+"""The processes of the benchmark of a fleet: the simulated clusters, the Lifecycle Manager, and users with Watchers."""
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from benchmarks.processes.simulated_fleet import MODULES, VERSIONS, kyma_name
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
+from kyma_certs import describe
+from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
+from kyma_local.ports import free_port
+from kyma_local.processes import ChildProcess, start_child, tail
+from lifecycle_manager.resources import SECRETS, Secret
+from lifecycle_manager_api import Watched, WatchedGvk, WatchEvent, encode_event, names
+from tests.registries import blob_server, packed
+
+TIMEOUT_SECONDS = 3_600.0
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+Answer = dict[str, Any]
+
+
+@dataclass(eq=False)
+class FleetProcess:
+    """The process with the simulated clusters."""
+
+    process: asyncio.subprocess.Process
+    kubeconfig: Mapping[str, Any] = field(default_factory=dict)
+    _answers: asyncio.Queue[Answer] = field(default_factory=asyncio.Queue)
+    _applied: dict[tuple[str, str], asyncio.Future[float]] = field(default_factory=dict)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def read(self) -> None:
+        """Read its output until it ends."""
+        assert self.process.stdout is not None
+        while line := await self.process.stdout.readline():
+            answer = json.loads(line)
+            if "applied" in answer:
+                self._applied.pop((answer["applied"][0], answer["applied"][1])).set_result(answer["at"])
+            else:
+                self._answers.put_nowait(answer)
+
+    async def next_answer(self) -> Answer:
+        """Return its next answer."""
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            return await self._answers.get()
+
+    async def do(self, command: str, **arguments: Any) -> Answer:
+        """Send it a command, and return the answer."""
+        assert self.process.stdin is not None
+        async with self._turn:
+            self.process.stdin.write(json.dumps({"do": command, **arguments}).encode() + b"\n")
+            return await self.next_answer()
+
+    def await_manifest(self, kyma: int, module: str) -> asyncio.Future[float]:
+        """Return a future of the time at which a Manifest is written."""
+        self._applied[kyma_name(kyma), module] = written = asyncio.get_running_loop().create_future()
+        return written
+
+
+@dataclass(eq=False)
+class User:
+    """The user of one cluster, and the Watcher there, which reports the user's change of the Kyma CR."""
+
+    kyma: int
+    client: httpx.AsyncClient
+    key: Any
+    keyid: str
+    certificate: str
+    url: str
+    sent: int = 0
+
+    async def send_event(self, edited: Answer) -> None:
+        """Send the signed event of a change."""
+        event = WatchEvent(
+            watched=Watched(namespace=names.SKR_NAMESPACE, name=names.DEFAULT_KYMA_NAME),
+            watched_gvk=WatchedGvk(group=names.GROUP, version="v1beta2", kind="Kyma"),
+            operation="UPDATE",
+            uid=edited["uid"],
+            resource_version=edited["version"],
+        )
+        body, now = encode_event(event), int(time.time())
+        self.sent += 1
+        nonce = f"benchmark-{self.kyma}-{time.monotonic_ns()}"
+        parameters = SignatureParameters(now, now + 60, nonce, self.keyid, algorithm_of(self.key))
+        headers = {**sign(self.url, body, self.key, parameters), "Client-Cert": self.certificate}
+        response = await self.client.post(self.url, content=body, headers=headers)
+        response.raise_for_status()
+
+
+@dataclass(eq=False)
+class LifecycleManagerProcess:
+    """A running Lifecycle Manager."""
+
+    child: ChildProcess
+    metrics_port: int
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the process has used."""
+        fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+    async def wait_until_idle(self) -> None:
+        """Wait until no key is due in any queue."""
+        async with asyncio.timeout(TIMEOUT_SECONDS), httpx.AsyncClient(timeout=30) as client:
+            while True:
+                text = (await client.get(f"http://127.0.0.1:{self.metrics_port}/metrics")).text
+                lines = [line for line in text.splitlines() if line.startswith("workqueue_depth{")]
+                if lines and not any(float(line.rpartition(" ")[2]) for line in lines):
+                    return
+                await asyncio.sleep(1)
+
+    def peak_memory(self) -> float:
+        """Return the peak memory of the process, in MB."""
+        lines = Path(f"/proc/{self.child.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+@asynccontextmanager
+async def serve_layers(folder: Path) -> AsyncIterator[Path]:
+    """Serve the layers of the modules, a ConfigMap each; yield the file with their digests."""
+    async with blob_server() as layers:
+        digests = {}
+        for name in (f"{module}-{version}" for module in MODULES for version in VERSIONS):
+            metadata = {"name": name.rpartition("-")[0], "namespace": names.SKR_NAMESPACE}
+            document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"version": name}}
+            digests[name] = layers.hold(packed({"module.yaml": dump_yaml(document)}))
+        file = folder / "layers.json"
+        file.write_text(json.dumps({"registry": f"http://{layers.host}/modules", "digests": digests}))
+        yield file
+
+
+@asynccontextmanager
+async def run_fleet(options: argparse.Namespace, layers: Path) -> AsyncIterator[FleetProcess]:
+    """Run the process with the simulated clusters."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "benchmarks.processes.simulated_fleet",
+        f"--kymas={options.kymas}",
+        f"--modules={options.modules}",
+        f"--layers={layers}",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    fleet = FleetProcess(process)
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(fleet.read())
+        try:
+            fleet.kubeconfig = (await fleet.next_answer())["kubeconfig"]
+            yield fleet
+        finally:
+            reading.cancel()
+            process.terminate()
+            await process.wait()
+
+
+@asynccontextmanager
+async def run_lifecycle_manager(kubeconfig: Path, port: int, folder: Path) -> AsyncIterator[LifecycleManagerProcess]:
+    """Run the Lifecycle Manager of a control plane, with the event endpoint on a port."""
+    metrics_port = free_port()
+    command = [
+        str(Path(sys.executable).with_name("klm")),
+        "run",
+        f"--kubeconfig={kubeconfig}",
+        f"--kyma-skr-listener-bind-address=127.0.0.1:{port}",
+        f"--event-address=127.0.0.1:{port}",
+        f"--metrics-bind-address=127.0.0.1:{metrics_port}",
+        "--health-probe-bind-address=127.0.0.1:0",
+        f"--replica-bind-address=127.0.0.1:{free_port()}",
+        "--replica-name=lifecycle-manager",
+        "--allow-insecure-kubeconfigs",
+        "--module-upgrade-rollout-max-delay=0s",
+        "--watcher-silence=1h",  # no Watchers run in these clusters
+        "--watcher-canary-interval=1h",
+        "--watcher-canary-patience=1h",
+        "--max-warm-skrs=20000",
+        "--k8s-client-qps=100000",
+        "--log-level=WARNING",
+    ]
+    child = await start_child("lifecycle-manager", command, folder / "lifecycle-manager.log")
+    try:
+        yield LifecycleManagerProcess(child, metrics_port)
+    finally:
+        await child.stop(60)
+        if child.returncode != 0:
+            print(tail(child.log, 40), file=sys.stderr)
+
+
+async def wait_for_endpoint(port: int) -> None:
+    """Wait until the event endpoint accepts connections."""
+    async with asyncio.timeout(120):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionError:
+                await asyncio.sleep(0.05)
+            else:
+                return writer.close()
+
+
+async def create_users(
+    fleet: FleetProcess, options: argparse.Namespace, port: int, folder: Path, stack: AsyncExitStack
+) -> list[User]:
+    """Return users of the first clusters, with the keys of their Watchers."""
+    kcp = await Client.from_kubeconfig(
+        fleet.kubeconfig, options=ClientOptions(qps=0), policy=KubeconfigPolicy.permissive()
+    )
+    users = []
+    async with kcp:
+        for kyma in range(min(options.users, options.kymas // 2)):
+            secret = await kcp.get(SECRETS, f"{kyma_name(kyma)}-webhook-tls", names.KCP_NAMESPACE)
+            user = _user(kyma, secret, port, folder)
+            stack.push_async_callback(user.client.aclose)
+            users.append(user)
+    return users
+
+
+def _user(kyma: int, secret: Secret, port: int, folder: Path) -> User:
+    files = {name: folder / f"{kyma}-{name}" for name in ("tls.crt", "tls.key", "ca.crt")}
+    content = {name: base64.b64decode(secret.data[name]) for name in files}
+    for name, path in files.items():
+        path.write_bytes(content[name])
+    context = ssl.create_default_context(cafile=str(files["ca.crt"]))
+    context.load_cert_chain(files["tls.crt"], files["tls.key"])
+    der = x509.load_pem_x509_certificate(content["tls.crt"]).public_bytes(serialization.Encoding.DER)
+    return User(
+        kyma,
+        httpx.AsyncClient(verify=context, timeout=30),
+        load_signing_key(content["tls.key"]),
+        describe(content["tls.crt"]).sha256,
+        f":{base64.b64encode(der).decode()}:",
+        f"https://127.0.0.1:{port}/v2/lifecycle-manager/event",
+    )

@@ -1,0 +1,282 @@
+"""A simulated control plane with thousands of simulated user clusters, controlled by lines of JSON on its input.
+
+At the start the control plane has a catalog, and a Kyma with its access Secret for every cluster. Each line of the
+output answers one command, or reports an awaited Manifest: `{"applied": ["kyma-7", "module-a"], "at": 12.5}`, with the
+monotonic clock of the machine. Run by `benchmarks.fleet`.
+"""
+
+import argparse
+import asyncio
+import base64
+import gc
+import itertools
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kube_simulation import (
+    Answer,
+    ApiRequest,
+    NeverAnswer,
+    Rule,
+    Simulation,
+    serve_simulation,
+)
+from lifecycle_manager_api import Kyma, ObjectList, State, crds, find, names
+
+MODULES = tuple(f"module-{letter * 3}" for letter in "abcdefghij")
+VERSIONS = ("1.0.0", "1.1.0")
+API = f"/apis/{names.GROUP}/v1beta2/namespaces"
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The layers of the modules: a registry, and the digest of each version by its name."""
+
+    registry: str
+    digests: dict[str, str]
+
+
+def kyma_name(number: int) -> str:
+    """Return the name of a Kyma, and of its cluster."""
+    return f"kyma-{number}"
+
+
+class RequestCounter(Rule):
+    """Counts the requests to the clusters."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.detail: Counter[str] = Counter()
+        self.reconciled: set[str] = set()
+        self.writes_to: Counter[str] = Counter()
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        side = "kcp" if request.cluster == "kcp" else "skr"
+        if request.verb != "watch":
+            self.counts[f"{side}_{'writes' if request.is_write else 'reads'}"] += 1
+            kind = request.kind.plural if request.kind is not None else "discovery"
+            if side == "skr" and (request.verb, kind) == ("get", "kymas"):
+                self.reconciled.add(request.cluster)
+            if side == "skr" and request.is_write:
+                self.writes_to[request.cluster] += 1
+            self.detail[f"{side} {request.verb} {kind}/{request.subresource} by {request.manager}"] += 1
+        return await proceed()
+
+
+class ManifestReporter(Rule):
+    """Reports when awaited Manifests are written."""
+
+    def __init__(self) -> None:
+        self.keys: set[tuple[str, str]] = set()
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        answer = await proceed()
+        of_manifest = request.kind is not None and request.kind.plural == "manifests"
+        if of_manifest and request.verb == "apply" and not request.subresource and answer.code < 300:
+            labels = answer.document()["metadata"]["labels"]
+            key = (labels[names.KYMA_NAME], labels[names.MODULE_NAME])
+            if key in self.keys:
+                self.keys.discard(key)
+                write_line({"applied": key, "at": time.monotonic()})
+        return answer
+
+
+class Fleet:
+    """The clusters, and the commands on them."""
+
+    def __init__(self, simulation: Simulation, kymas: int, modules: int, layers: Layers) -> None:
+        self.simulation = simulation
+        self.kcp = simulation.cluster("kcp")
+        self.skrs = [simulation.cluster(kyma_name(number)) for number in range(kymas)]
+        self.requests = RequestCounter()
+        self.awaited = ManifestReporter()
+        self.silent: dict[str, NeverAnswer] = {}
+        self._set_up(modules, layers)
+        for cluster in (self.kcp, *self.skrs):
+            cluster.add_rule(self.requests)
+        self.kcp.add_rule(self.awaited)
+
+    def execute(self, command: Document) -> Document:
+        """Execute a command, and return the answer."""
+        do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
+        return do(**command)
+
+    def _set_up(self, modules: int, layers: Layers) -> None:
+        self.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": names.KCP_NAMESPACE}})
+        for crd in crds.all_crds():
+            target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=benchmark"
+            answer = self.kcp.answer_to("POST", target, crd)
+            assert answer.code == 201, answer.body
+        uids = itertools.count(1)
+        self.kcp.restore(_with_uid(document, uids) for document in _catalog(layers))
+        for number, skr in enumerate(self.skrs):
+            self.kcp.restore(_with_uid(each, uids) for each in _registration(number, modules, skr.kubeconfig))
+
+    def _counts(self) -> Document:
+        return {"reconciled": len(self.requests.reconciled), **self.requests.counts}
+
+    def _begin_round(self) -> Document:
+        """Start to count anew in which clusters the Kyma CR is read, and which clusters are written to."""
+        self.requests.reconciled.clear()
+        self.requests.writes_to.clear()
+        return self._counts()
+
+    def _writes(self, beyond: int) -> Document:
+        """Return the writes of this round to the clusters from a number on."""
+        users = {kyma_name(number) for number in range(beyond)}
+        return {"writes": sum(count for cluster, count in self.requests.writes_to.items() if cluster not in users)}
+
+    def _detail(self) -> Document:
+        """Return the requests since the last call by verb, kind and field manager."""
+        detail, self.requests.detail = dict(self.requests.detail), Counter()
+        return detail
+
+    def _in_sync(self) -> Document:
+        """Return how many Kymas have their modules and their catalog."""
+        body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body
+        kymas = msgspec.json.decode(body, type=ObjectList[Kyma]).items
+        return {"in_sync": sum(_is_in_sync(kyma) for kyma in kymas), "of": len(kymas)}
+
+    def _at_version(self, module: str, version: str) -> Document:
+        body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body
+        kymas = msgspec.json.decode(body, type=ObjectList[Kyma]).items
+        answering = (kyma for kyma in kymas if kyma.metadata.name not in self.silent)
+        modules = (each for kyma in answering for each in kyma.status.modules)
+        found = [each.version for each in modules if each.name == module]
+        return {"there": found.count(version), "of": len(found)}
+
+    def _edit(self, kyma: int, module: str, wanted: bool) -> Document:
+        """Edit the Kyma CR in a cluster as its user: add a module, or remove it."""
+        skr = self.skrs[kyma]
+        path = f"{API}/{names.SKR_NAMESPACE}/kymas/{names.DEFAULT_KYMA_NAME}"
+        current = skr.answer_to("GET", path).document()
+        modules = [each for each in current["spec"]["modules"] if each["name"] != module]
+        if wanted:
+            modules.append({"name": module, "managed": True})
+            self.awaited.keys.add((kyma_name(kyma), module))
+        skr.answer_to("PATCH", f"{path}?fieldManager=user", {"spec": {"modules": modules}}, MERGE)
+        metadata = current["metadata"]
+        return {"edited": kyma, "uid": metadata["uid"], "version": metadata["resourceVersion"], "at": time.monotonic()}
+
+    def _bump(self, module: str, version: str) -> Document:
+        path = f"{API}/{names.KCP_NAMESPACE}/modulereleasemetas/{module}?fieldManager=team"
+        channels = [{"channel": "regular", "version": version}, {"channel": "fast", "version": VERSIONS[-1]}]
+        self.kcp.answer_to("PATCH", path, {"spec": {"channels": channels}}, MERGE)
+        return {"bumped": module}
+
+    def _silence(self, share: float) -> Document:
+        """Let a share of the clusters, the last ones, accept connections and never answer."""
+        for skr in self.skrs[len(self.skrs) - round(len(self.skrs) * share) :]:
+            self.silent[skr.name] = NeverAnswer()
+            skr.add_rule(self.silent[skr.name])
+        return {"silent": len(self.silent)}
+
+
+def _catalog(layers: Layers) -> Iterator[Document]:
+    for module in MODULES:
+        for version in VERSIONS:
+            yield _object(
+                "ModuleTemplate",
+                f"{module}-{version}",
+                {
+                    "moduleName": module,
+                    "version": version,
+                    "descriptor": {
+                        "component": {
+                            "name": f"example.com/module/{module}",
+                            "version": version,
+                            "repositoryContexts": [{"baseUrl": layers.registry}],
+                            "resources": [
+                                {
+                                    "name": "raw-manifest",
+                                    "access": {"localReference": layers.digests[f"{module}-{version}"]},
+                                }
+                            ],
+                        }
+                    },
+                },
+            )
+        channels = [{"channel": "regular", "version": VERSIONS[0]}, {"channel": "fast", "version": VERSIONS[1]}]
+        yield _object("ModuleReleaseMeta", module, {"moduleName": module, "channels": channels})
+
+
+def _registration(number: int, modules: int, kubeconfig: Document) -> Iterator[Document]:
+    """Return the Kyma of a cluster and its access Secret."""
+    name = kyma_name(number)
+    labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+    config = base64.b64encode(json.dumps(kubeconfig).encode()).decode()
+    metadata = {"name": f"kubeconfig-{name}", "namespace": names.KCP_NAMESPACE, "labels": labels}
+    yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": {"config": config}}
+    chosen = [MODULES[(number + index) % (len(MODULES) - 1)] for index in range(modules)]
+    spec = {"channel": "regular", "modules": [{"name": module, "managed": True} for module in chosen]}
+    kyma = _object("Kyma", name, spec)
+    kyma["metadata"]["labels"] = {names.RUNTIME_ID: f"runtime-{number}", names.REGION: "eu-central-1"}
+    yield kyma
+
+
+def _object(kind: str, name: str, spec: Document) -> Document:
+    metadata = {"name": name, "namespace": names.KCP_NAMESPACE, "generation": 1}
+    return {"apiVersion": f"{names.GROUP}/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _with_uid(document: Document, uids: Iterator[int]) -> Document:
+    assigned = {"uid": f"00000000-0000-0000-0000-{next(uids):012}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {**document, "metadata": {**document["metadata"], **assigned}}
+
+
+def _is_in_sync(kyma: Kyma) -> bool:
+    catalog = find(kyma.status.conditions, "ModuleCatalog")
+    modules = kyma.status.modules
+    return (
+        bool(modules)
+        and all(each.state is State.READY for each in modules)
+        and bool(catalog and catalog.status == "True")
+    )
+
+
+def write_line(line: Document) -> None:
+    """Write one line to the output."""
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+async def serve(arguments: argparse.Namespace) -> None:
+    """Serve the clusters and execute commands until the input ends."""
+    async with serve_simulation(history=200_000, records=0) as simulation:
+        layers = msgspec.json.decode(arguments.layers.read_bytes(), type=Layers)
+        fleet = Fleet(simulation, arguments.kymas, arguments.modules, layers)
+        # Garbage collection takes seconds here, and would count as a pause of the measured process.
+        gc.disable()
+        write_line({"kubeconfig": fleet.kcp.kubeconfig})
+        reader = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while line := await reader.readline():
+            write_line(fleet.execute(json.loads(line)))
+
+
+def main() -> None:
+    """Read the command line and serve."""
+    import uvloop  # noqa: PLC0415 - needed by the program only
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kymas", type=int, default=10_000)
+    parser.add_argument("--modules", type=int, default=5)
+    parser.add_argument(
+        "--layers", type=Path, required=True, help="file with the registry and the digests of the layers"
+    )
+    uvloop.run(serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

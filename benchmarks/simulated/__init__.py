@@ -1,1 +1,0 @@
-"""Programs that play the clusters of a benchmark, in processes of their own."""

@@ -1,0 +1,224 @@
+"""The settings of each domain, from the options of the command line."""
+
+import re
+import socket
+
+from kube_runtime import Client, Clock, Manager, RetryPolicy
+from kube_runtime.leases import LeaseTiming
+from kyma_certs import Algorithm, RotationRules
+from lifecycle_manager.catalog_sync import CatalogSettings
+from lifecycle_manager.endpoints import EndpointSettings, admission_names
+from lifecycle_manager.kyma import KymaSettings, Patience
+from lifecycle_manager.mandatory_modules import MandatorySettings
+from lifecycle_manager.module_config import ModuleConfigSettings
+from lifecycle_manager.module_installation import ManifestSettings
+from lifecycle_manager.object_set import parse_allowances
+from lifecycle_manager.replicas import REPLICA_HOST
+from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.rollout import RolloutSettings
+from lifecycle_manager.settings import Settings, split_address
+from lifecycle_manager.skr import OUR_SECRETS, SkrSettings
+from lifecycle_manager.skr_webhook import (
+    CanaryTimes,
+    CAStore,
+    CertificateStore,
+    CertManagerStore,
+    LeafRules,
+    LeafStore,
+    WatcherDeployment,
+    WatcherSettings,
+    WatcherTimes,
+    certificates_issued,
+)
+from lifecycle_manager.sync_resource import SyncResourceSettings
+
+
+def retry_policy(options: Settings) -> RetryPolicy:
+    """Return the pauses after failures of all controllers."""
+    return RetryPolicy(
+        base_seconds=options.failure_base_delay.total_seconds(),
+        most_seconds=options.failure_max_delay.total_seconds(),
+        rate=options.rate_limiter_frequency,
+        burst=options.rate_limiter_burst,
+    )
+
+
+def lease_timing(options: Settings) -> LeaseTiming:
+    """Return the times of a replica's Lease."""
+    return LeaseTiming(
+        lease_seconds=int(options.leader_election_lease_duration.total_seconds()),
+        act_seconds=options.leader_election_renew_deadline.total_seconds(),
+        renew_seconds=options.leader_election_retry_period.total_seconds(),
+    )
+
+
+def replica_name(options: Settings) -> str:
+    """Return the name of this replica: by default its host name, in the letters of a Lease's name."""
+    return options.replica_name or re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lower()).strip("-") or "replica"
+
+
+def replica_address(options: Settings) -> str:
+    """Return host:port at which the other replicas reach this one."""
+    return options.replica_address or f"{socket.gethostname()}:{split_address(options.replica_bind_address)[1]}"
+
+
+def skr_settings(options: Settings) -> SkrSettings:
+    """Return the limits of the access to SKRs."""
+    return SkrSettings(
+        qps=options.k8s_skr_client_qps,
+        burst=options.k8s_skr_client_burst,
+        request_timeout_seconds=options.skr_request_timeout.total_seconds(),
+        max_clients=options.max_warm_skrs,
+        allow_insecure_kubeconfigs=options.allow_insecure_kubeconfigs,
+        max_concurrent_probes=options.max_concurrent_skr_probes,
+    )
+
+
+def kyma_settings(options: Settings) -> KymaSettings:
+    """Return the settings of the Kyma controller."""
+    return KymaSettings(
+        interval_seconds=options.kyma_requeue_success_interval.total_seconds(),
+        deletion_interval_seconds=options.kyma_requeue_busy_interval.total_seconds(),
+        concurrency=options.max_concurrent_kyma_reconciles,
+        patience=Patience(
+            unreachable=options.skr_unreachable_grace,
+            deletion=options.deletion_warning_after,
+            purge=options.purge_finalizer_timeout if options.enable_purge_finalizer else None,
+        ),
+        rollout=RolloutSettings(
+            max_delay=options.module_upgrade_rollout_max_delay,
+            policy_file=options.maintenance_policy,
+            min_window=options.min_maintenance_window_size,
+        ),
+    )
+
+
+def catalog_settings(options: Settings) -> CatalogSettings:
+    """Return the settings of the catalog controller."""
+    return CatalogSettings(
+        interval_seconds=options.catalog_requeue_success_interval.total_seconds(),
+        removal_interval_seconds=options.kyma_requeue_busy_interval.total_seconds(),
+        purge_after=options.purge_finalizer_timeout if options.enable_purge_finalizer else None,
+        concurrency=options.max_concurrent_catalog_reconciles,
+    )
+
+
+def mandatory_settings(options: Settings) -> MandatorySettings:
+    """Return the settings of the controllers of mandatory modules."""
+    return MandatorySettings(
+        interval_seconds=options.mandatory_module_requeue_success_interval.total_seconds(),
+        installation_concurrency=options.max_concurrent_mandatory_modules_reconciles,
+        retirement_concurrency=options.max_concurrent_mandatory_modules_deletion_reconciles,
+    )
+
+
+def module_config_settings(options: Settings) -> ModuleConfigSettings:
+    """Return the settings of the ModuleConfig controller."""
+    return ModuleConfigSettings(
+        interval_seconds=options.module_config_requeue_success_interval.total_seconds(),
+        concurrency=options.max_concurrent_module_config_reconciles,
+    )
+
+
+def manifest_settings(options: Settings) -> ManifestSettings:
+    """Return the settings of the Manifest controller."""
+    return ManifestSettings(
+        interval_seconds=options.manifest_requeue_success_interval.total_seconds(),
+        busy_seconds=options.manifest_requeue_busy_interval.total_seconds(),
+        concurrency=options.max_concurrent_manifest_reconciles,
+        namespace=options.sync_namespace,
+    )
+
+
+def sync_resource_settings(options: Settings) -> SyncResourceSettings:
+    """Return the settings of the SyncResource controller."""
+    return SyncResourceSettings(
+        interval_seconds=options.sync_resource_requeue_success_interval.total_seconds(),
+        concurrency=options.max_concurrent_sync_resource_reconciles,
+        allowances=parse_allowances(options.sync_resource_allow),
+    )
+
+
+def watcher_settings(options: Settings) -> WatcherSettings:
+    """Return the settings of the Watcher controller."""
+    return WatcherSettings(
+        deployment=WatcherDeployment(
+            image=options.skr_watcher_image,
+            kcp_address=options.event_address,
+            memory_limit=options.skr_webhook_memory_limits,
+            cpu_limit=options.skr_webhook_cpu_limits,
+            replicas=options.skr_webhook_replicas,
+        ),
+        times=WatcherTimes(
+            interval=options.watcher_requeue_success_interval.total_seconds(),
+            silence=options.watcher_silence.total_seconds(),
+            canary=CanaryTimes(
+                options.watcher_canary_interval.total_seconds(), options.watcher_canary_patience.total_seconds()
+            ),
+        ),
+        renewal_alarm=options.self_signed_cert_renew_before - options.self_signed_cert_renew_buffer,
+        concurrency=options.max_concurrent_watcher_reconciles,
+    )
+
+
+def rotation_rules(options: Settings) -> RotationRules:
+    """Return the times of a CA rotation."""
+    return RotationRules(
+        renew_before=options.self_signed_ca_renew_before,
+        grace=options.self_signed_ca_rotation_grace,
+        patience=options.self_signed_ca_rotation_patience,
+    )
+
+
+def leaf_rules(options: Settings) -> LeafRules:
+    """Return what the Watchers' certificates contain."""
+    own_names = (split_address(options.event_address)[0], *admission_names(options.webhook_service), REPLICA_HOST)
+    return LeafRules(
+        lifetime=options.self_signed_cert_duration,
+        renew_before=options.self_signed_cert_renew_before,
+        algorithm=Algorithm(options.self_signed_cert_key_algorithm),
+        rsa_key_size=options.self_signed_cert_key_size,
+        additional_dns_names=options.additional_dns_names,
+        reserved_names=own_names,
+        naming_template=options.self_signed_cert_naming_template,
+    )
+
+
+def ca_store(options: Settings, kcp: Client, clock: Clock) -> CAStore:
+    """Return the store of the CAs. Its client is not fenced: every replica keeps the CAs."""
+    return CAStore(kcp, clock, lifetime=options.self_signed_ca_duration)
+
+
+def leaf_store(options: Settings, manager: Manager) -> LeafStore:
+    """Return what issues the Watchers' certificates: Lifecycle Manager itself, or cert-manager."""
+    secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS)
+    rules = leaf_rules(options)
+    count = certificates_issued(manager.registry).labels(options.cert_management).inc
+    if options.cert_management == "built-in":
+        return CertificateStore(manager.client, secrets, manager.clock, rules, count)
+    issuer = options.self_signed_cert_issuer_name
+    return CertManagerStore(
+        manager.client, secrets, manager.clock, rules, ca_secret=CAStore.name, issuer=issuer, count=count
+    )
+
+
+def component_base(options: Settings) -> str:
+    """Return where component descriptors are looked up: a registry with a path, "" for nowhere."""
+    host, path = options.oci_registry_host.rstrip("/"), options.modules_repository_subpath.strip("/")
+    return "/".join(filter(None, (host, path))) if host else ""
+
+
+def endpoint_settings(options: Settings) -> EndpointSettings:
+    """Return where this replica listens."""
+    host, _ = split_address(options.event_address)
+    return EndpointSettings(
+        events=split_address(options.kyma_skr_listener_bind_address),
+        event_hosts=tuple(dict.fromkeys((host, *options.additional_dns_names))),
+        max_event_connections=options.max_event_connections,
+        accept_unsigned_events=options.accept_unsigned_events,
+        trusted_proxies=options.trusted_proxy_cidrs,
+        replicas=split_address(options.replica_bind_address),
+        enable_webhooks=options.enable_webhooks,
+        admission=split_address(options.webhook_bind_address),
+        webhook_service=options.webhook_service,
+    )

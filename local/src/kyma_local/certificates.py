@@ -1,0 +1,36 @@
+"""The certificates of local clusters: one CA for each run, and a key pair for each user."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from kyma_certs import KeyPair, LeafRequest, create_ca, issue
+
+LIFETIME = timedelta(days=30)
+SERVER_NAMES = ("localhost", "kubernetes.default.svc")
+SERVER_ADDRESSES = ("127.0.0.1", "10.0.0.1")  # the second is the Service `kubernetes`
+
+
+def create_local_ca() -> KeyPair:
+    """Create the CA of a run."""
+    return create_ca("local-clusters", lifetime=LIFETIME, now=datetime.now(UTC))
+
+
+def issue_for(ca: KeyPair, user: str, groups: tuple[str, ...] = (), *, lifetime: timedelta = LIFETIME) -> KeyPair:
+    """Issue a certificate for a user with groups, also valid for a server on loopback. Raises NameRefused."""
+    request = LeafRequest(
+        common_name=user,
+        organizations=groups,
+        dns_names=SERVER_NAMES,
+        ip_addresses=SERVER_ADDRESSES,
+        lifetime=lifetime,
+    )
+    return issue(ca, request, now=datetime.now(UTC))
+
+
+def write_key_pair(pair: KeyPair, directory: Path, name: str) -> tuple[Path, Path]:
+    """Write certificate and key to files; return their paths."""
+    certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
+    certificate.write_bytes(pair.certificate_pem)
+    key.touch(mode=0o600)
+    key.write_bytes(pair.key_pem)
+    return certificate, key

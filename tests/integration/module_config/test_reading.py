@@ -1,0 +1,63 @@
+"""Module CRs read from an API server: in the requested version, of any scope, and of kinds that it does not know."""
+
+from typing import Any
+
+from kube_runtime import Applier, Client, Resource, dump_yaml, parse_objects
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
+from lifecycle_manager.module_config.snapshot import read_all, read_some
+
+GROUP = "reading.example.com"
+TEAS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Tea", "teas", namespaced=True)
+POTS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Pot", "pots", namespaced=False)
+TEA = ModuleCrKind(f"{GROUP}/v1alpha1", "Tea", "default", "default")
+POT = ModuleCrKind(f"{GROUP}/v1", "Pot", "", "default")
+UNKNOWN = ModuleCrKind(f"{GROUP}/v1", "Saucer", "default", "default")
+
+
+def crd(kind: str, scope: str, versions: tuple[str, ...]) -> str:
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return dump_yaml(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{GROUP}"},
+            "spec": {
+                "group": GROUP,
+                "scope": scope,
+                "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
+                "versions": [
+                    {"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in versions
+                ],
+            },
+        }
+    )
+
+
+async def test_module_crs_are_read_in_the_version_of_the_template_and_in_any_scope(
+    client: Client, namespace: str
+) -> None:
+    crds = crd("Tea", "Namespaced", ("v1", "v1alpha1")) + "---\n" + crd("Pot", "Cluster", ("v1",))
+    applied = await Applier(client, field_manager="test").apply(parse_objects(crds))
+    applied.raise_first_failure()
+    await client.create(TEAS, {"metadata": {"name": "green"}, "spec": {"minutes": 3}}, namespace, field_manager="test")
+    await client.create(POTS, {"metadata": {"name": f"pot-{namespace}"}}, field_manager="test")
+    tea, pot = TEA.reference(namespace, "green"), POT.reference("", f"pot-{namespace}")
+
+    everything = await read_all(client, (TEA, POT, UNKNOWN))
+    some = await read_some(
+        client, (TEA, POT, UNKNOWN), [tea, TEA.reference(namespace, "black"), UNKNOWN.reference(namespace, "any")]
+    )
+
+    assert everything.complete
+    assert everything.default == TEA.default
+    found = everything.found[tea]
+    assert found is not None
+    assert (found["apiVersion"], found["spec"]) == (f"{GROUP}/v1alpha1", {"minutes": 3})
+    assert everything.found[pot] is not None
+    assert {reference.name: item is not None for reference, item in some.found.items()} == {
+        "green": True,
+        "black": False,
+        "any": False,
+    }
+    assert not some.complete

@@ -1,0 +1,170 @@
+"""Every distribution by itself: built as a wheel, installed alone into an empty venv, and used.
+
+The venv first gets the third-party packages that the lock names for the distribution, from uv's cache. Then the wheels
+are installed without a package index: a dependency that a wheel declares and the lock lacks fails there, an undeclared
+one fails at its import.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+UV = Path(sys.executable).with_name("uv")
+API_README = Path("api/README.md")
+VERSION = "0.1.0"
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+    if not module.name.startswith(tuple(sys.argv[2:])) and not module.name.endswith(".__main__"):
+        importlib.import_module(module.name)
+"""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A venv with one distribution, or some, and what they require."""
+
+    folder: Path
+
+    def run(self, program: str, *arguments: object, status: int = 0, cwd: Path | None = None) -> str:
+        """Run a program of the venv, isolated from this one; return what it prints."""
+        command = [str(self.folder / "bin" / program), *map(str, arguments)]
+        environment = {"PATH": str(self.folder / "bin"), "COLUMNS": "200", "HOME": str(self.folder)}
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=cwd or self.folder, env=environment, timeout=120
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def imports(self, package: str, *, but: tuple[str, ...] = ()) -> None:
+        """Import every module of a package, with the exception of some."""
+        self.run("python", "-I", "-c", IMPORT_ALL, package, *but)
+
+    def distributions(self) -> set[str]:
+        """Return the names of what is installed."""
+        listed = _uv("pip", "list", "--format", "freeze", "--python", self.folder / "bin" / "python")
+        return {line.partition("==")[0] for line in listed.splitlines()}
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheels of all distributions."""
+    folder = tmp_path_factory.mktemp("wheels")
+    _uv("build", "--all-packages", "--wheel", "--out-dir", folder)
+    return folder
+
+
+def installed(folder: Path, wheels: Path, *distributions: str) -> Environment:
+    """Install distributions, each a name that an extra in brackets may follow, into an empty venv."""
+    asked = [re.fullmatch(r"([a-z-]+)(?:\[([a-z]+)\])?", each) for each in distributions]
+    chosen = [option for found in asked if found for option in ("--package", found[1])]
+    chosen += [option for found in asked if found and found[2] for option in ("--extra", found[2])]
+    _uv("sync", "--frozen", "--no-dev", "--no-install-workspace", *chosen, "--python", sys.executable, venv=folder)
+    python = folder / "bin" / "python"
+    _uv("pip", "install", "--no-index", "--find-links", wheels, "--python", python, *distributions)
+    return Environment(folder)
+
+
+def test_every_wheel_has_types_a_licence_a_description_and_links(wheels: Path) -> None:
+    found = sorted(wheels.glob("*.whl"))
+    assert len(found) == len(list(Path().glob("*/pyproject.toml")))
+    for path in found:
+        with zipfile.ZipFile(path) as wheel:
+            names = wheel.namelist()
+            metadata = wheel.read(next(name for name in names if name.endswith(".dist-info/METADATA"))).decode()
+        assert [name for name in names if re.fullmatch(r"\w+/py\.typed", name)], path.name
+        assert [name for name in names if name.endswith(".dist-info/licenses/LICENSE")], path.name
+        for field in ("License-Expression: Apache-2.0", "Project-URL: ", "Classifier: ", "Description-Content-Type: "):
+            assert f"\n{field}" in metadata, (path.name, field)
+
+
+def test_api_brings_msgspec_alone_and_its_readme_works(tmp_path: Path, wheels: Path) -> None:
+    api = installed(tmp_path / "venv", wheels, "kyma-lifecycle-manager-api")
+
+    assert api.distributions() == {"kyma-lifecycle-manager-api", "msgspec"}
+    example, printed = re.findall(r"```(?:python|console)\n(.*?)```", API_README.read_text(), re.DOTALL)[:2]
+    assert api.run("python", "-I", "-c", example) == printed
+    count = "from lifecycle_manager_api.crds import all_crds; print(len(list(all_crds())))"
+    assert api.run("python", "-I", "-c", count) == "7\n"
+
+
+@pytest.mark.parametrize(
+    ("distribution", "package"),
+    [
+        ("kyma-certs", "kyma_certs"),
+        ("kyma-http-guard", "http_guard"),
+        ("kyma-kube-runtime", "kube_runtime"),
+        ("kyma-kube-simulation", "kube_simulation"),
+    ],
+)
+def test_libraries_can_be_imported(tmp_path: Path, wheels: Path, distribution: str, package: str) -> None:
+    installed(tmp_path / "venv", wheels, distribution).imports(package)
+
+
+def test_watcher_says_which_setting_is_missing(tmp_path: Path, wheels: Path) -> None:
+    watcher = installed(tmp_path / "venv", wheels, "kyma-skr-watcher")
+
+    watcher.imports("skr_watcher")
+    assert watcher.run("skr-watcher", status=1).startswith("skr-watcher: KCP_ADDR is not set")
+
+
+def test_klm_of_the_lifecycle_manager_alone_runs_it_and_has_no_command_of_others(tmp_path: Path, wheels: Path) -> None:
+    manager = installed(tmp_path / "venv", wheels, "kyma-lifecycle-manager")
+
+    manager.imports("lifecycle_manager")
+    assert manager.run("klm", "--version") == f"klm {VERSION}\n"
+    assert "--kyma-skr-listener-bind-address" in manager.run("klm", "run", "--help")
+    assert "No such command 'local'" in manager.run("klm", "local", status=2)
+
+
+def test_module_manager_runs_and_needs_no_local_clusters(tmp_path: Path, wheels: Path) -> None:
+    manager = installed(tmp_path / "venv", wheels, "kyma-module-manager")
+
+    manager.imports("kyma_module_manager", but=("kyma_module_manager.testing.plugin",))
+    assert "Usage: kyma-module-manager" in manager.run("kyma-module-manager", "--help")
+    assert not manager.distributions() & {"kyma-local-clusters", "kyma-lifecycle-manager", "pytest"}
+
+
+def test_test_kit_of_the_sdk_is_a_pytest_plugin(tmp_path: Path, wheels: Path) -> None:
+    kit = installed(tmp_path / "venv", wheels, "kyma-module-manager[testing]")
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["kyma_module_manager.testing.plugin"]\n')
+
+    kit.imports("kyma_module_manager")
+    fixtures = kit.run("python", "-m", "pytest", "--fixtures", tmp_path, cwd=tmp_path)
+    assert re.search(r"^control_plane\b", fixtures, re.MULTILINE)
+    assert re.search(r"^managed\b", fixtures, re.MULTILINE)
+
+
+def test_local_clusters_add_a_command_to_klm_and_work_without_it(tmp_path: Path, wheels: Path) -> None:
+    local = installed(tmp_path / "venv", wheels, "kyma-local-clusters")
+    local.imports("kyma_local")
+    assert "binaries" in local.run("python", "-m", "kyma_local", "--help")
+
+    both = installed(tmp_path / "both", wheels, "kyma-local-clusters", "kyma-lifecycle-manager")
+    assert "binaries" in both.run("klm", "local", "--help")
+
+
+def test_demo_brings_all_of_klm(tmp_path: Path, wheels: Path) -> None:
+    demo = installed(tmp_path / "venv", wheels, "kyma-lifecycle-manager-demo")
+
+    demo.imports("kyma_demo")
+    assert "--once" in demo.run("klm", "demo", "--help")
+    assert {"demo", "local", "module", "run"} <= set(demo.run("klm", "--help").split())
+
+
+def _uv(*arguments: object, venv: Path | None = None) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    environment |= {"UV_PROJECT_ENVIRONMENT": str(venv)} if venv is not None else {}
+    command = [str(UV), "--quiet", *map(str, arguments)]
+    if arguments[:2] == ("pip", "list"):
+        command.remove("--quiet")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,139 @@
+"""The rules of the Lifecycle Manager's structure (docs/architecture.md), held against its source."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path("lifecycle_manager/src/lifecycle_manager")
+DOMAINS = (
+    "catalog_sync",
+    "kyma",
+    "mandatory_modules",
+    "module_config",
+    "module_installation",
+    "skr_webhook",
+    "sync_resource",
+)
+"""The folders that reconcile a resource. `module_catalog` and `rollout` hold rules alone."""
+
+FILES = ("controller", "snapshot", "plan", "apply", "status")
+PURE = ("plan", "status")
+KEYS = {"ObjectKey", "ModuleKey", "ReleaseKey"}
+IMPURE = {"asyncio", "time", "random", "structlog", "aiohttp", "httpx", "socket"}
+MAX_APP_LINES = 150
+MAX_IMPORTS = 30
+"""How many modules of our own one module imports at most; `app` alone, which composes all of them, may import more."""
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(), str(file))
+
+
+def name_of(file: Path) -> str:
+    return ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_each_domain_has_the_same_files(domain: str) -> None:
+    present = {file.stem for file in (SOURCE / domain).glob("*.py")}
+    assert set(FILES) <= present
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_what_triggers_a_domain_is_in_its_controller(domain: str) -> None:
+    tree = tree_of(SOURCE / domain / "controller.py")
+    functions = [each.name for each in tree.body if isinstance(each, ast.FunctionDef)]
+    assert any(name.startswith("setup") for name in functions)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_no_domain_imports_another_one(domain: str) -> None:
+    others = tuple(f"lifecycle_manager.{other}" for other in DOMAINS if other != domain)
+    found = [
+        f"{name_of(file)} imports {name}"
+        for file in (SOURCE / domain).rglob("*.py")
+        for name in imports_of(tree_of(file))
+        if name.startswith(others)
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("file", [SOURCE / domain / f"{part}.py" for domain in DOMAINS for part in PURE], ids=name_of)
+def test_decisions_are_pure(file: Path) -> None:
+    tree = tree_of(file)
+    assert not [each.name for each in ast.walk(tree) if isinstance(each, ast.AsyncFunctionDef)]
+    assert not IMPURE & {name.partition(".")[0] for name in imports_of(tree)}
+    clocks = [each.lineno for each in ast.walk(tree) if isinstance(each, ast.Attribute) and asks_a_clock(each)]
+    assert not clocks, "the time comes from the snapshot"
+
+
+def test_no_reconciler_keeps_a_dictionary_by_key() -> None:
+    found = [
+        f"{name_of(file)}:{each.lineno}"
+        for file in modules()
+        for each in ast.walk(tree_of(file))
+        if isinstance(each, ast.AnnAssign) and is_kept(each) and is_dictionary_by_key(each.annotation)
+    ]
+    assert not found, "what is kept for a key is the state of its controller"
+
+
+def test_nothing_is_assigned_to_an_object_after_it_was_made() -> None:
+    found = [
+        f"{name_of(file)}:{target.lineno} {ast.unparse(target)}"
+        for file in modules()
+        for each in ast.walk(tree_of(file))
+        if isinstance(each, ast.Assign)
+        for target in each.targets
+        if isinstance(target, ast.Attribute) and callback_name(target)
+    ]
+    assert not found, "pass it to the constructor, or publish a signal"
+
+
+def test_the_composition_fits_on_three_screens() -> None:
+    assert len((SOURCE / "app.py").read_text().splitlines()) < MAX_APP_LINES
+
+
+def test_no_module_imports_more_than_it_may() -> None:
+    counts = {name_of(file): len(our_modules(file)) for file in modules() if file.name not in {"app.py", "__init__.py"}}
+    assert not {name: count for name, count in counts.items() if count > MAX_IMPORTS}
+
+
+def imports_of(tree: ast.Module) -> Iterator[str]:
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Import):
+            yield from (alias.name for alias in each.names)
+        elif isinstance(each, ast.ImportFrom) and each.module:
+            yield each.module
+
+
+def our_modules(file: Path) -> set[str]:
+    return {name for name in imports_of(tree_of(file)) if name.startswith("lifecycle_manager.")}
+
+
+def asks_a_clock(node: ast.Attribute) -> bool:
+    """Tell whether the time is asked for, other than as a field of a snapshot: `snapshot.now`."""
+    of_a_type = isinstance(node.value, ast.Name) and node.value.id in {"datetime", "date"}
+    return node.attr in {"utcnow", "monotonic"} or (node.attr in {"now", "today"} and of_a_type)
+
+
+def is_kept(node: ast.AnnAssign) -> bool:
+    """Tell whether an annotated assignment is a field of a class or an attribute, not a local variable."""
+    return isinstance(node.target, ast.Attribute) or (isinstance(node.target, ast.Name) and node.target.id[0] == "_")
+
+
+def is_dictionary_by_key(annotation: ast.expr) -> bool:
+    if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.slice, ast.Tuple):
+        return False
+    container, first = ast.unparse(annotation.value), ast.unparse(annotation.slice.elts[0])
+    return container.endswith(("dict", "Dict", "Dictionary")) and first in KEYS
+
+
+def callback_name(target: ast.Attribute) -> bool:
+    """Tell whether an attribute of another object is assigned, as in `controllers.on_recovery = …`."""
+    return not (isinstance(target.value, ast.Name) and target.value.id in {"self", "cls"})

@@ -1,0 +1,76 @@
+"""Everything that a person reads uses Kubernetes' words: names, docstrings, comments, log lines, errors and docs alike.
+
+Each pattern is a word that this project does not use, beside the word to use instead.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+INSTEAD = {
+    r"\blook(s|ed|ing)? after\b|\blooked at\b": "manages, reconciled, read",
+    r"\b(told|tells?|telling|hears?|heard) of\b": "reports, receives, is notified",
+    r"\bwhat (left|went)\b": "removed objects",
+    r"\b(MOST|LARGEST|LONGEST|SMALLEST)_[A-Z]": "MAX_, MIN_",
+    r"(?<!certificate )\bauthorit(y|ies)\b|[a-z_]Authorit|[a-z]_authorit|\bAuthorit": "CA",
+    r"\blets? (it |them |an object |objects )?go\b|\bletting go\b|let_go|LetGo": "remove the finalizer, release",
+    r"\bwakes?\b|\bwaking\b|\bwoken\b|_wake\b|\bwake_": "enqueue, notify",
+    r"\b[Hh]appenings?\b": "event",
+    r"\bnews\b": "status, predicate, change",
+    r"\bis no (address|port|url|name)\b": "invalid address 'x': expected host:port",
+    r"\bg[ai]ves? no answer\b|\bthe time was up\b": "request to HOST timed out after 10 s",
+    r"\bnothing (was|is) heard\b": "no events for 60 s",
+    r"\bwhose cluster it is\b": "the owner of the object",
+}
+"""Patterns of words to avoid, and what to write instead."""
+
+PATTERNS = {re.compile(pattern): instead for pattern, instead in INSTEAD.items()}
+SUFFIXES = {".py", ".md", ".yaml", ".yml", ".template", ".toml", ".tpl", ".json", ".svg", ".txt"}
+OURS = Path(__file__)
+
+
+def tracked_texts() -> list[Path]:
+    """Return the files that people read: everything tracked, data of upstream and locks excepted."""
+    listed = subprocess.run(["git", "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
+    files = [Path(name) for name in listed.split("\0") if name]
+    return [
+        file
+        for file in files
+        if (file.suffix in SUFFIXES or file.name in {"Makefile", "Dockerfile"})
+        and file.resolve() != OURS
+        and file.is_file()
+    ]
+
+
+def findings() -> list[str]:
+    """Return each use of a word to avoid as `file:line: word (write: …)`."""
+    found = []
+    for file in tracked_texts():
+        for number, line in enumerate(file.read_text(errors="replace").splitlines(), start=1):
+            for pattern, instead in PATTERNS.items():
+                if match := pattern.search(line):
+                    found.append(f"{file}:{number}: {match[0]!r} (write: {instead})")
+    return found
+
+
+def test_no_text_uses_a_word_to_avoid() -> None:
+    found = findings()
+    assert not found, f"{len(found)} uses\n" + "\n".join(found[:200])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "it looks after Kymas",
+        "the event was told of",
+        "MOST_OBJECTS = 5",
+        "AuthorityStore",
+        "def let_go(): ...",
+        "wakes a key",
+        "'x' is no address",
+    ],
+)
+def test_each_kind_of_word_to_avoid_is_found(line: str) -> None:
+    assert any(pattern.search(line) for pattern in PATTERNS)

@@ -1,0 +1,209 @@
+"""The kinds of Module CRs, from the template and from files on an HTTPS server."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from kube_runtime import dump_yaml
+from kyma_certs import LeafRequest, Usage, create_ca, issue
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
+from lifecycle_manager.oci.downloads import MAX_BYTES, DownloadFailed, Downloads
+from lifecycle_manager_api import ModuleTemplate
+from tests import builders
+
+
+@dataclass
+class Files:
+    """A server of files, and the requests to it."""
+
+    base: str = ""
+    contents: dict[str, bytes] = field(default_factory=dict)
+    dripping: set[str] = field(default_factory=set)
+    redirects: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request, after a moment in which others can come in."""
+        name = request.match_info["name"]
+        self.asked.append(name)
+        await asyncio.sleep(0.01)
+        if name in self.redirects:
+            raise web.HTTPFound(self.redirects[name])
+        if name in self.dripping:
+            return await _drip(request)
+        if name not in self.contents:
+            raise web.HTTPNotFound
+        return web.Response(body=self.contents[name])
+
+
+async def _drip(request: web.Request) -> web.StreamResponse:
+    """Send a byte now and then, without an end."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    with suppress(ConnectionError):
+        while True:
+            await response.write(b"#")
+            await asyncio.sleep(0.05)
+    return response
+
+
+@pytest.fixture
+async def files(tmp_path: Path) -> AsyncIterator[Files]:
+    """A server on HTTPS."""
+    files = Files()
+    application = web.Application()
+    application.add_routes([web.get("/{name}", files.answer)])
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=_server_context(tmp_path))
+    await site.start()
+    files.base = f"https://localhost:{runner.addresses[0][1]}"
+    yield files
+    await runner.cleanup()
+
+
+@pytest.fixture
+def kinds(files: Files, tmp_path: Path) -> ModuleKinds:
+    """What is tested, with trust in that server."""
+    return ModuleKinds(Downloads(ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))).text)
+
+
+def crd(kind: str, *, scope: str = "Namespaced", versions: tuple[str, ...] = ("v1",), stored: str = "v1") -> str:
+    return dump_yaml(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{kind.lower()}s.example.com"},
+            "spec": {
+                "group": "example.com",
+                "scope": scope,
+                "names": {"kind": kind, "plural": f"{kind.lower()}s"},
+                "versions": [{"name": name, "served": True, "storage": name == stored} for name in versions],
+            },
+        }
+    )
+
+
+def template(link: str, *, generation: int = 1) -> ModuleTemplate:
+    made = builders.template(data=None, uid="uid-of-template", generation=generation)
+    resources = [{"name": "rawManifest", "link": link}]
+    document = msgspec.json.decode(msgspec.json.encode(made))
+    document["spec"]["resources"] = resources
+    return msgspec.json.decode(msgspec.json.encode(document), type=ModuleTemplate)
+
+
+DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: operator}\n"
+
+
+async def test_kinds_are_those_of_the_crds_in_the_resources(files: Files, kinds: ModuleKinds) -> None:
+    text = "---\n".join((crd("Tea", versions=("v1alpha1", "v1"), stored="v1"), DEPLOYMENT, crd("Cup", scope="Cluster")))
+    files.contents["manifest.yaml"] = text.encode()
+    wanted = template(f"{files.base}/manifest.yaml")
+    assert kinds.known(wanted) == ()
+
+    found = await kinds.of(wanted)
+
+    assert found == (
+        ModuleCrKind("example.com/v1", "Tea", "kyma-system", "default"),
+        ModuleCrKind("example.com/v1", "Cup", "", "default"),
+    )
+    assert kinds.known(wanted) == found
+
+
+async def test_kind_of_the_default_module_cr_needs_no_download(files: Files, kinds: ModuleKinds) -> None:
+    found = await kinds.of(builders.template())
+
+    assert [kind.kind for kind in found] == ["Infrastructure"]
+    assert files.asked == []
+
+
+async def test_template_without_default_module_cr_and_link_has_no_kinds(kinds: ModuleKinds) -> None:
+    assert await kinds.of(builders.template(data=None)) == ()
+
+
+async def test_resources_are_downloaded_once_for_each_version(files: Files, kinds: ModuleKinds) -> None:
+    files.contents["manifest.yaml"] = crd("Tea").encode()
+    wanted = template(f"{files.base}/manifest.yaml")
+
+    await asyncio.gather(*(kinds.of(wanted) for _ in range(20)))
+    assert files.asked == ["manifest.yaml"]
+
+    files.contents["manifest.yaml"] = crd("Coffee").encode()
+    assert [kind.kind for kind in await kinds.of(template(f"{files.base}/manifest.yaml", generation=2))] == ["Coffee"]
+
+
+async def test_redirect_is_followed_where_it_stays_on_https(files: Files, kinds: ModuleKinds) -> None:
+    files.contents["there"] = crd("Tea").encode()
+    files.redirects["here"] = f"{files.base}/there"
+
+    assert [kind.kind for kind in await kinds.of(template(f"{files.base}/here"))] == ["Tea"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("missing", "returned status 404"),
+        ("plain", "is not an https address"),
+        ("loop", "redirects more than 3 times"),
+        ("large", "is larger than"),
+        ("no-yaml", "document 0"),
+        ("binary", "can't be read"),
+    ],
+)
+async def test_unreadable_resources_are_reported_with_the_template(
+    files: Files, kinds: ModuleKinds, name: str, said: str
+) -> None:
+    files.redirects |= {"plain": "http://127.0.0.1/x", "loop": f"{files.base}/loop"}
+    files.contents |= {"large": b"x" * (MAX_BYTES + 1), "no-yaml": b"kind: [", "binary": b"\xff\xfe\x00"}
+
+    with pytest.raises(TemplateUnreadable) as unreadable:
+        await kinds.of(template(f"{files.base}/{name}"))
+
+    assert "ModuleTemplate cloud-resources-0.1.0: " in str(unreadable.value)
+    assert said in str(unreadable.value)
+    files.contents[name], files.redirects = crd("Tea").encode(), {}
+    assert await kinds.of(template(f"{files.base}/{name}"))  # not remembered: it may be mended
+
+
+async def test_server_with_an_untrusted_certificate_is_not_read(files: Files) -> None:
+    files.contents["manifest.yaml"] = crd("Tea").encode()
+
+    with pytest.raises(TemplateUnreadable, match="certificate verify failed"):
+        await ModuleKinds(Downloads().text).of(template(f"{files.base}/manifest.yaml"))
+
+
+async def test_link_that_is_not_https_is_not_read(kinds: ModuleKinds) -> None:
+    for link in ("http://localhost/x", "file:///etc/passwd", "/etc/passwd"):
+        with pytest.raises(TemplateUnreadable, match="not an https address"):
+            await kinds.of(template(link))
+
+
+def _server_context(folder: Path) -> ssl.SSLContext:
+    now = datetime.now(UTC)
+    authority = create_ca("test", lifetime=timedelta(days=1), now=now)
+    pair = issue(
+        authority,
+        LeafRequest(common_name="localhost", dns_names=("localhost",), usages=frozenset({Usage.SERVER})),
+        now=now,
+    )
+    (folder / "ca.crt").write_bytes(authority.certificate_pem)
+    (folder / "tls.crt").write_bytes(pair.certificate_pem)
+    (folder / "tls.key").write_bytes(pair.key_pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return context
+
+
+async def test_file_that_comes_without_an_end_is_given_up(files: Files, tmp_path: Path) -> None:
+    files.dripping.add("module.yaml")
+    downloads = Downloads(ssl.create_default_context(cafile=str(tmp_path / "ca.crt")), timeout_seconds=2.0)
+    with pytest.raises(DownloadFailed, match=r"timed out after 2 s"):
+        await downloads.text(f"{files.base}/module.yaml")

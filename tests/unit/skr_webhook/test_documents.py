@@ -1,0 +1,57 @@
+"""The objects of the Watcher in an SKR, where the contract or its shutdown depend on them."""
+
+from typing import Any
+
+import pytest
+
+from kyma_certs import KeyPair
+from lifecycle_manager.skr_webhook.documents import (
+    INVENTORY,
+    ModuleRule,
+    WatcherDeployment,
+    webhook_document,
+    workload_documents,
+)
+from skr_watcher.settings import Settings
+from tests.unit.skr_webhook.test_watcher_status import other, watcher
+
+SETTINGS = WatcherDeployment(image="watcher:1", kcp_address="kcp.example.com:443")
+SECONDS_TO_ANSWER = 5
+
+
+def workload() -> dict[str, dict[str, Any]]:
+    documents = workload_documents(SETTINGS, KeyPair(b"certificate", b"key"), b"trust")
+    return {document["kind"]: document for document in documents}
+
+
+def test_watcher_leaves_its_service_before_it_stops_and_has_time_to_tell_what_it_has() -> None:
+    """Who is sent to it meanwhile would find nobody, and the change would be allowed and never told."""
+    pod = workload()["Deployment"]["spec"]["template"]["spec"]
+    in_service = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert in_service >= 5
+    assert in_service + SECONDS_TO_ANSWER + Settings().drain_seconds < pod["terminationGracePeriodSeconds"]
+
+
+def test_all_that_is_installed_is_removed() -> None:
+    kinds = {*workload(), webhook_document([], [], b"trust")["kind"]}
+    assert kinds == {entry.kind for entry in INVENTORY}
+
+
+@pytest.mark.parametrize(("field", "resource"), [("spec", "configmaps"), ("status", "configmaps/status")])
+def test_webhook_of_a_watcher_is_as_the_contract_says(field: str, resource: str) -> None:
+    painter = other(watcher("colours", manager="painter"), field=field, labelsToWatch={"colour": "red"})
+    document = webhook_document([painter], [ModuleRule("example.com", "things")], b"trust")
+    (webhook,) = [
+        each for each in document["webhooks"] if each["name"] == "kcp-system.colours.operator.kyma-project.io"
+    ]
+    (rule,) = webhook["rules"]
+    assert (rule["resources"], rule["operations"]) == ([resource], ["CREATE", "UPDATE", "DELETE"])
+    assert webhook["clientConfig"]["service"]["path"] == "/validate/painter"
+    assert webhook["objectSelector"] == {"matchLabels": {"colour": "red"}}
+
+
+def test_no_webhook_can_refuse_a_change_or_hold_it_up_for_long() -> None:
+    for webhook in webhook_document([watcher()], [ModuleRule("example.com", "things")], b"trust")["webhooks"]:
+        assert (webhook["failurePolicy"], webhook["matchPolicy"]) == ("Ignore", "Equivalent")
+        assert webhook["sideEffects"] == "NoneOnDryRun"
+        assert webhook["timeoutSeconds"] <= 2

@@ -1,0 +1,41 @@
+"""Options that would break certificates are refused at start."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lifecycle_manager.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"self_signed_cert_duration": "10h", "self_signed_cert_renew_before": "10h"}, "shorter"),
+        ({"self_signed_ca_renew_before": "24h"}, "at least self-signed-cert-duration"),
+        ({"self_signed_ca_duration": "8000h"}, "shorter than self-signed-ca-duration"),
+        ({"self_signed_cert_key_algorithm": "RSA"}, "accept-unsigned-events"),
+        ({"self_signed_cert_key_size": "1024"}, "2048"),
+        ({"trusted_proxy_cidrs": ["10.0.0.0/33"]}, "network"),
+    ],
+)
+def test_harmful_options_are_refused(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        Settings.model_validate(options)
+
+
+def test_interoperability_is_off_unless_asked_for() -> None:
+    settings = Settings.model_validate({})
+    assert not settings.accept_unsigned_events
+    assert settings.trusted_proxy_cidrs == ()
+
+
+def test_upstreams_options_are_taken() -> None:
+    settings = Settings.model_validate(
+        {
+            "self_signed_cert_key_algorithm": "RSA",
+            "self_signed_cert_key_size": 4096,
+            "accept_unsigned_events": True,
+        }
+    )
+    assert settings.self_signed_cert_key_size == 4096
