@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from kube_runtime import Priority
 from lifecycle_manager.kcp_writes import patch_metadata, write_status
 from lifecycle_manager.kyma import SKR_KYMA
 from lifecycle_manager.kyma_changes import CATALOG_RECORD
@@ -81,8 +84,24 @@ async def test_kyma_is_enqueued_for(world: World, what: str) -> None:
     assert not len(queue)
 
 
+async def move_times(world: World) -> None:
+    kyma = await world.in_kcp()
+    later = [
+        msgspec.structs.replace(each, last_transition_time=builders.NOW + timedelta(minutes=1))
+        for each in kyma.status.conditions
+    ]
+    status = {"status": {"conditions": msgspec.to_builtins(later)}}
+    await world.kcp.merge_patch(KYMAS, "demo", status, KCP, subresource="status")
+
+
+async def annotate(world: World, annotation: str) -> None:
+    await patch_metadata(world.kcp, KYMAS, (await world.in_kcp()).metadata, {"annotations": {annotation: "x"}})
+
+
 OTHERS: dict[str, Change] = {
     "a record on it": lambda world: annotate(world, CATALOG_RECORD),
+    "times in its status": move_times,
+    "labels of the Kyma CRD": lambda world: world.change_crd({"metadata": {"labels": {"tool": "helm"}}}),
     "another module's template": lambda world: world.offer(builders.template("nats", "1.0.0")),
     "a channel that it has not": lambda world: world.offer(builders.release(regular="0.1.0", fast="0.1.0")),
     "a Manifest of no Kyma": lambda world: create(
@@ -91,15 +110,19 @@ OTHERS: dict[str, Change] = {
 }
 
 
-async def annotate(world: World, annotation: str) -> None:
-    await patch_metadata(world.kcp, KYMAS, (await world.in_kcp()).metadata, {"annotations": {annotation: "x"}})
-
-
 @pytest.mark.parametrize("what", OTHERS)
 async def test_no_kyma_is_enqueued_for(world: World, what: str) -> None:
     await OTHERS[what](world)
     await world.look()
     assert not len(world.manager.controllers["kyma"].queue)
+
+
+async def test_changed_crd_enqueues_all_kymas_after_changes_of_users(world: World) -> None:
+    queue = world.manager.controllers["kyma"].queue
+    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
+    await world.look()
+    assert not queue.holds(Priority.CHANGE)
+    assert {await queue.get(), await queue.get()} == {DEMO, key_of("other")}
 
 
 MODULE_CR = ObjectReference("cloud-resources.kyma-project.io", "Infrastructure", "kyma-system", "default")

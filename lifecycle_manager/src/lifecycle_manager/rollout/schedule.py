@@ -8,8 +8,7 @@ from pathlib import Path
 import structlog
 from prometheus_client import Gauge
 
-from kube_runtime import Informer
-from kube_runtime.clock import Clock
+from kube_runtime import Clock, Informer
 from lifecycle_manager.module_catalog.offer import claim_of
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, read_policy
