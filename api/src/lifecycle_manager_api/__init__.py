@@ -1,8 +1,8 @@
 """The resources of Kyma Lifecycle Manager as typed, immutable objects.
 
-Start with `decode` and `as_document`. Modules of their own, since not everybody needs them: `validation` says what an
-API server would, `editing` changes an object without losing what this version does not know, `crds` has the
-CustomResourceDefinitions. What objects are marked by is in `names`.
+Start with `decode` and `as_document`. Modules that not everybody needs: `validation` checks an object as an API server
+does, `editing` changes an object and keeps fields that this version does not know, `crds` has the
+CustomResourceDefinitions. Labels, annotations and finalizers are in `names`.
 """
 
 from lifecycle_manager_api import names

@@ -1,4 +1,4 @@
-"""The names that the resources are marked by: labels, annotations, finalizers, namespaces."""
+"""Labels, annotations, finalizers and namespaces."""
 
 GROUP = "operator.kyma-project.io"
 LIFECYCLE_MANAGER = "lifecycle-manager"
