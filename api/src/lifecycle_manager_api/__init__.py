@@ -1,8 +1,8 @@
 """The resources of Kyma Lifecycle Manager as typed, immutable objects.
 
-Start with `decode` and `as_document`. Modules of their own, since not everybody needs them: `validation` says what an
-API server would, `editing` changes an object without losing what this version does not know, `crds` has the
-CustomResourceDefinitions. What objects are marked by is in `names`.
+Start with `decode` and `as_document`. Modules that not everybody needs: `validation` checks an object as an API server
+does, `editing` changes an object and keeps fields that this version does not know, `crds` has the
+CustomResourceDefinitions. Labels, annotations and finalizers are in `names`.
 """
 
 from lifecycle_manager_api import names
@@ -38,7 +38,7 @@ from lifecycle_manager_api.references import (
     SyncedReference,
     TrackingObject,
 )
-from lifecycle_manager_api.selectors import LabelSelector, LabelSelectorRequirement
+from lifecycle_manager_api.selectors import KymaSelector, LabelSelector, LabelSelectorRequirement
 from lifecycle_manager_api.state import State, aggregate
 from lifecycle_manager_api.sync_resource import SyncedObject, SyncResource, SyncResourceSpec, SyncResourceStatus
 from lifecycle_manager_api.versions import InvalidVersion, Version
@@ -60,6 +60,7 @@ __all__ = [
     "Kyma",
     "KymaModule",
     "KymaModuleStatus",
+    "KymaSelector",
     "KymaSpec",
     "KymaStatus",
     "LabelSelector",

@@ -1,7 +1,7 @@
-"""The rules that a schema alone can't say: in CEL for API servers, and the same in Python for `validate`.
+"""Validation rules that a schema cannot express: in CEL for API servers, and the same in Python for `validate`.
 
-`holds` gets the value and, at an update, the value before it (None at a creation). A rule that speaks of `oldSelf` is
-evaluated at updates only, as an API server does it.
+`holds` gets the value and, on an update, the old value (None on a creation). A rule that uses `oldSelf` is evaluated on
+updates only, as in an API server.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,30 +9,30 @@ from typing import Any, NamedTuple
 
 
 class CelRule(NamedTuple):
-    """A validation rule, and what a user is told whose object breaks it."""
+    """A validation rule, and the message for objects that violate it."""
 
     rule: str
     message: str
     holds: Callable[[Any, Any], bool]
 
     @property
-    def at_updates_only(self) -> bool:
-        """Tell whether the rule compares with the value before."""
+    def on_updates_only(self) -> bool:
+        """Tell whether the rule compares with the old value."""
         return "oldSelf" in self.rule
 
 
-def _mandatory_or_channels(spec: Mapping[str, Any], _before: Any) -> bool:
+def _mandatory_or_channels(spec: Mapping[str, Any], _old: Any) -> bool:
     return ("mandatory" in spec) != ("channels" in spec)
 
 
-def _values_fit_operator(requirement: Mapping[str, Any], _before: Any) -> bool:
+def _values_fit_operator(requirement: Mapping[str, Any], _old: Any) -> bool:
     return (requirement["operator"] in {"In", "NotIn"}) == bool(requirement.get("values"))
 
 
 IMMUTABLE = CelRule(
     "self == oldSelf",
     "can't be changed; delete the object and create another one",
-    lambda value, before: bool(value == before),
+    lambda value, old: bool(value == old),
 )
 MANDATORY_OR_CHANNELS = CelRule(
     "has(self.mandatory) != has(self.channels)",

@@ -1,4 +1,4 @@
-"""Conditions and the last operation: how an object's status tells what happened (meta/v1 Condition)."""
+"""Conditions (meta/v1 Condition) and the last operation of a status."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,11 +11,11 @@ from lifecycle_manager_api.meta import Struct
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
-Said = tuple[str, ConditionStatus, str, str]
-"""What a condition says: its type, status, reason and message."""
+NewCondition = tuple[str, ConditionStatus, str, str]
+"""Type, status, reason and message of a condition to set."""
 
-LONGEST_MESSAGE = 4_000
-"""Characters of a message. An API server takes eight times as many, and people read fewer."""
+MAX_MESSAGE_LENGTH = 4_000
+"""Characters of a message. An API server accepts eight times as many, but nobody reads them."""
 
 _NAME = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])"
 _PREFIX = r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
@@ -29,22 +29,22 @@ class Condition(Struct, frozen=True, kw_only=True):
     status: ConditionStatus
     """Whether it holds: True, False or Unknown."""
     reason: Annotated[str, schema(pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", minLength=1, maxLength=1024)]
-    """Why, as one word in CamelCase for machines."""
+    """Reason for the status, as one word in CamelCase, for programs."""
     message: Annotated[str, schema(maxLength=32768)]
-    """Why, for people."""
+    """Reason for the status, as text for people."""
     last_transition_time: Annotated[datetime | None, REQUIRED] = None
     """When the status last changed."""
     observed_generation: Annotated[int | None, schema(minimum=0)] = None
-    """The metadata.generation that was looked at."""
+    """The metadata.generation that the condition is about."""
 
 
 class LastOperation(Struct, frozen=True, kw_only=True):
-    """What was done last."""
+    """The last operation of Lifecycle Manager on the object."""
 
     operation: str
-    """What was done, for people."""
+    """The operation, as text for people."""
     last_update_time: datetime | None = None
-    """When it was done."""
+    """When it was carried out."""
 
 
 Conditions = Annotated[tuple[Condition, ...], keyed_by("type")]
@@ -56,21 +56,21 @@ def find(conditions: Iterable[Condition], kind: str) -> Condition | None:
 
 
 def set_condition(conditions: tuple[Condition, ...], new: Condition, now: datetime) -> tuple[Condition, ...]:
-    """Return the conditions with one set; its transition time stays while its status does."""
+    """Return the conditions with one set; its transition time changes only with its status."""
     known = find(conditions, new.type)
     unchanged = known is not None and known.status == new.status
     time = known.last_transition_time if known is not None and unchanged else None
-    settled = msgspec.structs.replace(new, last_transition_time=time or now.replace(microsecond=0))
+    dated = msgspec.structs.replace(new, last_transition_time=time or now.replace(microsecond=0))
     if known is None:
-        return (*conditions, settled)
-    return tuple(settled if condition.type == new.type else condition for condition in conditions)
+        return (*conditions, dated)
+    return tuple(dated if condition.type == new.type else condition for condition in conditions)
 
 
 def set_conditions(
-    conditions: tuple[Condition, ...], said: Iterable[Said], generation: int, now: datetime
+    conditions: tuple[Condition, ...], new_conditions: Iterable[NewCondition], generation: int, now: datetime
 ) -> tuple[Condition, ...]:
-    """Return the conditions with all set that were said of a generation; messages are cut at their longest."""
-    for kind, status, reason, message in said:
+    """Return the conditions with new ones set, all for one generation; long messages are shortened."""
+    for kind, status, reason, message in new_conditions:
         new = Condition(
             type=kind, status=status, reason=reason, message=shortened(message), observed_generation=generation
         )
@@ -79,11 +79,11 @@ def set_conditions(
 
 
 def last_operation(before: LastOperation | None, operation: str, now: datetime) -> LastOperation:
-    """Return what was done last; its time stays while it is the same."""
-    done = LastOperation(operation=shortened(operation), last_update_time=now)
-    return before if before is not None and before.operation == done.operation else done
+    """Return the last operation; its time changes only with its text."""
+    new = LastOperation(operation=shortened(operation), last_update_time=now)
+    return before if before is not None and before.operation == new.operation else new
 
 
-def shortened(text: str, most: int = LONGEST_MESSAGE) -> str:
-    """Return a text that is cut where it is too long to be stored or read."""
-    return text if len(text) <= most else f"{text[: most - 2]} …"
+def shortened(text: str, max_length: int = MAX_MESSAGE_LENGTH) -> str:
+    """Return a text, cut to a maximum length."""
+    return text if len(text) <= max_length else f"{text[: max_length - 2]} …"

@@ -27,14 +27,14 @@ STORED_BEFORE = {"v1beta2": "v1beta1"}
 
 Document = dict[str, Any]
 
-UNSEEN: Document = {
+PENDING: Document = {
     "type": "Ready",
     "status": "Unknown",
     "reason": "Pending",
-    "message": "waits for Lifecycle Manager to look at it",
+    "message": "waiting for Lifecycle Manager to reconcile the object",
     "lastTransitionTime": "1970-01-01T00:00:00Z",
 }
-"""The condition of an object whose status nobody has written yet. The API server shows it, so that nobody has to."""
+"""The condition of an object whose status has not been written yet. It is the default in the CRD."""
 
 
 def all_crds() -> tuple[Document, ...]:
@@ -77,23 +77,23 @@ def _versions(kind: type[ApiObject]) -> list[Document]:
 
 
 def object_schema(kind: type[ApiObject]) -> Mapping[str, Any]:
-    """Return the schema of whole objects of a kind; their metadata is the API server's own business."""
+    """Return the schema of whole objects of a kind; the API server has its own schema for metadata."""
     schema = schema_of(kind)
     return {**schema, "properties": {**schema["properties"], "metadata": {"type": "object"}}}
 
 
 def _with_first_status(schema: Mapping[str, Any]) -> Document:
-    """Return a schema in which an object without a status has one that says so."""
+    """Return a schema with a default status for objects without one."""
     properties = schema["properties"]
     if "status" not in properties:
         return dict(schema)
     state: Document = {"state": ""} if "state" in properties["status"].get("required", ()) else {}
-    status = {**properties["status"], "default": {**state, "conditions": [UNSEEN]}}
+    status = {**properties["status"], "default": {**state, "conditions": [PENDING]}}
     return {**schema, "properties": {**properties, "status": status}}
 
 
 def _stored_before(kind: type[ApiObject], version: str, subresources: Document) -> Document:
-    """Return a version that is not served any more, but may be what a stored object is written in."""
+    """Return a version that is no longer served; objects may still be stored in it."""
     return {
         "name": version,
         "served": False,

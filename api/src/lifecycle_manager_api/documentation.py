@@ -1,6 +1,6 @@
-"""What the types say of themselves: the strings below classes and fields, as `kubectl explain` shows them.
+"""Descriptions for `kubectl explain`: the docstrings of the types, and the strings below their fields.
 
-They are read from the source, so that a reader of the code, an editor and a user of kubectl read the same words.
+They are read from the source, so that code, editors and kubectl show the same text.
 """
 
 import ast
@@ -14,12 +14,12 @@ import msgspec
 
 
 class Undocumented(Exception):
-    """A field has no text below it."""
+    """A field has no description below it."""
 
 
 @cache
 def field_texts(kind: type[msgspec.Struct]) -> Mapping[str, str]:
-    """Return what the source says of each field of a type, by the field's name in Python, inherited ones included."""
+    """Return the descriptions of all fields of a type, inherited ones included, by their names in Python."""
     texts: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if issubclass(each, msgspec.Struct) and each.__module__ != msgspec.Struct.__module__:
@@ -28,15 +28,15 @@ def field_texts(kind: type[msgspec.Struct]) -> Mapping[str, str]:
 
 
 def field_text(kind: type[msgspec.Struct], field: str) -> str:
-    """Return what the source says of one field. Raises Undocumented."""
+    """Return the description of one field. Raises Undocumented."""
     try:
         return field_texts(kind)[field]
     except KeyError:
-        raise Undocumented(f"{kind.__name__}.{field} has no text below it") from None
+        raise Undocumented(f"{kind.__name__}.{field} has no description below it") from None
 
 
 def class_text(kind: type[msgspec.Struct]) -> str:
-    """Return what the source says of a type."""
+    """Return the description of a type."""
     return _one_line(inspect.getdoc(kind) or "")
 
 
@@ -52,7 +52,7 @@ def _texts_in(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
 def _class_in(source: str) -> ast.ClassDef:
     statement = ast.parse(textwrap.dedent(source)).body[0]
     if not isinstance(statement, ast.ClassDef):
-        raise TypeError("the source of a class starts with the class")
+        raise TypeError(f"the source of {source[:80]!r} does not start with a class")
     return statement
 
 

@@ -1,7 +1,7 @@
-"""From bytes to objects and back.
+"""Decodes and encodes objects.
 
-Reading is lenient about fields that a type does not know, and writing keeps to what a type owns: `as_document` is what
-server-side apply wants. Those who read an object, change it and write the whole of it back find `editing` of use.
+Decoding ignores fields that a type does not know. Encoding has only the fields that the object sets, as server-side
+apply needs it (`as_document`). To read an object, change it and write the whole of it back, use `editing`.
 """
 
 from functools import cache
@@ -17,42 +17,42 @@ Document = dict[str, Any]
 
 
 class NotDecodable(ValueError):
-    """The bytes are no object of the kind; the message says at which field they stop being one."""
+    """The bytes are not a valid object of the kind; the message names the field."""
 
 
 def decode(kind: type[T], body: bytes | str) -> T:
-    """Return the object in a JSON text. Fields that the type does not know are passed over. Raises NotDecodable."""
+    """Return the object in a JSON text. Unknown fields are ignored. Raises NotDecodable."""
     try:
         try:
             found = _decoder(kind).decode(body)
         except msgspec.ValidationError:
             found = _decoder(kind).decode(_without_nulls_in_metadata(body))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise NotDecodable(f"no {kind.KIND}: {error}") from None
+        raise NotDecodable(f"invalid {kind.KIND}: {error}") from None
     return _of_kind(kind, found)
 
 
 def decode_list(kind: type[T], body: bytes | str) -> ObjectList[T]:
-    """Return the list, or the page of one, in an API server's answer. Raises NotDecodable."""
+    """Return the list, or one page of it, in the response of an API server. Raises NotDecodable."""
     try:
         return _list_decoder(kind).decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise NotDecodable(f"no list of {kind.PLURAL}: {error}") from None
+        raise NotDecodable(f"invalid list of {kind.PLURAL}: {error}") from None
 
 
 def as_document(thing: ApiObject) -> Document:
-    """Return an object as plain data with apiVersion and kind, and of its fields those that are not empty."""
+    """Return an object as plain data with apiVersion, kind and all fields that are not empty."""
     return {"apiVersion": f"{thing.GROUP}/{thing.VERSION}", "kind": thing.KIND} | plain(thing)
 
 
 def plain(thing: Struct) -> Document:
-    """Return a struct as plain data, as it is on the wire."""
+    """Return a struct as plain data, in the names and types of its JSON."""
     content: Document = msgspec.json.decode(msgspec.json.encode(thing))
     return content
 
 
 def encode(thing: ApiObject) -> bytes:
-    """Return an object as JSON, with just what `as_document` has."""
+    """Return `as_document` as JSON."""
     return msgspec.json.encode(as_document(thing))
 
 
@@ -67,7 +67,7 @@ def _list_decoder(kind: type[T]) -> msgspec.json.Decoder[ObjectList[T]]:
 
 
 def _without_nulls_in_metadata(body: bytes | str) -> bytes | str:
-    """Leave out what is null in metadata: to an API server it is as good as missing, and it sends some to webhooks."""
+    """Remove nulls from metadata: an API server treats them as missing, and sends some of them to webhooks."""
     document = msgspec.json.decode(body)
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return body
@@ -77,5 +77,5 @@ def _without_nulls_in_metadata(body: bytes | str) -> bytes | str:
 
 def _of_kind(kind: type[T], found: Any) -> T:
     if found.kind != kind.KIND or found.api_version.partition("/")[0] != kind.GROUP:
-        raise NotDecodable(f"{found.api_version} {found.kind} is no {kind.KIND} of {kind.GROUP}")
+        raise NotDecodable(f"{found.api_version} {found.kind} is not a {kind.KIND} of {kind.GROUP}")
     return found  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Read, change, write back, without losing what a newer version of the API has put into an object."""
+"""Changes an object and keeps the fields that only a newer version of the API knows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,10 +13,10 @@ _MISSING: Any = object()
 
 
 def edited(body: bytes | str, wanted: ApiObject) -> bytes:
-    """Return the JSON of an object that was read, with what `wanted` says otherwise.
+    """Return the JSON of an object that was read, with the changes that make it `wanted`.
 
-    What the type does not know stays as it is, in the items of a list too: they are told apart by the list's keys or,
-    where it has none, by what the type knows of them. Raises NotDecodable.
+    Fields that the type does not know stay as they are, in items of lists too: an item is identified by the list's keys
+    or, without keys, by its known fields. Raises NotDecodable.
     """
     known = decode(type(wanted), body)
     document: Document = msgspec.json.decode(body)
@@ -24,7 +24,7 @@ def edited(body: bytes | str, wanted: ApiObject) -> bytes:
 
 
 def _merged(document: Any, known: Any, wanted: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a part of a document, changed where what is wanted of it differs from what the type knew of it."""
+    """Return a part of a document, changed where its wanted value differs from its known value."""
     if known == wanted:
         return wanted if document is _MISSING else document
     if isinstance(document, dict) and isinstance(known, dict) and isinstance(wanted, dict):

@@ -1,4 +1,4 @@
-"""The event that a Watcher sends: which object changed. A hint, never data."""
+"""The event that a Watcher sends: the reference of a changed object, without its content."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from lifecycle_manager_api.meta import Struct
 
 
 class MalformedEvent(ValueError):
-    """The body is no event."""
+    """The body is not a valid event."""
 
 
 class Watched(Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class Watched(Struct, frozen=True, kw_only=True):
 
 
 class WatchedGvk(Struct, frozen=True, kw_only=True):
-    """Its kind."""
+    """The kind of the object that changed."""
 
     group: str = ""
     version: str = ""
@@ -28,10 +28,10 @@ class WatchedGvk(Struct, frozen=True, kw_only=True):
 
 
 class WatchEvent(Struct, frozen=True, kw_only=True):
-    """One change. `resource_version` is that of the object before it, empty for a new one.
+    """One change. `resource_version` is that of the object before the change, empty for a new object.
 
-    A heartbeat has no object, and `counters` of the Watcher: `pending` changes that are still to be told, and
-    `overflows`, how often there were too many.
+    A heartbeat has no object, but `counters` of the Watcher: `pending` is the number of changes that are not sent yet,
+    `overflows` how often there were too many of them.
     """
 
     watched: Watched = Watched()
@@ -49,7 +49,7 @@ class WatchEvent(Struct, frozen=True, kw_only=True):
 
 
 def decode_event(body: bytes) -> WatchEvent:
-    """Return the event in a body; the keys of `watched` come in either case. Raises MalformedEvent."""
+    """Return the event in a body; the keys of `watched` may be in lower case. Raises MalformedEvent."""
     try:
         document: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
         watched = document.get("watched")

@@ -1,7 +1,7 @@
-"""What can be said of a field beside its type: by which rules an API server takes or refuses it.
+"""Validation rules of fields, in addition to their types.
 
-The rules go into the CRDs, and `validate` checks them without a server. Decoding does not: what an API server has
-stored is read even where a rule has become stricter since.
+The rules are part of the CRDs, and `validate` checks them without a server. Decoding does not check them: an object
+that was stored before a rule became stricter must remain readable.
 """
 
 from typing import Annotated, Any
@@ -14,27 +14,27 @@ REQUIRED_KEY = "required"
 
 
 def schema(**keywords: Any) -> msgspec.Meta:
-    """Attach keywords of OpenAPI to a type."""
+    """Add keywords of OpenAPI to the schema of a type."""
     return msgspec.Meta(extra_json_schema=keywords)
 
 
 def default(value: Any) -> msgspec.Meta:
-    """Have the API server fill a field in that is left out. The type's own default has to be the same."""
+    """Set the default that the API server fills in. The default of the type must be the same."""
     return schema(default=value)
 
 
 def keyed_by(*keys: str) -> msgspec.Meta:
-    """Make a list a map: no two items have the same keys, and server-side apply owns single items of it."""
+    """Make a list a map: keys are unique, and server-side apply merges it item by item."""
     return schema(**{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)})
 
 
 def checked_by(*rules: CelRule) -> msgspec.Meta:
-    """Have rules hold for a value."""
+    """Add validation rules to a value."""
     return schema(**{"x-kubernetes-validations": [{"rule": each.rule, "message": each.message} for each in rules]})
 
 
 REQUIRED = msgspec.Meta(extra={REQUIRED_KEY: True})
-"""The field has to be there, though the type has a default to read it with."""
+"""The field is required by the API server, although the type has a default for decoding."""
 
 ATOMIC_LIST = schema(**{"x-kubernetes-list-type": "atomic"})
 ATOMIC_MAP = schema(**{"x-kubernetes-map-type": "atomic"})

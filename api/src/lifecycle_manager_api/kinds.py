@@ -1,4 +1,4 @@
-"""What the kinds have in common, and how kubectl shows them."""
+"""The base of all kinds, and their columns in kubectl."""
 
 from typing import ClassVar, NamedTuple
 
@@ -8,7 +8,7 @@ from lifecycle_manager_api.state import State
 
 
 class Column(NamedTuple):
-    """A column of `kubectl get`: its title, where its value stands in the object, and of which type it is."""
+    """A column of `kubectl get`: its title, the path and the type of its value."""
 
     title: str
     path: str
@@ -23,7 +23,7 @@ REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason')
 
 
 class ApiObject(Struct, frozen=True, kw_only=True):
-    """What every kind says of itself: where the API server serves it, and how kubectl calls and shows it."""
+    """Base of all kinds, with their group, version, names and columns."""
 
     GROUP: ClassVar[str]
     VERSION: ClassVar[str]
@@ -34,21 +34,21 @@ class ApiObject(Struct, frozen=True, kw_only=True):
     COLUMNS: ClassVar[tuple[Column, ...]] = (AGE,)
 
     api_version: str
-    """Group and version of the schema that this object follows."""
+    """Group and version of the object."""
     kind: str
-    """What kind of object this is."""
+    """Kind of the object."""
     metadata: ObjectMeta = ObjectMeta()
     """Name, identity and labels."""
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """How it is."""
+    """The observed state."""
 
     state: State = State.EMPTY
-    """All aspects added up to one word."""
+    """Summary of all conditions."""
     conditions: Conditions = ()
-    """The aspects one by one. Ready stands for all of them."""
+    """The conditions. Ready summarizes the others."""
     last_operation: LastOperation | None = None
-    """What Lifecycle Manager did last."""
+    """The last operation of Lifecycle Manager on the object."""
     observed_generation: int | None = None
-    """The metadata.generation that this status speaks of. An older one means that a change is still to be seen."""
+    """The metadata.generation that this status is about. If it is older, the last change is not reconciled yet."""

@@ -1,4 +1,4 @@
-"""Kyma: one user cluster, and the modules that its users want in it."""
+"""Kyma: one user cluster and its modules."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -15,73 +15,73 @@ CustomResourcePolicy = Literal["CreateAndDelete", "Ignore"]
 
 
 class KymaModule(Struct, frozen=True, kw_only=True):
-    """A module that is asked for."""
+    """A module to install."""
 
     name: str
-    """Name of the module, as its ModuleReleaseMeta has it."""
+    """Name of the module, as in its ModuleReleaseMeta."""
     channel: Channel | None = None
-    """Channel from which the module is taken. Left out, the Kyma's own channel counts."""
+    """Channel of the module. Left out, the channel of the Kyma is used."""
     controller: str = ""
-    """Name of the controller that shall look after the module. Kept for older objects; has no effect."""
+    """Deprecated: name of the controller of the module. It has no effect."""
     custom_resource_policy: Annotated[CustomResourcePolicy, default("CreateAndDelete")] = "CreateAndDelete"
-    """Whether the module's default Module CR is created with the module and deleted with it, or left to the user."""
+    """Whether the module's default Module CR is created and deleted with the module, or by the user."""
     managed: Annotated[bool, REQUIRED, default(True)] = True
-    """Whether Lifecycle Manager looks after the module. With false it stays installed as it is."""
+    """Whether Lifecycle Manager manages the module. An unmanaged module stays installed as it is."""
     remote_module_template_ref: str = ""
-    """Reference to a ModuleTemplate in the user's cluster. Kept for older objects; has no effect."""
+    """Deprecated: reference to a ModuleTemplate in the user's cluster. It has no effect."""
 
 
 class KymaSpec(Struct, frozen=True, kw_only=True):
-    """What is wanted."""
+    """The desired state."""
 
     channel: Channel
-    """Channel from which modules are taken that name none of their own, regular or fast for instance."""
+    """Channel of the modules that do not name a channel, for example regular or fast."""
     modules: Annotated[tuple[KymaModule, ...], keyed_by("name")] = ()
-    """The modules that are asked for. In the control plane these are only the defaults for a new cluster."""
+    """The modules to install. In the control plane these are only the defaults for a new cluster."""
     skip_maintenance_windows: bool = False
-    """Whether upgrades with a downtime are installed at once instead of in the next maintenance window."""
+    """Whether upgrades with a downtime are installed immediately instead of in the next maintenance window."""
     sync: msgspec.Raw = msgspec.Raw(b"null")
-    """Deprecated: settings of v1beta1, kept as they are and without effect."""
+    """Deprecated: settings of v1beta1. They have no effect."""
 
 
 class KymaModuleStatus(Struct, frozen=True, kw_only=True):
-    """How a module is."""
+    """The observed state of a module."""
 
     name: str
     """Name of the module."""
     state: Annotated[State, REQUIRED, default("")] = State.EMPTY
     """The state of the module in this cluster."""
     channel: str = ""
-    """Channel from which the module was taken."""
+    """Channel of the module."""
     version: str = ""
-    """Version of the module that is installed, or is being installed."""
+    """Version of the module that is installed or being installed."""
     message: str = ""
-    """Why the module is in its state."""
+    """Reason for the state of the module."""
     fqdn: str = ""
-    """Deprecated: the OCM component, as older clients know it."""
+    """Deprecated: the OCM component of the module, for older clients."""
     ocm_component_name: str = ""
-    """The OCM component that the module comes from."""
+    """The OCM component of the module."""
     maintenance: Annotated[bool, default(False)] = False
-    """Whether an upgrade waits for the next maintenance window."""
+    """Whether an upgrade is waiting for the next maintenance window."""
     template: TrackingObject | None = None
-    """The ModuleTemplate that the module resolved to."""
+    """The ModuleTemplate of the module's version."""
     manifest: TrackingObject | None = None
-    """The Manifest by which the module is installed."""
+    """The Manifest that installs the module."""
     resource: TrackingObject | None = None
     """The module's default Module CR in the user's cluster."""
 
 
 class KymaStatus(Status, frozen=True, kw_only=True):
-    """How it is."""
+    """The observed state."""
 
     active_channel: str = ""
-    """Channel that modules without one of their own are taken from now."""
+    """Current channel of the modules that do not name a channel."""
     modules: tuple[KymaModuleStatus, ...] = ()
-    """How each module is, mandatory ones excepted."""
+    """The observed state of each module, except mandatory ones."""
 
 
 class Kyma(ApiObject, frozen=True, kw_only=True):
-    """One user cluster, and the modules that its users want in it."""
+    """One user cluster and its modules."""
 
     GROUP: ClassVar[str] = names.GROUP
     VERSION: ClassVar[str] = "v1beta2"
@@ -98,6 +98,6 @@ class Kyma(ApiObject, frozen=True, kw_only=True):
     api_version: str = f"{names.GROUP}/v1beta2"
     kind: str = "Kyma"
     spec: KymaSpec
-    """What is wanted. In the user's cluster this is the user's own to write."""
+    """The desired state. In the user's cluster the user writes it."""
     status: KymaStatus = KymaStatus()
-    """How it is."""
+    """The observed state."""

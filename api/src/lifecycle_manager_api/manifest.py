@@ -1,4 +1,4 @@
-"""Manifest: a module as it is to be installed in one cluster."""
+"""Manifest: the installation of a module in one cluster."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -15,19 +15,19 @@ from lifecycle_manager_api.state import State
 
 
 class InstallInfo(Struct, frozen=True, kw_only=True):
-    """Where the module's resources come from."""
+    """The source of the module's resources."""
 
     name: str
     """Name of the installation."""
     source: msgspec.Raw
-    """Where the resources are: an image reference of the same form as spec.config."""
+    """Location of the resources: an image reference of the same form as spec.config."""
 
 
 class ImageSpec(Struct, frozen=True, kw_only=True):
-    """An OCI image that holds a part of the module."""
+    """An OCI image with a part of the module."""
 
     cred_secret_selector: Selector | None = None
-    """The Secrets in the Manifest's namespace that hold credentials for the registry."""
+    """The Secrets in the Manifest's namespace with credentials for the registry."""
     name: str = ""
     """Name of the image in the repository."""
     ref: str = ""
@@ -35,26 +35,26 @@ class ImageSpec(Struct, frozen=True, kw_only=True):
     repo: str = ""
     """The repository: registry and path."""
     type: Literal["helm-chart", "oci-ref", "kustomize", ""] = ""
-    """How the image is to be read."""
+    """Format of the image."""
 
 
 class ManifestSpec(Struct, frozen=True, kw_only=True):
-    """What is wanted."""
+    """The desired state."""
 
     install: InstallInfo
     """The module's resources."""
     remote: bool
-    """Whether the module goes to the user's cluster; Lifecycle Manager installs nowhere else."""
+    """Whether the module is installed in the user's cluster; Lifecycle Manager installs nowhere else."""
     associated_resources: tuple[str, ...] = ()
-    """Deprecated: a list of older versions, kept as it is and without effect."""
+    """Deprecated: a list of older versions of the API. It has no effect."""
     config: ImageSpec | None = None
     """The module's configuration."""
     custom_resource_policy: Annotated[CustomResourcePolicy, default("CreateAndDelete")] = "CreateAndDelete"
-    """Whether the default Module CR is created with the module and deleted with it, or left to the user."""
+    """Whether the default Module CR is created and deleted with the module, or by the user."""
     localized_images: tuple[str, ...] = ()
-    """Images in the registry of this landscape, in the place of those that the resources name."""
+    """Images in the registry of this landscape that replace the images of the resources."""
     manager: ManagerReference | None = None
-    """The object by whose readiness the module's own is told."""
+    """The object that the module's readiness is read from."""
     resource: Annotated[msgspec.Raw, EMBEDDED_OBJECT, schema(nullable=True)] = msgspec.Raw(b"null")
     """The module's default Module CR."""
     version: str = ""
@@ -62,16 +62,16 @@ class ManifestSpec(Struct, frozen=True, kw_only=True):
 
 
 class ManifestStatus(Status, frozen=True, kw_only=True):
-    """How it is."""
+    """The observed state."""
 
     state: Annotated[State, REQUIRED, default("")] = State.EMPTY
-    """All aspects added up to one word."""
+    """Summary of all conditions."""
     synced: Annotated[tuple[SyncedReference, ...], ATOMIC_LIST] = ()
-    """The objects that the module consists of in the user's cluster."""
+    """The objects of the module in the user's cluster."""
 
 
 class Manifest(ApiObject, frozen=True, kw_only=True):
-    """A module as it is to be installed in one cluster."""
+    """The installation of a module in one cluster."""
 
     GROUP: ClassVar[str] = names.GROUP
     VERSION: ClassVar[str] = "v1beta2"
@@ -89,6 +89,6 @@ class Manifest(ApiObject, frozen=True, kw_only=True):
     api_version: str = f"{names.GROUP}/v1beta2"
     kind: str = "Manifest"
     spec: ManifestSpec
-    """What is wanted."""
+    """The desired state."""
     status: ManifestStatus = ManifestStatus()
-    """How it is."""
+    """The observed state."""

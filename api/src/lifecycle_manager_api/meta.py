@@ -1,4 +1,4 @@
-"""What every Kubernetes object has: its metadata (meta/v1 ObjectMeta), and the list around many of them."""
+"""Metadata of Kubernetes objects (meta/v1 ObjectMeta), and lists of objects."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """What all types of the API have in common: immutable, camelCase on the wire, defaults left out."""
+    """Base of all types of the API: immutable, camelCase in JSON, without defaults."""
 
 
 class OwnerReference(Struct, frozen=True, kw_only=True):
-    """The object that this one goes with."""
+    """The owner of an object, with which it is deleted."""
 
     api_version: str
     """Group and version of the owner."""
@@ -27,9 +27,9 @@ class OwnerReference(Struct, frozen=True, kw_only=True):
     uid: str
     """UID of the owner."""
     controller: bool = False
-    """Whether the owner is the one that looks after the object."""
+    """Whether the owner is the managing controller of the object."""
     block_owner_deletion: bool = False
-    """Whether an owner that is deleted in the foreground waits for the object to go."""
+    """Whether deletion of the owner in the foreground waits until the object is deleted."""
 
 
 class ObjectMeta(Struct, frozen=True, kw_only=True):
@@ -40,34 +40,34 @@ class ObjectMeta(Struct, frozen=True, kw_only=True):
     namespace: str = ""
     """Namespace of the object."""
     generate_name: str = ""
-    """Beginning of a name whose rest the API server makes up."""
+    """Prefix of a name that the API server generates."""
     uid: str = ""
-    """What tells the object from others that had its name before."""
+    """Unique identifier of the object; an object created later with the same name has another one."""
     resource_version: str = ""
-    """Version of the object; an update that names an old one is refused."""
+    """Version of the object; an update that names an old one is rejected."""
     generation: int = 0
-    """Number of the spec, one more with each change of it."""
+    """Number of the desired state, increased with each change of it."""
     creation_timestamp: datetime | None = None
     """When the object was created."""
     deletion_timestamp: datetime | None = None
-    """Since when the object is being deleted; it goes when its finalizers have."""
+    """When the deletion was requested; the object is deleted after its finalizers are removed."""
     labels: Mapping[str, str] = {}
-    """What the object can be selected by."""
+    """Labels of the object, for selectors."""
     annotations: Mapping[str, str] = {}
-    """What else is noted on the object."""
+    """Further metadata of the object."""
     finalizers: tuple[str, ...] = ()
-    """Who has to clean up before the object goes."""
+    """Names of clean-ups to finish before the object is deleted."""
     owner_references: Annotated[tuple[OwnerReference, ...], keyed_by("uid")] = ()
-    """The objects that this one goes with."""
+    """The owners of the object, with which it is deleted."""
 
     @property
     def being_deleted(self) -> bool:
-        """Whether somebody has deleted the object, and it is there for its finalizers alone."""
+        """Whether the deletion of the object was requested and waits for its finalizers."""
         return self.deletion_timestamp is not None
 
 
 class ListMeta(Struct, frozen=True, kw_only=True):
-    """Where a list stands: as of which version, and from where to go on with the next page."""
+    """The version of a list, and the token for its next page."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
@@ -75,7 +75,7 @@ class ListMeta(Struct, frozen=True, kw_only=True):
 
 
 class ObjectList(Struct, Generic[T], frozen=True, kw_only=True):
-    """A list of objects, or one page of it, as an API server answers."""
+    """A list of objects, or one page of it, as an API server returns it."""
 
     metadata: ListMeta = ListMeta()
     items: tuple[T, ...] = ()

@@ -1,4 +1,4 @@
-"""ModuleConfig: a user's Module CR, for the module's Module Manager."""
+"""ModuleConfig: a user's Module CR, for the Module Manager of the module."""
 
 from typing import Annotated, ClassVar
 
@@ -9,28 +9,28 @@ from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Co
 from lifecycle_manager_api.meta import Struct
 from lifecycle_manager_api.references import ObjectReference
 
-Belonging = Annotated[str, schema(minLength=1, maxLength=253), checked_by(IMMUTABLE)]
+OwnerName = Annotated[str, schema(minLength=1, maxLength=253), checked_by(IMMUTABLE)]
 
 
 class ModuleConfigSpec(Struct, frozen=True, kw_only=True):
-    """What the user wants, as text."""
+    """The Module CR as text."""
 
-    kyma: Belonging
-    """Name of the Kyma from whose cluster the Module CR was read."""
-    module: Belonging
-    """Name of the module, as it stands in the Kyma."""
+    kyma: OwnerName
+    """Name of the Kyma whose cluster has the Module CR."""
+    module: OwnerName
+    """Name of the module, as in the Kyma."""
     resource: str = ""
-    """The Module CR as YAML text, its status included; managedFields and the last-applied annotation are left out."""
+    """The Module CR as YAML text, with its status, without managedFields and the last-applied annotation."""
     resource_ref: ObjectReference | None = None
-    """Which Module CR it is, and which version of it was read."""
+    """Reference of the Module CR, with the version that was read."""
 
 
 class ModuleConfigStatus(Status, frozen=True, kw_only=True):
-    """How it is."""
+    """The observed state."""
 
 
 class ModuleConfig(ApiObject, frozen=True, kw_only=True):
-    """A user's Module CR, brought to the control plane for the module's Module Manager, who only reads it."""
+    """A copy of a user's Module CR in the control plane, for the Module Manager of the module, which only reads it."""
 
     GROUP: ClassVar[str] = names.GROUP
     VERSION: ClassVar[str] = "v1alpha1"
@@ -50,6 +50,6 @@ class ModuleConfig(ApiObject, frozen=True, kw_only=True):
     api_version: str = f"{names.GROUP}/v1alpha1"
     kind: str = "ModuleConfig"
     spec: ModuleConfigSpec
-    """What the user wants, as text."""
+    """The Module CR as text."""
     status: ModuleConfigStatus = ModuleConfigStatus()
-    """How it is. Lifecycle Manager writes the condition Synced, the Module Manager the rest."""
+    """The observed state. Lifecycle Manager writes the condition Synced, the Module Manager the other fields."""

@@ -1,4 +1,4 @@
-"""ModuleTemplate: one version of a module, as the catalog offers it."""
+"""ModuleTemplate: one version of a module in the catalog."""
 
 from typing import Annotated, ClassVar
 
@@ -21,80 +21,80 @@ from lifecycle_manager_api.state import State
 
 
 class CustomStateCheck(Struct, frozen=True, kw_only=True):
-    """Which value in the Module CR stands for which state."""
+    """Maps a value in the Module CR to a state of the module."""
 
     json_path: str
-    """Where the value stands in the Module CR, as a JSONPath without the leading $, status.health for instance."""
+    """Path of the value in the Module CR, a JSONPath without the leading $, for example status.health."""
     value: str
-    """The value that is compared with."""
+    """The value to compare with."""
     mapped_state: State
-    """The module's state where the values are equal."""
+    """The state of the module if the values are equal."""
 
 
 class Icon(Struct, frozen=True, kw_only=True):
-    """A picture of the module."""
+    """An icon of the module."""
 
     name: str
-    """What the picture is for."""
+    """Name of the icon."""
     link: str
-    """Address of the picture."""
+    """URL of the icon."""
 
 
 class ModuleInfo(Struct, frozen=True, kw_only=True):
-    """Where to read about the module."""
+    """Links to information about the module."""
 
     repository: str
-    """Address of the module's source code."""
+    """URL of the module's source code."""
     documentation: str
-    """Address of the module's documentation."""
+    """URL of the module's documentation."""
     icons: Annotated[tuple[Icon, ...], keyed_by("name")] = ()
-    """Pictures for user interfaces."""
+    """Icons for user interfaces."""
 
 
 class ModuleResource(Struct, frozen=True, kw_only=True):
-    """A file that belongs to the module."""
+    """A file of the module."""
 
     name: str
-    """What the file is; rawManifest holds the objects to install."""
+    """Name of the file; rawManifest has the objects to install."""
     link: Annotated[str, schema(format="uri")]
-    """Address of the file."""
+    """URL of the file."""
 
 
 class ModuleTemplateSpec(Struct, frozen=True, kw_only=True):
-    """What the version consists of."""
+    """The parts of the version."""
 
     descriptor: Annotated[msgspec.Raw, ATOMIC_MAP]
-    """The Open Component Model descriptor of the version, or a reference to where it can be found."""
+    """The Open Component Model descriptor of the version, or a reference to it."""
     associated_resources: tuple[GroupVersionKind, ...] = ()
-    """Kinds that belong to the module beside its Module CR."""
+    """Further kinds of the module, besides that of its Module CR."""
     channel: Annotated[str, schema(pattern="^$|^[a-z]{3,}$", maxLength=32)] = ""
-    """Deprecated: the channel that offers this version, where the module has no ModuleReleaseMeta."""
+    """Deprecated: the channel of this version, if the module has no ModuleReleaseMeta."""
     custom_state_check: tuple[CustomStateCheck, ...] = ()
-    """How the module's state is read from its Module CR where that has no status.state."""
+    """How to read the module's state from its Module CR, if that has no status.state."""
     data: Annotated[msgspec.Raw, EMBEDDED_OBJECT] = msgspec.Raw(b"null")
-    """The module's default Module CR: created with the module where the user's customResourcePolicy says so."""
+    """The module's default Module CR, created with the module if the user's customResourcePolicy is CreateAndDelete."""
     enable_module_config: Annotated[bool, default(False)] = False
-    """Whether the module's Module CRs are brought to the control plane as ModuleConfigs, for a Module Manager."""
+    """Whether the module's Module CRs are copied to the control plane as ModuleConfigs, for a Module Manager."""
     info: ModuleInfo | None = None
-    """Where to read about the module."""
+    """Links to information about the module."""
     manager: ManagerReference | None = None
-    """The object by whose readiness the module's own is told."""
+    """The object that the module's readiness is read from."""
     mandatory: bool = False
-    """Whether every cluster gets the module without asking."""
+    """Whether the module is installed in every cluster."""
     module_name: ModuleName = ""
     """Name of the module."""
     requires_downtime: bool = False
-    """Whether an upgrade to this version interrupts the module, so that it waits for a maintenance window."""
+    """Whether an upgrade to this version causes a downtime and waits for a maintenance window."""
     resources: Annotated[tuple[ModuleResource, ...], keyed_by("name")] = ()
-    """Files that belong to the version."""
+    """Files of the version."""
     target: str = ""
-    """Deprecated: a setting of v1beta1, kept as it is and without effect."""
+    """Deprecated: a setting of v1beta1. It has no effect."""
     version: ModuleVersion = ""
     """Version of the module."""
 
 
 class ModuleTemplate(ApiObject, frozen=True, kw_only=True):
-    """One version of a module, as the catalog offers it."""
+    """One version of a module in the catalog."""
 
     GROUP: ClassVar[str] = names.GROUP
     VERSION: ClassVar[str] = "v1beta2"
@@ -112,4 +112,4 @@ class ModuleTemplate(ApiObject, frozen=True, kw_only=True):
     api_version: str = f"{names.GROUP}/v1beta2"
     kind: str = "ModuleTemplate"
     spec: ModuleTemplateSpec
-    """What the version consists of."""
+    """The parts of the version."""

@@ -1,4 +1,4 @@
-"""The names that the resources are marked by: labels, annotations, finalizers, namespaces."""
+"""Labels, annotations, finalizers and namespaces."""
 
 GROUP = "operator.kyma-project.io"
 LIFECYCLE_MANAGER = "lifecycle-manager"
@@ -26,7 +26,7 @@ OWNED_BY = f"{GROUP}/owned-by"
 DEPRECATED_OWNED_BY = "deprecated-operator.kyma-project.io/owned-by"
 OCM_COMPONENT_NAME = f"{GROUP}/ocm-component-name"
 IS_UNMANAGED = f"{GROUP}/is-unmanaged"
-SKR_DOMAIN = f"{GROUP}/skr-domain"
+SKR_DOMAIN = "skr-domain"  # upstream has it without a prefix
 REVOKED_BEFORE = f"{GROUP}/revoked-before"
 CREATE_NAMESPACES = f"{GROUP}/create-namespaces"
 INTENDED = f"{GROUP}/intended-objects"

@@ -1,4 +1,4 @@
-"""Objects of any shape, decoded when somebody asks."""
+"""Decodes fields that hold objects of any kind."""
 
 from typing import Any
 
@@ -6,6 +6,6 @@ import msgspec
 
 
 def raw_object(raw: msgspec.Raw) -> dict[str, Any] | None:
-    """Return the object that was left undecoded, None where there is none."""
+    """Return the decoded object, or None if there is none."""
     content = msgspec.json.decode(raw)
     return content if isinstance(content, dict) else None

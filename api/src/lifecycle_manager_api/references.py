@@ -1,4 +1,4 @@
-"""How one object names another."""
+"""References from one object to another."""
 
 from lifecycle_manager_api.meta import Struct
 
@@ -11,11 +11,11 @@ class GroupVersionKind(Struct, frozen=True, kw_only=True):
     version: str
     """API version of the kind."""
     kind: str
-    """The kind, as it stands in its objects."""
+    """The kind."""
 
 
 class ManagerReference(Struct, frozen=True, kw_only=True):
-    """The object that runs a module, a Deployment for instance; the module is ready when it is."""
+    """The object that runs a module, for example a Deployment; the module is ready when the object is."""
 
     group: str
     """API group of the object; empty for the core group."""
@@ -26,33 +26,33 @@ class ManagerReference(Struct, frozen=True, kw_only=True):
     name: str
     """Name of the object."""
     namespace: str = ""
-    """Namespace of the object; where it is left out, that of the module's own resources."""
+    """Namespace of the object; left out, that of the module's resources."""
 
 
 class PartialMeta(Struct, frozen=True, kw_only=True):
-    """As much of an object's metadata as a status shows."""
+    """The metadata of an object in a status."""
 
     name: str = ""
     """Name of the object."""
     namespace: str = ""
     """Namespace of the object."""
     generation: int = 0
-    """Generation of the object that was looked at."""
+    """Observed generation of the object."""
 
 
 class TrackingObject(Struct, frozen=True, kw_only=True):
-    """An object that a module's status speaks of."""
+    """Reference to an object in the status of a module."""
 
     api_version: str = ""
     """Group and version of the object."""
     kind: str = ""
     """Kind of the object."""
     metadata: PartialMeta = PartialMeta()
-    """Which object it is."""
+    """Name, namespace and generation of the object."""
 
 
 class ObjectReference(Struct, frozen=True, kw_only=True):
-    """One object at one moment of its life."""
+    """Reference to one version of an object."""
 
     api_version: str
     """Group and version of the object."""
@@ -63,7 +63,7 @@ class ObjectReference(Struct, frozen=True, kw_only=True):
     name: str = ""
     """Name of the object."""
     uid: str = ""
-    """UID of the object: another one of the same name has another UID."""
+    """UID of the object."""
     resource_version: str = ""
     """Version of the object that was read."""
     generation: int | None = None
@@ -71,7 +71,7 @@ class ObjectReference(Struct, frozen=True, kw_only=True):
 
 
 class SyncedReference(Struct, frozen=True, kw_only=True):
-    """An object that was brought to a cluster."""
+    """Reference to an object that was applied to a cluster."""
 
     group: str
     """API group of the object; empty for the core group."""

@@ -1,4 +1,4 @@
-"""From types to structural schemas, as CustomResourceDefinitions hold them (apiextensions.k8s.io/v1)."""
+"""Generates structural schemas for CustomResourceDefinitions (apiextensions.k8s.io/v1) from types."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -17,15 +17,15 @@ FREE_FORM: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": T
 
 @cache
 def schema_of(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
-    """Return the schema of a struct: its fields by their names on the wire, with their rules and descriptions."""
+    """Return the schema of a struct: its fields by their names in JSON, with rules and descriptions."""
     info = inspect.type_info(kind)
     if not isinstance(info, inspect.StructType):
-        raise TypeError(f"{kind} is no struct")
+        raise TypeError(f"{kind} is not a struct")
     return _struct(info)
 
 
 def _schema(info: inspect.Type) -> Schema:
-    """Return the schema of a type. Keywords that are attached to it go before those that it has by itself."""
+    """Return the schema of a type. Keywords that were added to it override its own."""
     if isinstance(info, inspect.Metadata):
         return _schema(info.type) | (info.extra_json_schema or {})
     if isinstance(info, inspect.UnionType):

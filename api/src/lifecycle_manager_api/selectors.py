@@ -1,4 +1,4 @@
-"""Label selectors (meta/v1 LabelSelector), and which labels they match."""
+"""Label selectors (meta/v1 LabelSelector)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -9,17 +9,17 @@ from lifecycle_manager_api.meta import Struct
 
 
 class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):
-    """One demand on a label: that it has one of some values, or none of them, or that it is there at all."""
+    """A requirement on one label: that its value is in a list or not, or that the label exists or not."""
 
     key: str
-    """The label."""
+    """Key of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    """What is asked of it. NotIn is also met by objects without the label."""
+    """The operator. NotIn also matches objects without the label."""
     values: Annotated[tuple[str, ...], ATOMIC_LIST] = ()
-    """The values for In and NotIn; none for the others."""
+    """The values for In and NotIn; empty for Exists and DoesNotExist."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels meet the demand."""
+        """Tell whether labels meet the requirement."""
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -32,20 +32,31 @@ class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):
 
 
 class LabelSelector(Struct, frozen=True, kw_only=True):
-    """Which objects are meant, by their labels: those that meet every demand. An empty selector means all of them."""
+    """Selects objects by their labels: those that meet all requirements. An empty selector matches all objects."""
 
     match_labels: Mapping[str, str] = {}
-    """Labels that have to be there with just these values."""
+    """Required labels with their values."""
     match_expressions: Annotated[
         tuple[Annotated[LabelSelectorRequirement, checked_by(VALUES_FIT_OPERATOR)], ...], ATOMIC_LIST
     ] = ()
-    """Further demands."""
+    """Further requirements."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether an object with these labels is meant."""
+        """Tell whether an object with these labels is selected."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             each.matches(labels) for each in self.match_expressions
         )
+
+
+class KymaSelector(LabelSelector, frozen=True, kw_only=True):
+    """Selects Kymas by their labels. Unlike an empty LabelSelector, an empty KymaSelector selects none.
+
+    A release with a selector is restricted: an empty selector must not offer the module to every cluster.
+    """
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether the selector has requirements and the labels of a Kyma meet all of them."""
+        return bool(self.match_labels or self.match_expressions) and super().matches(labels)
 
 
 Selector = Annotated[LabelSelector, ATOMIC_MAP]

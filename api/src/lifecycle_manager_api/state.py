@@ -1,11 +1,11 @@
-"""The state of a resource, and how the states of parts add up."""
+"""The state of a resource, and the aggregate of several states."""
 
 from collections.abc import Iterable
 from enum import StrEnum
 
 
 class State(StrEnum):
-    """What a resource says of itself."""
+    """The state of a resource."""
 
     PROCESSING = "Processing"
     DELETING = "Deleting"
@@ -17,10 +17,10 @@ class State(StrEnum):
 
 
 def aggregate(states: Iterable[State], deleting: bool = False) -> State:
-    """Return what the states of parts add up to: Error, else Warning, else Processing, else Ready.
+    """Return the aggregate of the states of parts: Error, else Warning, else Processing, else Ready.
 
-    A part that is being deleted, or says nothing yet, is being processed; an unmanaged one disturbs nobody. What is
-    being deleted itself is Deleting, whatever its parts are.
+    A part that is Deleting or has no state counts as Processing, an Unmanaged one as Ready. With `deleting`, the
+    aggregate is Deleting, whatever the states of the parts.
     """
     if deleting:
         return State.DELETING

@@ -1,4 +1,4 @@
-"""SyncResource: what a Module Manager wants in a cluster."""
+"""SyncResource: the objects that Lifecycle Manager applies to a cluster for a Module Manager."""
 
 from typing import Annotated, ClassVar
 
@@ -6,12 +6,12 @@ from lifecycle_manager_api import names
 from lifecycle_manager_api.fields import default
 from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, Status
 from lifecycle_manager_api.meta import Struct
-from lifecycle_manager_api.module_config import Belonging
+from lifecycle_manager_api.module_config import OwnerName
 from lifecycle_manager_api.state import State
 
 
 class SyncedObject(Struct, frozen=True, kw_only=True):
-    """An object that was brought to the cluster, and how it is."""
+    """An object that was applied to the cluster, and its state."""
 
     group: str
     """API group of the object; empty for the core group."""
@@ -26,33 +26,33 @@ class SyncedObject(Struct, frozen=True, kw_only=True):
     state: State = State.EMPTY
     """The state of the object."""
     message: str = ""
-    """Why the object is in its state, in the API server's own words where it refused it."""
+    """Reason for the state of the object: the message of the API server, if it rejected the object."""
 
 
 class SyncResourceSpec(Struct, frozen=True, kw_only=True):
-    """What is wanted, as text."""
+    """The objects as text."""
 
-    kyma: Belonging
-    """Name of the Kyma whose cluster gets the objects."""
-    module: Belonging
-    """Name of the module that the objects belong to."""
+    kyma: OwnerName
+    """Name of the Kyma whose cluster the objects are applied to."""
+    module: OwnerName
+    """Name of the module of the objects."""
     resource: str
-    """The objects as YAML text, one document each; the items of a List count one by one."""
+    """The objects as YAML text, one document each; the items of a List are separate objects."""
     prune: Annotated[bool, default(True)] = True
-    """Whether objects are removed from the cluster that an earlier text held and this one does not."""
+    """Whether objects of an earlier text that are missing in this one are deleted from the cluster."""
 
 
 class SyncResourceStatus(Status, frozen=True, kw_only=True):
-    """How it is."""
+    """The observed state."""
 
     objects: str = ""
-    """How many of the objects are ready, 3/4 for instance."""
+    """Number of ready objects of all, for example 3/4."""
     synced: tuple[SyncedObject, ...] = ()
-    """The objects that are in the cluster because of this text, and how each is."""
+    """The objects that were applied to the cluster, each with its state."""
 
 
 class SyncResource(ApiObject, frozen=True, kw_only=True):
-    """What a Module Manager wants in a cluster. Lifecycle Manager applies it there, and removes it again."""
+    """Objects that Lifecycle Manager applies to the cluster for a Module Manager, and deletes with the SyncResource."""
 
     GROUP: ClassVar[str] = names.GROUP
     VERSION: ClassVar[str] = "v1alpha1"
@@ -72,6 +72,6 @@ class SyncResource(ApiObject, frozen=True, kw_only=True):
     api_version: str = f"{names.GROUP}/v1alpha1"
     kind: str = "SyncResource"
     spec: SyncResourceSpec
-    """What is wanted, as text."""
+    """The objects as text."""
     status: SyncResourceStatus = SyncResourceStatus()
-    """How it is."""
+    """The observed state."""

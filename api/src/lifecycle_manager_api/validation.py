@@ -1,9 +1,9 @@
-"""What an API server would say to an object, without one.
+"""Validates objects as an API server does, without one.
 
     for problem in validate(document):
         print(problem)  # spec.channel: Too short: may not be less than 3 characters long
 
-Checked is what the CustomResourceDefinitions say of `spec` and `status`; the object's metadata is not.
+It checks the rules of the CustomResourceDefinitions for `spec` and `status`, but not the metadata.
 """
 
 import re
@@ -21,32 +21,32 @@ from lifecycle_manager_api.kinds import ApiObject
 Schema = Mapping[str, Any]
 
 _MISSING: Any = object()
-_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**63 - 1
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 class Problem(NamedTuple):
-    """A field that breaks a rule, by its path, and which rule."""
+    """A violation of a rule: the path of the field, and a message."""
 
     field: str
     message: str
 
     def __str__(self) -> str:
-        """Return what a user is told."""
+        """Return the problem as text for users."""
         return f"{self.field}: {self.message}"
 
 
 def validate(
     thing: ApiObject | Mapping[str, Any], before: ApiObject | Mapping[str, Any] | None = None
 ) -> tuple[Problem, ...]:
-    """Return why an API server would refuse an object, nothing where it would take it.
+    """Return why an API server would reject an object; nothing if it would accept it.
 
-    `before` is the object that is updated; some fields must not change then.
+    `before` is the old object of an update, for fields that must not change.
     """
     document = _as_mapping(thing)
     schema = _schemas().get((str(document.get("apiVersion")), str(document.get("kind"))))
     if schema is None:
-        return (Problem("kind", f"{document.get('apiVersion')} {document.get('kind')} is none of ours"),)
+        return (Problem("kind", f"Unsupported value: {document.get('apiVersion')} {document.get('kind')}"),)
     old = _MISSING if before is None else _as_mapping(before)
     return tuple(_check(document, old, schema, ""))
 
@@ -69,7 +69,7 @@ def _check(value: Any, old: Any, schema: Schema, path: str) -> Iterator[Problem]
         return
     problems = list(_CHECKS[kind](value, old, schema, path))
     yield from problems
-    if not problems:  # as an API server does: rules in CEL see well-formed values only
+    if not problems:  # as an API server does: rules in CEL are evaluated for well-formed values only
         yield from _check_rules(value, old, schema, path)
 
 
@@ -116,16 +116,16 @@ def _check_text(value: str, _old: Any, schema: Schema, path: str) -> Iterator[Pr
 
 
 def _check_number(value: int, _old: Any, schema: Schema, path: str) -> Iterator[Problem]:
-    if value < schema.get("minimum", _SMALLEST):
-        yield Problem(path, f"Invalid value: should be greater than or equal to {schema.get('minimum', _SMALLEST)}")
-    if value > schema.get("maximum", _LARGEST):
-        yield Problem(path, f"Invalid value: should be less than or equal to {schema.get('maximum', _LARGEST)}")
+    if value < schema.get("minimum", _MIN_INTEGER):
+        yield Problem(path, f"Invalid value: should be greater than or equal to {schema.get('minimum', _MIN_INTEGER)}")
+    if value > schema.get("maximum", _MAX_INTEGER):
+        yield Problem(path, f"Invalid value: should be less than or equal to {schema.get('maximum', _MAX_INTEGER)}")
 
 
 def _check_rules(value: Any, old: Any, schema: Schema, path: str) -> Iterator[Problem]:
     for stated in schema.get("x-kubernetes-validations", ()):
         rule = BY_RULE[stated["rule"]]
-        if rule.at_updates_only and old is _MISSING:
+        if rule.on_updates_only and old is _MISSING:
             continue
         if not rule.holds(value, None if old is _MISSING else old):
             yield Problem(path, f"Invalid value: {rule.message}")
@@ -151,7 +151,7 @@ def _is_uri(text: str) -> bool:
 
 @cache
 def _pattern(text: str) -> re.Pattern[str]:
-    """Compile a pattern to mean what it means in an API server: ASCII classes, and $ only at the very end."""
+    """Compile a pattern with the semantics of an API server: ASCII classes, and $ only at the end of the text."""
     return re.compile(text.replace("$", r"\Z"), re.ASCII)
 
 
@@ -163,7 +163,7 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _nothing(_value: Any, _old: Any, _schema: Schema, _path: str) -> Iterator[Problem]:
+def _no_check(_value: Any, _old: Any, _schema: Schema, _path: str) -> Iterator[Problem]:
     return iter(())
 
 
@@ -178,7 +178,7 @@ _CHECKS: Mapping[str, Callable[[Any, Any, Schema, str], Iterator[Problem]]] = {
     "object": _check_object,
     "array": _check_list,
     "string": _check_text,
-    "boolean": _nothing,
+    "boolean": _no_check,
     "integer": _check_number,
 }
 _FORMATS: Mapping[str, Callable[[str], bool]] = {"date-time": _is_timestamp, "uri": _is_uri}

@@ -1,4 +1,4 @@
-"""Versions of modules, compared after the rules of Semantic Versioning 2.0.0 (semver.org)."""
+"""Versions of modules, ordered by Semantic Versioning 2.0.0 (semver.org)."""
 
 import re
 from typing import Self
@@ -11,15 +11,15 @@ SEMANTIC_VERSION = (
     rf"^{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?"
     r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$"
 )
-LONGEST = 256
+MAX_LENGTH = 256
 
 
 class InvalidVersion(ValueError):
-    """The text is no semantic version."""
+    """The text is not a semantic version."""
 
 
 class Version(msgspec.Struct, frozen=True, eq=False):
-    """A semantic version. Build metadata is kept and, as the rules have it, not compared."""
+    """A semantic version. Build metadata is kept, but not compared."""
 
     major: int
     minor: int
@@ -29,10 +29,12 @@ class Version(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the version that a text says. Raises InvalidVersion."""
-        found = re.fullmatch(SEMANTIC_VERSION[1:-1], text, re.ASCII) if len(text) <= LONGEST else None
+        """Parse a version. Raises InvalidVersion."""
+        found = re.fullmatch(SEMANTIC_VERSION[1:-1], text, re.ASCII) if len(text) <= MAX_LENGTH else None
         if found is None:
-            raise InvalidVersion(f"{text[:LONGEST]!r} is no semantic version; write it like 1.2.3 or 1.2.3-rc.1")
+            raise InvalidVersion(
+                f"{text[:MAX_LENGTH]!r} is not a semantic version: expected a form such as 1.2.3 or 1.2.3-rc.1"
+            )
         major, minor, patch, prerelease, build = found.groups()
         return cls(int(major), int(minor), int(patch), _identifiers(prerelease), _identifiers(build))
 
@@ -43,23 +45,23 @@ class Version(msgspec.Struct, frozen=True, eq=False):
         return f"{self.major}.{self.minor}.{self.patch}{prerelease}{build}"
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether neither version goes before the other."""
+        """Tell whether both versions have the same precedence."""
         return isinstance(other, Version) and self._precedence() == other._precedence()
 
     def __lt__(self, other: "Version") -> bool:
-        """Tell whether this version goes before another one."""
+        """Tell whether this version precedes another one."""
         return self._precedence() < other._precedence()
 
     def __le__(self, other: "Version") -> bool:
-        """Tell whether this version does not go after another one."""
+        """Tell whether this version precedes another one or has the same precedence."""
         return self._precedence() <= other._precedence()
 
     def __hash__(self) -> int:
-        """Return the same for versions that are equal."""
+        """Return the same hash for equal versions."""
         return hash(self._precedence())
 
     def _precedence(self) -> tuple[object, ...]:
-        # A release goes after its prereleases; a number goes before a word (semver.org, 11).
+        # A release follows its prereleases; a number precedes a word (semver.org, 11).
         identifiers = tuple((0, int(each), "") if each.isdecimal() else (1, 0, each) for each in self.prerelease)
         return (self.major, self.minor, self.patch, not self.prerelease, identifiers)
 

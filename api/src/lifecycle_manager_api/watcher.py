@@ -1,4 +1,4 @@
-"""Watcher: which changes in the clusters a manager wants to hear of."""
+"""Watcher: the changes in clusters that a manager receives events for."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
@@ -13,14 +13,14 @@ from lifecycle_manager_api.state import State
 
 
 class WatchedResource(Struct, frozen=True, kw_only=True):
-    """The resource whose changes are told."""
+    """The resource to watch."""
 
     group: str
     """API group of the resource; empty for the core group."""
     version: str
-    """API version of the resource; * for every one."""
+    """API version of the resource; * for all versions."""
     resource: str
-    """Plural name of the resource, kymas for instance."""
+    """Plural name of the resource, for example kymas."""
 
 
 class Gateway(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
 
 
 class ServiceInfo(Struct, frozen=True, kw_only=True):
-    """The Service in the control plane that takes the events."""
+    """The Service in the control plane that receives the events."""
 
     name: str
     """Name of the Service."""
@@ -42,35 +42,35 @@ class ServiceInfo(Struct, frozen=True, kw_only=True):
 
 
 class WatcherSpec(Struct, frozen=True, kw_only=True):
-    """What is wanted."""
+    """The desired state."""
 
     field: Literal["spec", "status"]
-    """Which part of an object has to change for the manager to hear of it."""
+    """The part of an object whose changes are reported: spec or status."""
     gateway: Gateway
-    """An Istio Gateway. Kept for set-ups that have one; Lifecycle Manager's own endpoint needs none."""
+    """An Istio Gateway. Lifecycle Manager's own endpoint does not need one."""
     resource_to_watch: WatchedResource
-    """The resource whose changes are told."""
+    """The resource to watch."""
     service_info: ServiceInfo
-    """Where the events go."""
+    """The receiver of the events."""
     labels_to_watch: Mapping[str, str] = {}
-    """Labels that an object has to have for its changes to be told. Left out, all objects count."""
+    """Required labels of the objects to watch. Left out, all objects are watched."""
     manager: str = ""
-    """Name of the manager that the events are for. Left out, the label operator.kyma-project.io/managed-by counts."""
+    """Name of the manager of the events. Left out, the label operator.kyma-project.io/managed-by is used."""
 
 
 class WatcherStatus(Struct, frozen=True, kw_only=True):
-    """How it is."""
+    """The observed state."""
 
     state: Annotated[State, REQUIRED, default("")] = State.EMPTY
-    """All aspects added up to one word."""
+    """Summary of all conditions."""
     conditions: Conditions = ()
-    """The aspects one by one. Ready stands for all of them."""
+    """The conditions. Ready summarizes the others."""
     observed_generation: int | None = None
-    """The metadata.generation that this status speaks of. An older one means that a change is still to be seen."""
+    """The metadata.generation that this status is about. If it is older, the last change is not reconciled yet."""
 
 
 class Watcher(ApiObject, frozen=True, kw_only=True):
-    """Which changes in the clusters a manager wants to hear of."""
+    """The changes in clusters that a manager receives events for."""
 
     GROUP: ClassVar[str] = names.GROUP
     VERSION: ClassVar[str] = "v1beta2"
@@ -89,6 +89,6 @@ class Watcher(ApiObject, frozen=True, kw_only=True):
     api_version: str = f"{names.GROUP}/v1beta2"
     kind: str = "Watcher"
     spec: WatcherSpec
-    """What is wanted."""
+    """The desired state."""
     status: WatcherStatus = WatcherStatus()
-    """How it is."""
+    """The observed state."""

@@ -1,167 +1,201 @@
-"""What one replica serves: events of Watchers, those that other replicas hand over, and the API server's questions.
+"""The servers of this replica: for Watchers' events, for events that other replicas hand over, and for admission.
 
-Each endpoint has a certificate of the authority that is in force, issued by this process to itself and renewed daily.
+Each has a certificate of the CA in force, issued by this process for itself and renewed daily, and at once where other
+CAs are in force.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
+import structlog
 
 from http_guard import Bounds
-from kube_runtime import Client
-from kyma_certs import Authorities, Usage
+from kube_runtime import Client, KubeError, Manager
+from kube_runtime.leases import Membership
+from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
-from lifecycle_manager.clock import utc_now
-from lifecycle_manager.events import Subscriber
-from lifecycle_manager.informers import Informers
+from lifecycle_manager.events import EventPublisher, ManagerPaths, Subscriber
+from lifecycle_manager.events.arrival import Network
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_catalog.objections import (
-    objection_to_template,
-    warnings_about_release,
-    warnings_about_template,
-)
-from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, Distribution, Shared
-from lifecycle_manager.resources import FIELD_MANAGER
-from lifecycle_manager.routing import EventRouter, ManagerPaths
+from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
+from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, Distribution
+from lifecycle_manager.resources import FIELD_MANAGER, WATCHERS
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
-from lifecycle_manager.settings import Settings, split_address
-from lifecycle_manager.sync_resource import objection_to, parse_allowances
+from lifecycle_manager.signals import CAsChanged
+from lifecycle_manager.skr_webhook import CARotation
+from lifecycle_manager.sync_resource import Allowances, objection_to
+from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 RENEWAL_SECONDS = 24 * 3600.0
-MOST_OF_ONE_WATCHER = 100
-"""Connections at once that show the certificate of one cluster's Watcher, of which each replica has 8 at most."""
+RETRY_SECONDS = 2.0
+MAX_CONNECTIONS_PER_WATCHER = 100
+"""Connections at once with the certificate of one SKR's Watcher, of which each replica has 8 at most."""
+
+Address = tuple[str, int]
+log = structlog.get_logger("endpoints")
 
 
-def names_of_admission(settings: Settings) -> tuple[str, ...]:
-    """Return the names by which the API server of the control plane may ask."""
-    service = f"{settings.webhook_service}.{names.KCP_NAMESPACE}"
-    return (f"{service}.svc", f"{service}.svc.cluster.local", service)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSettings:
+    """Where this replica listens, and whom it trusts. `event_hosts` are the names by which Watchers connect.
+
+    `trusted_proxies` may terminate TLS in front of the event endpoint.
+    """
+
+    events: Address = ("0.0.0.0", 8082)  # noqa: S104 - every interface, as a Pod needs it
+    event_hosts: tuple[str, ...] = ("localhost",)
+    max_event_connections: int = 15_000
+    accept_unsigned_events: bool = False
+    trusted_proxies: tuple[Network, ...] = ()
+    replicas: Address = ("0.0.0.0", 8443)  # noqa: S104
+    enable_webhooks: bool = False
+    admission: Address = ("0.0.0.0", 9443)  # noqa: S104
+    webhook_service: str = "lifecycle-manager-webhook"
+
+
+def admission_names(service: str) -> tuple[str, ...]:
+    """Return the DNS names by which the API server of KCP connects to a Service."""
+    name = f"{service}.{names.KCP_NAMESPACE}"
+    return (f"{name}.svc", f"{name}.svc.cluster.local", name)
+
+
+def validators(offers: Offers, allowances: Allowances) -> Mapping[str, admission.Validator]:
+    """Return the validators by the plural of their resource."""
+    return {
+        SyncResource.PLURAL: admission.validator_for(SyncResource, partial(objection_to, allowances=allowances)),
+        ModuleTemplate.PLURAL: admission.validator_for(
+            ModuleTemplate,
+            lambda template: template_error(template, offers.current()),
+            lambda template: template_warnings(template, offers.current()),
+        ),
+        ModuleReleaseMeta.PLURAL: admission.validator_for(
+            ModuleReleaseMeta, warnings=lambda release: release_warnings(release, offers.current())
+        ),
+    }
+
+
+def setup(
+    manager: Manager,
+    kcp: Client,
+    folder: Path,
+    *,
+    cas: CARotation,
+    validators: Mapping[str, admission.Validator],
+    latency: ChangeLatency,
+    membership: Membership | None = None,
+    settings: EndpointSettings,
+) -> None:
+    """Serve while the manager runs. To be called after `setup_ca`.
+
+    `kcp` is a client that is not fenced, since every replica serves. `folder` keeps the certificates of this process.
+    With `membership` there are other replicas.
+    """
+    endpoints = Endpoints(manager, kcp, folder, cas=cas, settings=settings)
+    manager.before_start(endpoints.write_certificates)
+    manager.runs(endpoints.renew_certificates, name="serving certificates")
+    publisher = EventPublisher(manager, latency)
+    subscriber: Subscriber = Distribution.here(publisher)
+    if membership is not None:
+        deliveries = Deliveries(endpoints.for_replicas.client_context())
+        subscriber = Distribution.among(publisher, membership, deliveries)
+        manager.serves(deliveries.run, name="deliveries")
+        manager.serves(partial(endpoints.serve_replicas, publisher, membership), name="events of replicas")
+    manager.serves(partial(endpoints.serve_events, publisher, subscriber), name="events")
+    if settings.enable_webhooks:
+        manager.serves(partial(endpoints.serve_admission, validators), name="admission")
 
 
 class Endpoints:
-    """The endpoints of this replica.
-
-    `folder` is where certificates are kept for as long as this process runs; `ready` says whether events are taken.
-    """
+    """The servers, and the certificates that they have."""
 
     def __init__(
-        self,
-        settings: Settings,
-        kcp: Client,
-        informers: Informers,
-        offers: Offers,
-        registry: CollectorRegistry,
-        folder: Path,
-        ready: Callable[[], bool],
+        self, manager: Manager, kcp: Client, folder: Path, *, cas: CARotation, settings: EndpointSettings
     ) -> None:
-        self._settings = settings
+        certificate = partial(ServingCertificate, clock=manager.clock)
+        self.for_events = certificate(folder / "events", settings.event_hosts)
+        self.for_admission = certificate(folder / "admission", admission_names(settings.webhook_service))
+        self.for_replicas = certificate(folder / "replicas", (REPLICA_HOST,), usages=frozenset(Usage))
+        self._manager = manager
         self._kcp = kcp
-        self._informers = informers
-        self._offers = offers
-        self._registry = registry
-        self._ready = ready
-        host, _ = split_address(settings.event_address)
-        hosts = tuple(dict.fromkeys((host, *settings.additional_dns_names)))
-        self._for_events = ServingCertificate(folder / "events", hosts, utc_now)
-        self._for_admission = ServingCertificate(folder / "admission", names_of_admission(settings), utc_now)
-        self._for_replicas = ServingCertificate(folder / "replicas", (REPLICA_HOST,), utc_now, frozenset(Usage))
+        self._cas = cas
+        self._settings = settings
+        self._watchers = manager.informer(WATCHERS)
+        self._count_refusal = events.refusal_counter(manager.registry)
+        self._cas_changed = asyncio.Event()
+        manager.on(CAsChanged, lambda _: self._cas_changed.set())
 
-    async def open_in(
-        self,
-        tasks: asyncio.TaskGroup,
-        router: EventRouter,
-        shared: Shared | None,
-        in_force: Callable[[], Authorities],
-    ) -> list[asyncio.Task[None]]:
-        """Serve in a task group, and have the API server ask; return the tasks to cancel when nothing is taken more."""
-        await self._certify(in_force())
-        serving = [tasks.create_task(self._renew(in_force))]
-        subscriber: Subscriber = Distribution.here(router)
-        if shared is not None:
-            deliveries = Deliveries(self._for_replicas.client_context())
-            subscriber = Distribution.among(router, shared, deliveries)
-            serving += [
-                tasks.create_task(deliveries.run()),
-                tasks.create_task(self._serve_replicas(router, shared)),
-            ]
-        serving.append(tasks.create_task(self._serve_events(router, subscriber, in_force)))
-        if self._settings.enable_webhooks:
-            serving.append(tasks.create_task(self._serve_admission()))
-            await self._have_us_asked(in_force())
-        return serving
+    async def write_certificates(self) -> None:
+        """Issue certificates by the CA in force. Raises OSError."""
+        for certificate in (self.for_events, self.for_admission, self.for_replicas):
+            await certificate.write(self._cas.current)
 
-    async def adopt(self, authorities: Authorities) -> None:
-        """Serve with certificates of other authorities from now on, and have the API server trust them."""
-        await self._certify(authorities)
-        if self._settings.enable_webhooks:
-            await self._have_us_asked(authorities)
+    async def renew_certificates(self) -> None:
+        """Issue certificates anew each day, and at once for other CAs, until cancelled; failures are retried."""
+        wait = RENEWAL_SECONDS
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._cas_changed.wait()
+            self._cas_changed.clear()
+            try:
+                await self.write_certificates()
+                if self._settings.enable_webhooks:
+                    await self._register_webhooks()
+            except (OSError, KubeError) as error:
+                log.warning("certificates could not be renewed", error=str(error), retry_seconds=RETRY_SECONDS)
+                wait = RETRY_SECONDS
+            else:
+                wait = RENEWAL_SECONDS
 
-    async def _certify(self, authorities: Authorities) -> None:
-        for certificate in (self._for_events, self._for_admission, self._for_replicas):
-            await certificate.write(authorities)
-
-    async def _serve_replicas(self, router: EventRouter, shared: Shared) -> None:
-        host, port = split_address(self._settings.replica_bind_address)
-        tls = self._for_replicas.server_context(require_client_certificate=True)
-        await serve(replicas.create_app(router, shared, self._ready), host, port, tls)
-
-    async def _serve_events(
-        self, router: EventRouter, subscriber: Subscriber, in_force: Callable[[], Authorities]
-    ) -> None:
-        proxies = self._settings.trusted_proxy_cidrs
+    async def serve_events(self, publisher: EventPublisher, subscriber: Subscriber) -> None:
+        """Take the events of Watchers."""
+        proxies = self._settings.trusted_proxies
         app = events.create_app(
-            trust=lambda: in_force().trusted,
-            subscribers=ManagerPaths(self._informers.watchers, subscriber),
-            ready=self._ready,
-            revoked_before=router.revoked_before,
-            count_refusal=events.refusal_counter(self._registry),
+            trust=lambda: self._cas.current.trusted,
+            subscribers=ManagerPaths(self._watchers, subscriber),
+            ready=lambda: self._manager.working,
+            revoked_before=publisher.revoked_before,
+            count_refusal=self._count_refusal,
             options=events.EndpointOptions(
                 require_peer=True,
                 accept_unsigned=self._settings.accept_unsigned_events,
                 trusted_proxies=proxies,
             ),
+            clock=self._manager.clock,
         )
-        host, port = split_address(self._settings.kyma_skr_listener_bind_address)
-        # What comes without a certificate is refused by the application, unless it comes from a proxy.
-        tls = self._for_events.server_context(require_client_certificate=not proxies, ask_for_client_certificate=True)
-        bounds = Bounds(connections=self._settings.max_event_connections)
-        # A proxy's connections may all show the certificate of the proxy.
-        await serve(app, host, port, tls, bounds=bounds, most_of_one_peer=None if proxies else MOST_OF_ONE_WATCHER)
-
-    async def _serve_admission(self) -> None:
-        allowances = parse_allowances(self._settings.sync_resource_allow)
-        app = admission.create_app(
-            {
-                SyncResource.PLURAL: admission.validator_for(
-                    SyncResource, partial(objection_to, allowances=allowances)
-                ),
-                ModuleTemplate.PLURAL: admission.validator_for(
-                    ModuleTemplate,
-                    lambda it: objection_to_template(it, self._offers.current()),
-                    lambda it: warnings_about_template(it, self._offers.current()),
-                ),
-                ModuleReleaseMeta.PLURAL: admission.validator_for(
-                    ModuleReleaseMeta, warnings=lambda it: warnings_about_release(it, self._offers.current())
-                ),
-            }
+        # The application refuses connections without a certificate, unless they come from a proxy. All connections of
+        # a proxy may have the certificate of the proxy.
+        tls = self.for_events.server_context(require_client_certificate=not proxies, ask_for_client_certificate=True)
+        await serve(
+            app,
+            *self._settings.events,
+            tls,
+            bounds=Bounds(connections=self._settings.max_event_connections),
+            max_connections_per_peer=None if proxies else MAX_CONNECTIONS_PER_WATCHER,
         )
-        host, port = split_address(self._settings.webhook_bind_address)
-        await serve(app, host, port, self._for_admission.server_context(require_client_certificate=False))
 
-    async def _have_us_asked(self, authorities: Authorities) -> None:
-        """Have the API server of the control plane ask before it stores what is validated."""
+    async def serve_replicas(self, publisher: EventPublisher, membership: Membership) -> None:
+        """Take the events that other replicas hand over."""
+        app = replicas.create_app(publisher, membership, lambda: self._manager.working)
+        await serve(app, *self._settings.replicas, self.for_replicas.server_context(require_client_certificate=True))
+
+    async def serve_admission(self, validators: Mapping[str, admission.Validator]) -> None:
+        """Validate objects for the API server of KCP."""
+        app, tls = admission.create_app(validators), self.for_admission.server_context(require_client_certificate=False)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._register_webhooks())
+            await serve(app, *self._settings.admission, tls)
+
+    async def _register_webhooks(self) -> None:
+        """Have the API server of KCP send objects for validation. Raises KubeError."""
         document = admission.webhook_configuration(
-            self._settings.webhook_service, names.KCP_NAMESPACE, authorities.trusted
+            self._settings.webhook_service, names.KCP_NAMESPACE, self._cas.current.trusted
         )
         name = document["metadata"]["name"]
         await self._kcp.apply(admission.ADMISSION_WEBHOOKS, name, document, field_manager=FIELD_MANAGER)
-
-    async def _renew(self, in_force: Callable[[], Authorities]) -> None:
-        while True:
-            await asyncio.sleep(RENEWAL_SECONDS)
-            await self.adopt(in_force())

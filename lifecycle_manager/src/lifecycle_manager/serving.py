@@ -1,4 +1,4 @@
-"""Runs an application on uvicorn with TLS, and shows it the peer's certificate where there is one."""
+"""Runs an application on uvicorn with TLS, and passes it the peer's certificate where there is one."""
 
 import asyncio
 import hashlib
@@ -17,34 +17,34 @@ BOUNDS = Bounds(connections=500)
 
 
 class BodyTooLarge(Exception):
-    """A request's body is longer than its endpoint takes."""
+    """The body of a request is longer than its endpoint accepts."""
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """Return the body of a request, of so many bytes at most. Raises BodyTooLarge as soon as there are more."""
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the body of a request. Raises BodyTooLarge as soon as there are more bytes than `limit`."""
     chunks = bytearray()
     async for chunk in request.stream():
         chunks += chunk
-        if len(chunks) > most:
-            raise BodyTooLarge(f"the body is larger than {most} bytes")
+        if len(chunks) > limit:
+            raise BodyTooLarge(f"body too large: more than {limit} bytes")
     return bytes(chunks)
 
 
 class Shares:
-    """How many connections each certificate has: nobody who shows one takes the room of the others."""
+    """How many connections each certificate has, so that no peer takes the connections of the others."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._taken: Counter[bytes] = Counter()
 
     def take(self, peer: bytes) -> bool:
-        """Count a connection of a certificate; return whether it may have one more. Follow up with `give`."""
+        """Count a connection of a certificate; return whether it is allowed. Call `give` when it ends."""
         key = _key(peer)
         self._taken[key] += 1
-        return self._taken[key] <= self._most
+        return self._taken[key] <= self._limit
 
     def give(self, peer: bytes) -> None:
-        """Count a connection no more."""
+        """Stop counting a connection."""
         key = _key(peer)
         self._taken[key] -= 1
         if not self._taken[key]:
@@ -54,7 +54,7 @@ class Shares:
 class PeerCertificateProtocol(GuardedProtocol):
     """Puts the DER form of the peer's certificate into the scope, as `extensions.tls.client_cert_der`.
 
-    With `shares` it closes a connection that is more than its certificate's share.
+    With `shares` it closes connections of a certificate that has too many.
     """
 
     def __init__(self, *args: Any, shares: Shares | None = None, **kwargs: Any) -> None:
@@ -87,10 +87,10 @@ async def serve(
     tls: ReloadingServerContext,
     *,
     bounds: Bounds = BOUNDS,
-    most_of_one_peer: int | None = None,
+    max_connections_per_peer: int | None = None,
 ) -> None:
-    """Serve until cancelled; what is under way then is finished. A certificate may have so many connections at once."""
-    shares = Shares(most_of_one_peer) if most_of_one_peer is not None else None
+    """Serve until cancelled; requests in progress are finished then."""
+    shares = Shares(max_connections_per_peer) if max_connections_per_peer is not None else None
     protocol = partial(PeerCertificateProtocol, shares=shares)
     server = server_for(app, host, port, bounds=bounds, tls=tls.ssl_context, protocol=protocol)
     async with asyncio.TaskGroup() as tasks:

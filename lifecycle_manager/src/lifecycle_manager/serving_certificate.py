@@ -1,16 +1,16 @@
-"""The certificate that an endpoint of this process serves with: issued by its own authority, never stored.
+"""The certificate of an endpoint of this process: issued by the CA of KCP, and never stored there.
 
-Each replica makes its own at start and again at half of its life. The files that TLS needs are in a folder that only
-this process may read, and it goes with the process.
+Each replica issues its own at start and renews it daily. The files that TLS needs are in a folder that only this
+process can read, and that is deleted with the process.
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
+from kube_runtime import Clock
 from kyma_certs import Authorities, LeafRequest, ReloadingClientContext, ReloadingServerContext, Usage, issue
 
 LIFETIME = timedelta(days=30)
@@ -22,7 +22,7 @@ class ServingCertificate:
 
     directory: Path
     hosts: tuple[str, ...]
-    clock: Callable[[], datetime]
+    clock: Clock
     usages: frozenset[Usage] = frozenset({Usage.SERVER})
 
     @property
@@ -37,13 +37,13 @@ class ServingCertificate:
 
     @property
     def trust_file(self) -> Path:
-        """Whose client certificates are accepted, in PEM."""
+        """The CAs whose client certificates are accepted, in PEM."""
         return self.directory / "ca.crt"
 
     def server_context(
         self, *, require_client_certificate: bool, ask_for_client_certificate: bool = False
     ) -> ReloadingServerContext:
-        """Return a TLS context that serves with these files and follows them."""
+        """Return a TLS context for a server that reloads these files."""
         return ReloadingServerContext(
             self.certificate_file,
             self.key_file,
@@ -53,11 +53,11 @@ class ServingCertificate:
         )
 
     def client_context(self) -> ReloadingClientContext:
-        """Return a TLS context that connects to others with these files and follows them."""
+        """Return a TLS context for a client that reloads these files."""
         return ReloadingClientContext(self.certificate_file, self.key_file, self.trust_file)
 
-    async def write(self, authorities: Authorities) -> None:
-        """Issue a certificate and put it in place; whoever follows the files has it from then on."""
+    async def write(self, cas: Authorities) -> None:
+        """Issue a certificate and replace the files; the TLS contexts reload them."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
         addresses = tuple(host for host in self.hosts if _is_address(host))
         request = LeafRequest(
@@ -67,16 +67,16 @@ class ServingCertificate:
             lifetime=LIFETIME,
             usages=self.usages,
         )
-        pair = await asyncio.to_thread(issue, authorities.signing, request, now=self.clock())
+        pair = await asyncio.to_thread(issue, cas.signing, request, now=self.clock.now())
         for path, content in (
-            (self.trust_file, authorities.trusted),
+            (self.trust_file, cas.trusted),
             (self.key_file, pair.key_pem),
             (self.certificate_file, pair.certificate_pem),
         ):
-            fresh = path.with_suffix(".new")
-            fresh.touch(mode=0o600)
-            fresh.write_bytes(content)
-            fresh.replace(path)
+            temporary = path.with_suffix(".new")
+            temporary.touch(mode=0o600)
+            temporary.write_bytes(content)
+            temporary.replace(path)
 
 
 def _is_address(host: str) -> bool:

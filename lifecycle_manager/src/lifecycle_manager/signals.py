@@ -45,6 +45,13 @@ class ObjectChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class UnclaimedChange:
+    """A user changed an object in an SKR that no controller claims by ObjectChanged: the Kyma is reconciled."""
+
+    kyma: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResyncRequested:
     """The Watcher of an SKR may have lost events: everything of that Kyma is read again."""
 
@@ -81,7 +88,7 @@ class WebhookRulesChanged:
 
 @dataclass(frozen=True, slots=True)
 class WatcherHeard:
-    """An event arrived from the Watcher of an SKR, whatever it reported; `is_canary` where it is LM's own test write."""
+    """An event of the Watcher of an SKR arrived, whatever it reported; `is_canary` where it answers LM's own test."""
 
     kyma: str
     is_canary: bool

@@ -1,15 +1,14 @@
-"""SDK for teams that write a Kyma module: a manager is one function from a Module CR to Kubernetes objects.
+"""SDK for module teams: a Module Manager is one function from a Module CR to Kubernetes objects.
 
     @module_manager("cloud-resources", crd=Infrastructure)
     def objects(config: Infrastructure, context: ModuleContext) -> Iterable[Mapping[str, Any]]:
         for volume in config.spec.nfs_volumes:
             yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {...}, "data": {...}}
 
-`kyma-module-manager run package.module:objects` watches the module's ModuleConfigs in the control plane,
-calls the function for each, and writes what it returns as a SyncResource, which Lifecycle Manager brings to
-the user cluster.
+`kyma-module-manager run package.module:objects` watches the module's ModuleConfigs in the control plane (KCP), calls
+the function for each, and writes the returned objects as a SyncResource, which Lifecycle Manager applies to the SKR.
 
-Start reading at `declaration`, then `rendering`, `plan` and `reconciler`; `service` wires them to a cluster.
+Start reading at `declaration`, then `rendering`, `plan`, `reconciler` and `controller`; `service` runs them.
 """
 
 from kyma_module_manager.context import ModuleContext

@@ -22,7 +22,7 @@ from lifecycle_manager_api import names
 
 __all__ = ["app", "main"]
 
-# What the control plane can bear of one manager; the API server has its own fairness among clients.
+# Limit for one manager; the API server has its own fairness among clients.
 QPS = 1000
 
 app = typer.Typer(
@@ -39,30 +39,30 @@ def run(
     *,
     kubeconfig: Annotated[
         Path | None,
-        typer.Option(envvar="KUBECONFIG", help="Access to the control plane; in a cluster, the Pod's own."),
+        typer.Option(envvar="KUBECONFIG", help="Access to the control plane; in a Pod, its ServiceAccount."),
     ] = None,
     namespace: Annotated[
-        str, typer.Option(envvar="MODULE_MANAGER_NAMESPACE", help="Where the ModuleConfigs are.")
+        str, typer.Option(envvar="MODULE_MANAGER_NAMESPACE", help="Namespace of the ModuleConfigs.")
     ] = names.KCP_NAMESPACE,
-    once: Annotated[bool, typer.Option("--once", help="Go once over all that is there, then end.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Reconcile all ModuleConfigs once, then exit.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the objects instead of writing them.")] = False,
     health_address: Annotated[
         str,
         typer.Option(
             envvar="MODULE_MANAGER_HEALTH_ADDRESS",
-            help="host:port of /healthz, /readyz, /metrics; port 0 is any.",
+            help="host:port of /healthz, /readyz and /metrics; port 0 for any free port.",
         ),
     ] = ":8080",
     concurrency: Annotated[
         int,
-        typer.Option(envvar="MODULE_MANAGER_CONCURRENCY", min=1, help="How many ModuleConfigs at a time."),
+        typer.Option(envvar="MODULE_MANAGER_CONCURRENCY", min=1, help="ModuleConfigs reconciled at a time."),
     ] = 10,
     leader_elect: Annotated[
         bool,
         typer.Option(
             "--leader-elect/--no-leader-elect",
             envvar="MODULE_MANAGER_LEADER_ELECT",
-            help="Let one of several replicas work, by a Lease.",
+            help="Run several replicas, of which one is active, by a Lease.",
         ),
     ] = False,
     identity: Annotated[
@@ -70,8 +70,8 @@ def run(
         typer.Option(
             envvar="POD_NAME",
             default_factory=socket.gethostname,
-            show_default="the host's name",
-            help="Which replica this is, in the Lease; in a cluster, the Pod's name.",
+            show_default="the host name",
+            help="Identity of this replica in the Lease; in a cluster, the name of the Pod.",
         ),
     ],
     log_level: Annotated[str, typer.Option(envvar="MODULE_MANAGER_LOG_LEVEL")] = "info",
@@ -80,14 +80,16 @@ def run(
     configure_logs(log_level)
     host, _, port = health_address.rpartition(":")
     if not port.isdecimal():
-        raise typer.BadParameter(f"{health_address!r} is not host:port", param_hint="--health-address")
+        raise typer.BadParameter(
+            f"invalid address {health_address!r}: expected host:port", param_hint="--health-address"
+        )
     options = ServiceOptions(
         namespace=namespace,
         health_host=host,
         health_port=int(port),
         concurrency=concurrency,
         dry_run=dry_run,
-        leader_elect=leader_elect,
+        leader_elect=leader_elect and not once,
         identity=identity,
     )
     raise typer.Exit(_run_to_exit_code(_run(target, kubeconfig, options, once=once)))

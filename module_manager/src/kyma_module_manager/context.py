@@ -1,4 +1,4 @@
-"""What a sync function can know besides its Module CR: whose it is, and how what it made last is doing."""
+"""The context of a module's function: the Kyma, and the state of the objects of its last run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,11 +15,10 @@ __all__ = ["ModuleContext"]
 
 @dataclass(frozen=True)
 class ModuleContext:
-    """The surroundings of one run of a sync function.
+    """The context of one run of a module's function.
 
-    `sync_resource` is what the last run wrote, with the state that Lifecycle Manager reported since; None on
-    the first run. A change of that state runs the function again, so a second stage may be made from the
-    first one's.
+    `sync_resource` is the SyncResource of the last run, with the state that Lifecycle Manager reported since; None on
+    the first run. A change of that state runs the function again, so that a second stage can follow the first.
     """
 
     module_config: ModuleConfig
@@ -27,7 +26,7 @@ class ModuleContext:
 
     @property
     def kyma(self) -> str:
-        """Name of the Kyma, which is to say of the user cluster."""
+        """Name of the Kyma, and thereby of the SKR."""
         return self.module_config.spec.kyma
 
     @property
@@ -37,19 +36,19 @@ class ModuleContext:
 
     @property
     def name(self) -> str:
-        """Name that the ModuleConfig and the SyncResource share."""
+        """Name of both the ModuleConfig and the SyncResource."""
         return self.module_config.metadata.name
 
     def synced(self, kind: str, name: str, namespace: str = "", *, group: str = "") -> SyncedObject | None:
-        """Find the reported state of one object of the last run; None while nothing is known of it."""
+        """Return the reported state of one object of the last run, or None if it is not reported."""
         wanted = (group, kind, namespace, name)
         reported = self.sync_resource.status.synced if self.sync_resource is not None else ()
         return next((item for item in reported if (item.group, item.kind, item.namespace, item.name) == wanted), None)
 
     def written(self, kind: str, name: str, namespace: str = "", *, group: str = "") -> Mapping[str, Any] | None:
-        """Find one object as the last run wrote it; None if that run had none of that identity.
+        """Return one object as the last run wrote it, or None if that run did not return it.
 
-        By this a second stage, once begun, can be kept while the first one is being changed.
+        A second stage that was once started can so be kept while the first one is being changed.
         """
         return self._written.get((group, kind, namespace, name))
 
@@ -63,6 +62,6 @@ class ModuleContext:
 
     @cached_property
     def log(self) -> structlog.stdlib.BoundLogger:
-        """A logger whose lines say which Kyma and module they are about."""
+        """A logger that adds Kyma and module to its lines."""
         logger: structlog.stdlib.BoundLogger = structlog.get_logger(f"module_manager.{self.module}")
         return logger.bind(kyma=self.kyma, module=self.module, name=self.name)

@@ -1,9 +1,9 @@
-"""The decorator by which a module team declares its manager, and the way a declared function is called.
+"""The decorator that declares a function as a manager, and the call of that function.
 
-A function may be written as suits the module: plain, a generator, `async def`, or an async generator; with
-the context or without. Plain functions run right on the event loop, because a function that turns a small
-object into a few others takes microseconds and a thread would cost more than it; one that computes or reads
-for longer than a few milliseconds says `in_thread=True`.
+The function may be a plain function, a generator, a coroutine function or an asynchronous generator, with the context
+as second parameter or without. A plain function runs on the event loop, because turning a small object into a few
+others takes microseconds, less than handing it to a thread. One that computes or reads for more than a few milliseconds
+needs `in_thread=True`.
 """
 
 import asyncio
@@ -38,9 +38,8 @@ def module_manager(
 ) -> Callable[[SyncFunction[T]], "ModuleManager[T]"]:
     """Declare a function as the manager of a module.
 
-    `crd` is the type of the Module CR: a msgspec struct, or `dict` to get it as it is. `in_thread` runs a
-    plain function in a thread instead of on the event loop. A run that takes longer than the timeout counts
-    as failed.
+    `crd` is the type of the Module CR: a msgspec struct, or `dict` for the plain document. `in_thread` runs a plain
+    function in a thread instead of on the event loop. A run that takes longer than the timeout fails.
     """
 
     def declare(function: SyncFunction[T]) -> ModuleManager[T]:
@@ -61,23 +60,25 @@ class ModuleManager(Generic[T]):
 
     def __post_init__(self) -> None:
         if not self.module:
-            raise DeclarationError("a module manager needs the name of its module")
+            raise DeclarationError("module_manager() requires the name of the module")
         if not callable(self.function):
-            raise DeclarationError(f"{self.function!r} is no function")
+            raise DeclarationError(f"{self.function!r} is not callable")
         if self.in_thread and _is_async(self.function):
-            raise DeclarationError(f"{self._function_name} is asynchronous already; in_thread is for plain functions")
+            raise DeclarationError(f"{self._function_name} is asynchronous; in_thread is for plain functions only")
         if _positional_parameters(self.function) not in (1, 2):
-            raise DeclarationError(f"{self._function_name} must take the Module CR, and may take the context")
+            raise DeclarationError(
+                f"{self._function_name} must take one or two parameters: the Module CR and the context"
+            )
 
     def __call__(self, config: T, context: ModuleContext) -> Any:
-        """Call the function as it was written, so that a decorated one is tested like any other."""
+        """Call the function directly, for tests of a decorated function."""
         function = cast("Callable[..., Any]", self.function)
         return function(config) if _positional_parameters(self.function) == 1 else function(config, context)
 
     async def objects(self, config: T, context: ModuleContext) -> tuple[SyncObject, ...]:
         """Run the function and collect what it returns.
 
-        Raises PermanentError as the function raised it, RenderingFailed for anything else that went wrong.
+        Raises the PermanentError of the function, or RenderingFailed for any other failure.
         """
         try:
             async with asyncio.timeout(self.timeout_seconds):
@@ -85,7 +86,7 @@ class ModuleManager(Generic[T]):
         except SyncFailed:
             raise
         except TimeoutError as error:
-            raise RenderingFailed(f"{self._function_name} took more than {self.timeout_seconds:g} s") from error
+            raise RenderingFailed(f"{self._function_name} timed out after {self.timeout_seconds:g} s") from error
         except Exception as error:
             raise RenderingFailed(f"{type(error).__name__}: {error}") from error
 
@@ -100,8 +101,8 @@ class ModuleManager(Generic[T]):
         return tuple(returned or ())
 
     @property
-    def holds_the_loop(self) -> bool:
-        """Tell whether nothing else happens in this process while the function runs."""
+    def blocks_the_loop(self) -> bool:
+        """Tell whether the function blocks the event loop while it runs."""
         return not self.in_thread and not _is_async(self.function)
 
     @property

@@ -1,20 +1,18 @@
-"""What can go wrong in a Module Manager, and what happens then.
+"""The exceptions of a Module Manager.
 
 ModuleManagerError
-├── DeclarationError             the manager itself is wrong: it does not start
-├── ControlPlaneUnreadable       what is there could not be read in time
-├── LeadershipLost               another process leads now: this one ends, and is started anew
-└── SyncFailed                   one ModuleConfig could not be turned into objects
-    ├── RenderingFailed          the function raised: said in a condition and tried again with backoff
-    └── PermanentError           trying again is of no use: said in a condition, tried on the next change
-        ├── ModuleCrUnreadable   the Module CR is no YAML or does not fit the type
-        └── ObjectsRefused       what the function returned cannot become a SyncResource
+├── DeclarationError             the manager is not declared correctly: it does not start
+├── ControlPlaneUnreadable       the ModuleConfigs could not be read in time
+└── SyncFailed                   a ModuleConfig could not be turned into objects
+    ├── RenderingFailed          the function failed: reported in a condition, and retried with backoff
+    └── PermanentError           a retry cannot help: reported in a condition, and retried on the next change
+        ├── ModuleCrUnreadable   the Module CR is not valid YAML, or does not match the type
+        └── ObjectsRefused       the returned objects cannot become a SyncResource
 """
 
 __all__ = [
     "ControlPlaneUnreadable",
     "DeclarationError",
-    "LeadershipLost",
     "ModuleCrUnreadable",
     "ModuleManagerError",
     "ObjectsRefused",
@@ -25,19 +23,15 @@ __all__ = [
 
 
 class ModuleManagerError(Exception):
-    """Root of everything that this package raises on its own account."""
+    """Base of all exceptions of this package."""
 
 
 class DeclarationError(ModuleManagerError):
-    """The manager is declared wrongly, or what was named on the command line is none."""
+    """A manager is not declared correctly, or the command line does not name one."""
 
 
 class ControlPlaneUnreadable(ModuleManagerError):
-    """The ModuleConfigs could not be listed within the time for it."""
-
-
-class LeadershipLost(ModuleManagerError):
-    """This process was the leader and could not renew its lease."""
+    """The ModuleConfigs could not be listed in time."""
 
 
 class SyncFailed(ModuleManagerError):
@@ -52,28 +46,27 @@ class SyncFailed(ModuleManagerError):
 
 
 class RenderingFailed(SyncFailed):
-    """The module's function raised an exception of its own or took too long."""
+    """The module's function raised an exception or timed out."""
 
     reason = "RenderingFailed"
 
 
 class PermanentError(SyncFailed):
-    """Raise it in a sync function when only a change of the Module CR can help.
+    """Raise it in a module's function if only a change of the Module CR can help.
 
-    Its message is what the user reads in the condition, and `reason` (a CamelCase word) the condition's
-    reason.
+    The condition gets its message and its `reason`, a word in CamelCase.
     """
 
     reason = "Refused"
 
 
 class ModuleCrUnreadable(PermanentError):
-    """The text in the ModuleConfig is not YAML, or does not fit the type that the manager asks for."""
+    """The Module CR in the ModuleConfig is not valid YAML, or does not match the manager's type."""
 
     reason = "ModuleCRUnreadable"
 
 
 class ObjectsRefused(PermanentError):
-    """A returned object has no identity or comes twice, or all together do not fit into one SyncResource."""
+    """A returned object is incomplete or a duplicate, or all objects together are too large for a SyncResource."""
 
     reason = "ObjectsRefused"

@@ -1,4 +1,4 @@
-"""Finds the manager that the command line names as `package.module:object`."""
+"""Imports the manager that the command line names as `package.module:object`."""
 
 import importlib
 import sys
@@ -12,10 +12,10 @@ __all__ = ["load_manager"]
 
 
 def load_manager(target: str, directory: Path | None = None) -> ModuleManager[Any]:
-    """Import a manager, from a project's folder too, the current one by default. Raises DeclarationError."""
+    """Import a manager, also from a project's folder, by default the current one. Raises DeclarationError."""
     module_name, separator, attribute = target.partition(":")
     if not separator or not module_name or not attribute:
-        raise DeclarationError(f"{target!r} is not of the form package.module:object")
+        raise DeclarationError(f"invalid manager {target!r}: expected package.module:object")
     project = directory or Path.cwd()
     for folder in (project, project / "src"):
         if folder.is_dir() and str(folder) not in sys.path:
@@ -26,5 +26,5 @@ def load_manager(target: str, directory: Path | None = None) -> ModuleManager[An
         raise DeclarationError(f"cannot import {module_name}: {error}") from error
     found = getattr(module, attribute, None)
     if not isinstance(found, ModuleManager):
-        raise DeclarationError(f"{target} is no module manager; decorate the function with @module_manager(...)")
+        raise DeclarationError(f"{target} is not a module manager; decorate the function with @module_manager(...)")
     return found

@@ -1,4 +1,4 @@
-"""What a Module Manager counts and measures, by the names under which Prometheus finds it."""
+"""The metrics of a Module Manager."""
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, PlatformCollector, ProcessCollector
 
@@ -10,17 +10,17 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class ManagerMetrics:
-    """The figures of one manager, in a registry of its own, with the runtime's and the process's beside them."""
+    """The metrics of one manager in a registry, with those of the runtime and the process."""
 
     def __init__(self, module: str) -> None:
         self.registry = CollectorRegistry()
-        self.runtime = RuntimeMetrics(self.registry)
+        self.runtime = RuntimeMetrics()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self._module = module
         self._renderings = self._counter(
-            "module_manager_renderings", "Runs of the module's function, by what came of them.", "result"
+            "module_manager_renderings", "Runs of the module's function by result.", "result"
         )
         self.sync_resources_written = self._counter(
             "module_manager_sync_resources_written", "SyncResources written."
@@ -29,15 +29,15 @@ class ManagerMetrics:
             module
         )
         self.render_seconds = self._histogram(
-            "module_manager_render_seconds", "Time from a Module CR's text to objects."
+            "module_manager_render_seconds", "Time to turn the text of a Module CR into objects."
         ).labels(module)
         self.reaction_seconds = self._histogram(
             "module_manager_reaction_seconds",
-            "Time from a ModuleConfig's watch event to its SyncResource written.",
+            "Time from the watch event of a ModuleConfig until its SyncResource is written.",
         ).labels(module)
 
     def rendered(self, result: str) -> None:
-        """Count a run of the function: `Rendered`, or the reason why it failed."""
+        """Count a run of the function; the result is `Rendered` or the reason of its failure."""
         self._renderings.labels(self._module, result).inc()
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:

@@ -1,8 +1,7 @@
-"""The rules: which SyncResource a ModuleConfig needs, and what its status is to say. Pure functions.
+"""The rules: which SyncResource a ModuleConfig needs, and which status it gets. Pure functions.
 
-A Module Manager owns two conditions of a ModuleConfig: `Rendered`, whether its function could turn the Module
-CR into objects, and `Ready`, whether those objects are in force in the user cluster. `Synced` is Lifecycle
-Manager's.
+A Module Manager writes two conditions of a ModuleConfig: `Rendered`, whether its function could turn the Module CR into
+objects, and `Ready`, whether those objects are applied and ready in the SKR. Lifecycle Manager writes `Synced`.
 """
 
 from dataclasses import dataclass
@@ -13,37 +12,25 @@ import msgspec
 
 from kyma_module_manager.exceptions import SyncFailed
 from kyma_module_manager.rendering import Rendering
-from lifecycle_manager_api import (
-    Condition,
-    ConditionStatus,
-    ModuleConfig,
-    State,
-    SyncResource,
-    find,
-    names,
-    set_condition,
-)
+from lifecycle_manager_api import ModuleConfig, State, SyncResource, find, names
+from lifecycle_manager_api.conditions import NewCondition, set_conditions, shortened
 
-__all__ = ["READY", "RENDERED", "Verdict", "status_document", "sync_resource_document", "verdict"]
+__all__ = ["READY", "RENDERED", "DesiredStatus", "desired_status", "status_document", "sync_resource_document"]
 
 RENDERED = "Rendered"
 READY = "Ready"
 COPIED_ANNOTATIONS = (names.TRACEPARENT, names.OBSERVED_AT)
-# A condition is for people; what a function says in many lines belongs into its log.
-LONGEST_MESSAGE = 1024
-
-
-Said = tuple[ConditionStatus, str, str]
-"""What a condition says: its status, reason and message."""
+# A condition is for people; long output of a function belongs in its log.
+MAX_MESSAGE_LENGTH = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What there is to say about a ModuleConfig: its state and both conditions, without times."""
+class DesiredStatus:
+    """The state and the conditions of a ModuleConfig, without times."""
 
     state: State
-    rendered: Said
-    ready: Said
+    rendered: NewCondition
+    ready: NewCondition
 
 
 def sync_resource_document(
@@ -51,8 +38,8 @@ def sync_resource_document(
 ) -> dict[str, Any] | None:
     """Return the SyncResource to apply, or None where the one that exists needs no change.
 
-    Nothing is written for a ModuleConfig on its way out, nor over a SyncResource on its way out: its
-    successor is written once it is gone.
+    None if the ModuleConfig or the SyncResource is being deleted: a new SyncResource is written after the deletion of
+    the old one.
     """
     if config.metadata.deletion_timestamp is not None:
         return None
@@ -75,40 +62,42 @@ def sync_resource_document(
     }
 
 
-def verdict(config: ModuleConfig, existing: SyncResource | None, outcome: Rendering | SyncFailed | None) -> Verdict:
-    """Judge a ModuleConfig by what came of rendering it, if it was, and by its SyncResource."""
+def desired_status(
+    config: ModuleConfig, existing: SyncResource | None, outcome: Rendering | SyncFailed | None
+) -> DesiredStatus:
+    """Return the status for the outcome of rendering and the SyncResource.
+
+    The outcome is None for a ModuleConfig that is being deleted.
+    """
     match outcome:
         case None:
-            leaving = "the objects are being removed from the user cluster"
-            return Verdict(State.DELETING, _said_before(config), ("False", "Deleting", leaving))
+            message = "the objects are being deleted from the SKR"
+            return DesiredStatus(State.DELETING, _last_rendered(config), (READY, "False", "Deleting", message))
         case SyncFailed():
-            failure: Said = ("False", outcome.reason, _shortened(str(outcome)))
-            return Verdict(State.ERROR, failure, failure)
+            reason, message = outcome.reason, shortened(str(outcome), MAX_MESSAGE_LENGTH)
+            return DesiredStatus(State.ERROR, (RENDERED, "False", reason, message), (READY, "False", reason, message))
         case Rendering():
-            state, ready = _sync_verdict(existing)
-            return Verdict(state, ("True", "Rendered", f"{len(outcome.objects)} objects"), ready)
+            state, ready = _sync_status(existing)
+            return DesiredStatus(state, (RENDERED, "True", "Rendered", f"{len(outcome.objects)} objects"), ready)
 
 
-def status_document(config: ModuleConfig, judged: Verdict, now: datetime) -> dict[str, Any] | None:
-    """Return the status to apply to a ModuleConfig, or None where it says the same already."""
+def status_document(config: ModuleConfig, desired: DesiredStatus, now: datetime) -> dict[str, Any] | None:
+    """Return the status to apply to a ModuleConfig, or None if it is unchanged."""
     status = config.status
     generation = config.metadata.generation
-    conditions = status.conditions
-    for kind, (held, reason, message) in ((RENDERED, judged.rendered), (READY, judged.ready)):
-        new = Condition(type=kind, status=held, reason=reason, message=message, observed_generation=generation)
-        conditions = set_condition(conditions, new, now)
-    if (status.state, status.observed_generation, status.conditions) == (judged.state, generation, conditions):
+    conditions = set_conditions(status.conditions, (desired.rendered, desired.ready), generation, now)
+    if (status.state, status.observed_generation, status.conditions) == (desired.state, generation, conditions):
         return None
     return {
         "apiVersion": f"{ModuleConfig.GROUP}/{ModuleConfig.VERSION}",
         "kind": ModuleConfig.KIND,
         "metadata": {"name": config.metadata.name, "namespace": config.metadata.namespace},
         "status": {
-            "state": judged.state.value,
+            "state": desired.state.value,
             "conditions": [msgspec.to_builtins(each) for each in conditions if each.type in {RENDERED, READY}],
             "lastOperation": {
-                "operation": judged.ready[2] or judged.ready[1],
-                "lastUpdateTime": _timestamp(now),
+                "operation": desired.ready[3] or desired.ready[2],
+                "lastUpdateTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
             },
             "observedGeneration": generation,
         },
@@ -141,30 +130,22 @@ def _owner_reference(config: ModuleConfig) -> dict[str, Any]:
     }
 
 
-def _sync_verdict(existing: SyncResource | None) -> tuple[State, Said]:
+def _sync_status(existing: SyncResource | None) -> tuple[State, NewCondition]:
     if existing is None or existing.metadata.deletion_timestamp is not None:
-        return State.PROCESSING, ("False", "NotWritten", "the SyncResource is still to be written")
+        return State.PROCESSING, (READY, "False", "NotWritten", "the SyncResource is not written yet")
     if existing.status.observed_generation != existing.metadata.generation:
         generation = existing.metadata.generation
-        return State.PROCESSING, ("False", "NotApplied", f"generation {generation} is still to be applied")
+        return State.PROCESSING, (READY, "False", "NotApplied", f"generation {generation} is not applied yet")
     state = existing.status.state
     reported = find(existing.status.conditions, READY)
     if state == State.READY:
-        return state, ("True", "Applied", _shortened(reported.message if reported else ""))
+        return state, (READY, "True", "Applied", shortened(reported.message if reported else "", MAX_MESSAGE_LENGTH))
     reason, message = (reported.reason, reported.message) if reported else (state.value or "Unknown", "")
-    return state or State.PROCESSING, ("False", reason, _shortened(message))
+    return state or State.PROCESSING, (READY, "False", reason, shortened(message, MAX_MESSAGE_LENGTH))
 
 
-def _said_before(config: ModuleConfig) -> Said:
+def _last_rendered(config: ModuleConfig) -> NewCondition:
     before = find(config.status.conditions, RENDERED)
     if before is None:
-        return "Unknown", "Deleting", "deleted before it was rendered"
-    return before.status, before.reason, before.message
-
-
-def _timestamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _shortened(message: str) -> str:
-    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 1]}…"
+        return RENDERED, "Unknown", "Deleting", "deleted before it was rendered"
+    return RENDERED, before.status, before.reason, before.message

@@ -1,6 +1,6 @@
-"""From the text of a Module CR to the text of a SyncResource: decode, run the function, check and write down.
+"""Turns the text of a Module CR into the text of a SyncResource: decode, run the function, check, encode.
 
-Nothing here talks to a cluster, so the test kit runs exactly what production runs.
+Nothing here accesses a cluster, so the test kit runs the code of production.
 """
 
 from collections.abc import Iterable
@@ -14,18 +14,18 @@ from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager, SyncObject
 from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused
 
-__all__ = ["LARGEST_TEXT_BYTES", "Rendering", "decode_module_cr", "render", "write_down"]
+__all__ = ["MAX_TEXT_BYTES", "Rendering", "decode_module_cr", "encode_objects", "render"]
 
 T = TypeVar("T")
 
-# An object may take 1.5 MiB in etcd. The text counts as JSON, with its lines escaped, and the status beside it names
-# every object.
-LARGEST_TEXT_BYTES = 1024 * 1024
+# An object may take 1.5 MiB in etcd: the text as JSON, with its lines escaped, and the status with every object's
+# reference.
+MAX_TEXT_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """What a function made of a Module CR: the objects, and the same as YAML text."""
+    """The objects that a function returned for a Module CR, and the same as YAML text."""
 
     objects: tuple[dict[str, Any], ...]
     text: str
@@ -34,7 +34,7 @@ class Rendering:
 async def render(manager: ModuleManager[T], context: ModuleContext) -> Rendering:
     """Run a manager on the Module CR in a context. Raises SyncFailed."""
     config = decode_module_cr(manager.crd, context.module_config.spec.resource)
-    return write_down(await manager.objects(config, context))
+    return encode_objects(await manager.objects(config, context))
 
 
 def decode_module_cr(crd: type[T], text: str) -> T:
@@ -42,26 +42,26 @@ def decode_module_cr(crd: type[T], text: str) -> T:
     try:
         document = load_yaml(text)
     except ManifestInvalid as error:
-        raise ModuleCrUnreadable(f"the Module CR is no valid YAML: {error}") from error
+        raise ModuleCrUnreadable(f"the Module CR is not valid YAML: {error}") from error
     if not isinstance(document, dict):
-        raise ModuleCrUnreadable("the ModuleConfig holds no Module CR")
+        raise ModuleCrUnreadable("spec.resource of the ModuleConfig is not an object")
     try:
         return msgspec.convert(document, crd)
     except msgspec.ValidationError as error:
-        raise ModuleCrUnreadable(f"the Module CR does not fit {crd.__name__}: {error}") from error
+        raise ModuleCrUnreadable(f"the Module CR does not match {crd.__name__}: {error}") from error
 
 
-def write_down(objects: Iterable[SyncObject]) -> Rendering:
-    """Check that every object can be told apart and write them as one text. Raises ObjectsRefused."""
+def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
+    """Check that every object is identified and unique, and encode all as one text. Raises ObjectsRefused."""
     documents = tuple(_document(index, item) for index, item in enumerate(objects))
     seen: dict[tuple[str, str, str, str], int] = {}
     for index, document in enumerate(documents):
         first = seen.setdefault(_identity(document), index)
         if first != index:
-            raise ObjectsRefused(f"objects {first} and {index} are the same one: {_label(document)}")
+            raise ObjectsRefused(f"objects {first} and {index} are duplicates: {_label(document)}")
     text = "---\n".join(dump_yaml(document) for document in documents)
-    if (size := len(msgspec.json.encode(text))) > LARGEST_TEXT_BYTES:
-        raise ObjectsRefused(f"{len(documents)} objects take {size} bytes, more than the {LARGEST_TEXT_BYTES} that fit")
+    if (size := len(msgspec.json.encode(text))) > MAX_TEXT_BYTES:
+        raise ObjectsRefused(f"{len(documents)} objects take {size} bytes, more than the maximum of {MAX_TEXT_BYTES}")
     return Rendering(documents, text)
 
 

@@ -1,30 +1,25 @@
-"""A manager at work: two informers, one queue, and the port that tells how it is doing.
+"""Runs a manager: a `kube_runtime.Manager` with one controller, and the port for probes and metrics.
 
-Changes flow one way: informer → queue → reconciler → API server → informer. What this process knows is only a
-cache of the control plane, so it can be stopped at any moment and started anywhere.
+The process keeps only a cache of the control plane, so it can be stopped at any time and started anywhere.
 """
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 import structlog
 
-from kube_runtime import Client, Controller, Informer, KubeError, ObjectKey, Priority
-from kube_runtime.leases import LeaderElection, LeaseTiming
-from kyma_module_manager.changes import module_config_handler, sync_resource_handler
+from kube_runtime import ALONE, Client, KubeError, Manager, ObjectKey, Sharding
+from kube_runtime.leases import LeaseSharding, LeaseTiming
+from kyma_module_manager.controller import LEADER, setup
 from kyma_module_manager.declaration import ModuleManager
-from kyma_module_manager.exceptions import ControlPlaneUnreadable, LeadershipLost
-from kyma_module_manager.health import serve_health
-from kyma_module_manager.latest import Latest
+from kyma_module_manager.exceptions import ControlPlaneUnreadable
 from kyma_module_manager.metrics import ManagerMetrics
-from kyma_module_manager.reconciler import RESYNC_SECONDS, SETTLE_SECONDS, Reconciler
-from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES, ClusterWriter, PrintingWriter, Writer
-from lifecycle_manager_api import ModuleConfig, SyncResource, names
+from kyma_module_manager.reconciler import RESYNC_SECONDS, KeyState, Reconciler
+from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES, ClusterWriter, PrintingWriter
+from lifecycle_manager_api import names
 
 __all__ = ["ManagerService", "ServiceOptions"]
 
@@ -34,10 +29,10 @@ log = structlog.get_logger("module_manager")
 
 @dataclass(frozen=True)
 class ServiceOptions:
-    """How a manager runs. An empty health host stands for every interface, a port of 0 for any free one.
+    """How a manager runs. An empty health host means all interfaces, port 0 any free port.
 
-    `identity` names this replica in the Lease. Pods of one node's network all have the node's host name, so theirs is
-    better told by their own name.
+    `identity` is the name of this replica in its Lease. Pods in the network of their node all have its host name, so
+    it should be the name of the Pod.
     """
 
     namespace: str = names.KCP_NAMESPACE
@@ -54,7 +49,7 @@ class ServiceOptions:
 
 
 class ManagerService(Generic[T]):
-    """Runs one manager against one control plane, until it is told to stop or once over all that is there."""
+    """Runs one manager against one control plane, until it is stopped or once for all ModuleConfigs."""
 
     def __init__(
         self,
@@ -65,174 +60,95 @@ class ManagerService(Generic[T]):
         metrics: ManagerMetrics | None = None,
         echo: Callable[[str], None] = print,
     ) -> None:
-        self._manager = manager
-        self._client = client
+        metrics = metrics or ManagerMetrics(manager.module)
+        name = f"module-manager-{manager.module}"
+        selector = f"{names.MODULE_NAME}={manager.module}"
+        self._module = manager.module
         self._options = options
-        self._election = self._candidacy() if options.leader_elect else None
-        self._echo = echo
-        self._metrics = metrics or ManagerMetrics(manager.module)
-        watched: dict[str, Any] = {
-            "namespace": options.namespace,
-            "label_selector": f"{names.MODULE_NAME}={manager.module}",
-            "metrics": self._metrics.runtime,
-        }
-        self._configs = Informer(client, MODULE_CONFIGS, **watched)
-        self._sync_resources = Informer(client, SYNC_RESOURCES, **watched)
-        self._latest_configs: Latest[ModuleConfig] = Latest(self._configs.cache)
-        self._latest_sync_resources: Latest[SyncResource] = Latest(self._sync_resources.cache)
+        self._sharding = _leader_election(client, name, options) if options.leader_elect else ALONE
+        self._runtime = Manager(
+            client,
+            name=name,
+            sharding=self._sharding,
+            metrics=metrics.runtime,
+            registry=metrics.registry,
+            namespace=options.namespace,
+            probes=[(options.health_host, options.health_port)],
+            sync_timeout_seconds=None,
+            grace_seconds=options.grace_seconds,
+        )
+        self._configs = self._runtime.informer(MODULE_CONFIGS, label_selector=selector)
+        self._sync_resources = self._runtime.informer(SYNC_RESOURCES, label_selector=selector)
+        self._reconciler = Reconciler(
+            manager,
+            self._configs,
+            self._sync_resources,
+            PrintingWriter(echo) if options.dry_run else ClusterWriter(self._runtime.client, name),
+            metrics,
+            clock=self._runtime.clock,
+            resync_seconds=options.resync_seconds,
+        )
+        setup(
+            self._runtime,
+            self._reconciler,
+            name=name,
+            configs=self._configs,
+            sync_resources=self._sync_resources,
+            concurrency=options.concurrency,
+        )
+        self._runtime.before_start(self._log_start)
 
     @property
-    def ready(self) -> bool:
-        """Tell whether the caches hold what the control plane holds."""
-        return self._configs.synced and self._sync_resources.synced
+    def leads(self) -> bool:
+        """Whether this replica reconciles; always true without leader election."""
+        return self._sharding.owns(LEADER)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Follow every change until `stop` is set, then finish what is under way.
+        """Reconcile every change until `stop` is set, then finish the reconciles that are under way.
 
-        Raises LeadershipLost where this process led and may not any more: start it anew.
+        It waits until the control plane can be read, however long that takes.
         """
-        reconciler = self._reconciler(settle_seconds=SETTLE_SECONDS)
-        controller = Controller(
-            f"module-manager-{self._manager.module}",
-            reconciler.reconcile,
-            concurrency=self._options.concurrency,
-            metrics=self._metrics.runtime,
-        )
-        self._follow_changes(reconciler, controller)
-        health = serve_health(
-            self._options.health_host, self._options.health_port, lambda: self.ready, self._metrics.registry
-        )
-        async with health as port, self._informers():
-            log.info("watching", module=self._manager.module, namespace=self._options.namespace, health_port=port)
-            await self._run_until(stop, controller)
+        await self._runtime.run(stop)
 
     async def run_once(self) -> tuple[str, ...]:
-        """Reconcile every ModuleConfig that is there; return the names of those that failed.
+        """Reconcile all ModuleConfigs once, without leader election; return the names of those that failed.
 
-        Raises ControlPlaneUnreadable if it cannot be known which are there.
+        Raises ControlPlaneUnreadable if they cannot be listed in time.
         """
-        reconciler = self._reconciler(settle_seconds=0)
-        async with self._informers():
-            problem = await self._sync_problem()
-            failed = () if problem else tuple([key.name for key in self._keys() if await self._fails(reconciler, key)])
-        if problem:
-            raise ControlPlaneUnreadable(problem)
+        problem: TimeoutError | None = None
+        failed: tuple[str, ...] = ()
+        async with self._runtime.background():
+            try:
+                for informer in (self._configs, self._sync_resources):
+                    await informer.wait_synced(self._options.sync_timeout_seconds)
+            except TimeoutError as error:
+                problem = error
+            else:
+                reconciler = replace(self._reconciler, settle_seconds=0)
+                keys = sorted(self._configs.cache.keys())
+                failed = tuple([key.name for key in keys if await _fails(reconciler, key)])
+        if problem is not None:
+            cause = f": {problem.__cause__}" if problem.__cause__ else ""
+            raise ControlPlaneUnreadable(f"{problem}{cause}")
         return failed
 
-    def _keys(self) -> list[ObjectKey]:
-        return sorted(ObjectKey(each.metadata.namespace, each.metadata.name) for each in self._configs.cache.list())
-
-    async def _fails(self, reconciler: Reconciler[T], key: ObjectKey) -> bool:
-        try:
-            attempt = await reconciler.attempt(key)
-        except KubeError:
-            log.exception("reconcile failed", name=key.name)
-            return True
-        return attempt.failure is not None
-
-    def _reconciler(self, *, settle_seconds: float) -> Reconciler[T]:
-        return Reconciler(
-            self._manager,
-            self._latest_configs,
-            self._latest_sync_resources,
-            self._writer(),
-            self._metrics,
-            now=lambda: datetime.now(UTC),
-            settle_seconds=settle_seconds,
-            resync_seconds=self._options.resync_seconds,
-        )
-
-    def _writer(self) -> Writer:
-        if self._options.dry_run:
-            return PrintingWriter(self._echo)
-        client = self._client if self._election is None else self._client.fenced_by(self._election.check)
-        return ClusterWriter(client, f"module-manager-{self._manager.module}")
-
-    def _follow_changes(self, reconciler: Reconciler[T], controller: Controller[ObjectKey]) -> None:
-        def config_changed(key: ObjectKey) -> None:
-            reconciler.noticed(key)
-            # What is there at the start must not delay what a user changes meanwhile.
-            controller.queue.add(key, Priority.CHANGE if self._configs.synced else Priority.RESYNC)
-
-        def sync_resource_changed(key: ObjectKey) -> None:
-            if self._configs.cache.get(key) is not None:
-                controller.queue.add(key, Priority.RESYNC)
-
-        self._configs.on_change(module_config_handler(self._latest_configs, config_changed))
-        self._sync_resources.on_change(sync_resource_handler(self._latest_sync_resources, sync_resource_changed))
-
-    @asynccontextmanager
-    async def _informers(self) -> AsyncIterator[None]:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._configs.run()), group.create_task(self._sync_resources.run())]
-            yield
-            for task in tasks:
-                task.cancel()
-
-    async def _run_until(self, stop: asyncio.Event, controller: Controller[ObjectKey]) -> None:
-        async with asyncio.TaskGroup() as group:
-            stopped = group.create_task(stop.wait())
-            synced = group.create_task(self._synced())
-            await asyncio.wait({stopped, synced}, return_when=asyncio.FIRST_COMPLETED)
-            if stop.is_set():
-                synced.cancel()
-                return
-            if self._election is None:
-                await self._work(stop, controller)
-            else:
-                await self._lead(stop, controller, self._election)
-
-    async def _work(self, stop: asyncio.Event, controller: Controller[ObjectKey]) -> None:
-        async with asyncio.TaskGroup() as group:
-            working = group.create_task(controller.run())
-            await stop.wait()
-            await controller.shutdown(self._options.grace_seconds)
-            working.cancel()
-
-    async def _lead(self, stop: asyncio.Event, controller: Controller[ObjectKey], election: LeaderElection) -> None:
-        """Wait to be the leader, then work; end when told to stop, leading or not. Raises LeadershipLost."""
-        lost = asyncio.Event()
-
-        async def lead() -> None:
-            log.info("leading", module=self._manager.module, identity=election.identity)
-            try:
-                await self._work(stop, controller)
-            except asyncio.CancelledError:
-                lost.set()
-                raise
-
-        leading = asyncio.ensure_future(election.run(lead))
-        waiting = {leading, asyncio.ensure_future(stop.wait()), asyncio.ensure_future(lost.wait())}
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            if lost.is_set():
-                raise LeadershipLost(f"{election.identity} lost its lease; another process may be at work by now")
-            if election.is_leader or leading.done():
-                await leading
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.wait(waiting)
-
-    def _candidacy(self) -> LeaderElection:
-        return LeaderElection(
-            self._client,
+    async def _log_start(self) -> None:
+        log.info(
+            "watching",
+            module=self._module,
             namespace=self._options.namespace,
-            name=f"module-manager-{self._manager.module}",
-            identity=self._options.identity,
-            timing=self._options.lease,
+            health_port=self._runtime.probe_ports[0],
         )
 
-    async def _synced(self) -> None:
-        """Wait until both caches are filled, however long the control plane is away."""
-        while problem := await self._sync_problem():
-            log.warning("the control plane cannot be read", error=problem)
 
-    async def _sync_problem(self) -> str | None:
-        """Wait a while for both caches; return what keeps one from being filled."""
-        try:
-            for informer in (self._configs, self._sync_resources):
-                await informer.wait_synced(self._options.sync_timeout_seconds)
-        except TimeoutError as error:
-            return f"{error}: {error.__cause__}" if error.__cause__ else str(error)
-        return None
+async def _fails(reconciler: Reconciler[T], key: ObjectKey) -> bool:
+    try:
+        attempt = await reconciler.attempt(key, KeyState())
+    except KubeError:
+        log.exception("reconcile failed", name=key.name)
+        return True
+    return attempt.failure is not None
+
+
+def _leader_election(client: Client, name: str, options: ServiceOptions) -> Sharding:
+    return LeaseSharding(client, namespace=options.namespace, group=name, name=options.identity, timing=options.lease)

@@ -1,4 +1,4 @@
-"""The two things that a manager writes, to the control plane or, in a dry run, onto the terminal."""
+"""Writes SyncResources and the status of ModuleConfigs to the control plane or, in a dry run, to the terminal."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -13,16 +13,16 @@ SYNC_RESOURCES = Resource.of(SyncResource)
 
 
 class Writer(Protocol):
-    """Where a manager's writes go."""
+    """The writes of a manager."""
 
     async def sync_resource(self, document: Mapping[str, Any]) -> SyncResource | None:
-        """Write a SyncResource and return it as it is now; None if nothing was written in truth."""
+        """Write a SyncResource and return the answer; None in a dry run."""
 
     async def delete_sync_resource(self, existing: SyncResource) -> None:
-        """Delete a SyncResource, that one and no successor of its name."""
+        """Delete a SyncResource, but not a later one with the same name."""
 
     async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:
-        """Write the status of a ModuleConfig and return that; None if nothing was written in truth."""
+        """Write the status of a ModuleConfig and return the answer; None if nothing was written."""
 
 
 class ClusterWriter:
@@ -44,7 +44,7 @@ class ClusterWriter:
         )
 
     async def delete_sync_resource(self, existing: SyncResource) -> None:
-        """Delete a SyncResource; one that is gone already, or has a successor, needs none."""
+        """Delete a SyncResource, unless it is already deleted or replaced."""
         metadata = existing.metadata
         try:
             await self._client.delete(SYNC_RESOURCES, metadata.name, metadata.namespace, uid=metadata.uid)
@@ -52,7 +52,7 @@ class ClusterWriter:
             return
 
     async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:
-        """Apply the status of a ModuleConfig; one that was deleted in the meantime needs none."""
+        """Apply the status of a ModuleConfig, unless it is already deleted."""
         metadata = document["metadata"]
         try:
             return await self._client.apply(
@@ -68,7 +68,7 @@ class ClusterWriter:
 
 
 class PrintingWriter:
-    """Prints what would be written as YAML documents and writes nothing."""
+    """Prints the documents instead of writing them."""
 
     def __init__(self, echo: Callable[[str], None]) -> None:
         self._echo = echo
@@ -79,7 +79,7 @@ class PrintingWriter:
         return None
 
     async def delete_sync_resource(self, existing: SyncResource) -> None:
-        """Say which SyncResource would be deleted."""
+        """Print the reference of the SyncResource to delete."""
         self._echo(f"# would delete SyncResource {existing.metadata.namespace}/{existing.metadata.name}\n")
 
     async def status(self, document: Mapping[str, Any]) -> ModuleConfig | None:

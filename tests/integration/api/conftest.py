@@ -1,4 +1,4 @@
-"""A real API server that has the CRDs of the API package."""
+"""A real API server with the CRDs of the API package."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Objects generated from the schemas: mostly good ones, with now and then a value that breaks a rule."""
+"""Objects generated from the schemas: mostly valid, some with a value that violates a rule."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Good objects to start from: the documented examples, and one of each kind that has every field."""
+"""Valid objects for tests: the documented examples, and one of each kind with every field."""
 
 import copy
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Types and API server agree on what is a valid object: for objects generated from the schemas, both ways."""
+"""`validate` and an API server accept the same objects: generated from the schemas."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Bad objects are refused at the door, with the field that is wrong; `validate` says the same without a server."""
+"""An API server rejects invalid objects with the field; `validate` does the same without a server."""
 
 from typing import Any, NamedTuple
 
@@ -169,7 +169,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: f"{bad.base}:{bad.path}={str(bad.value)[:20]!r}")
-async def test_bad_object_is_refused_with_its_field(served: Client, namespace: str, bad: Bad) -> None:
+async def test_invalid_object_is_rejected_with_its_field(served: Client, namespace: str, bad: Bad) -> None:
     good = in_namespace(read(COMPLETE[bad.base]), namespace)
     document = with_value(good, bad.path, bad.value)
 
@@ -196,7 +196,7 @@ async def _write(client: Client, good: dict[str, Any], bad: dict[str, Any], *, s
 
 @pytest.mark.parametrize("base", ["module-config", "sync-resource"])
 @pytest.mark.parametrize("field", ["kyma", "module"])
-async def test_belonging_cannot_be_changed(served: Client, namespace: str, base: str, field: str) -> None:
+async def test_kyma_and_module_are_immutable(served: Client, namespace: str, base: str, field: str) -> None:
     document = in_namespace(read(COMPLETE[base]), namespace)
     resource = RESOURCES[document["kind"]]
     made = await served.create(resource, document, namespace, field_manager="test")
@@ -210,7 +210,7 @@ async def test_belonging_cannot_be_changed(served: Client, namespace: str, base:
     assert validate(made, made) == ()
 
 
-async def test_unknown_field_is_refused_where_one_asks_for_it(served: Client, namespace: str) -> None:
+async def test_unknown_field_is_rejected_by_strict_validation(served: Client, namespace: str) -> None:
     document = with_value(in_namespace(read(COMPLETE["kyma"]), namespace), "spec.chanel", "fast")
 
     with pytest.raises(KubeError, match=r"spec\.chanel"):

@@ -1,4 +1,4 @@
-"""The CRDs on a real API server: served, shown and explained as users expect."""
+"""The CRDs on a real API server: served versions, columns and descriptions."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ async def test_kinds_are_found_by_short_name_and_category(served: Client) -> Non
     assert all(each["categories"] == [CATEGORY] for each in found.values())
 
 
-async def test_version_of_before_is_not_served(served: Client) -> None:
+async def test_previous_version_is_not_served(served: Client) -> None:
     async def versions() -> bool:  # of which the API server tells a moment after it knows them
         answer = await served._transport.request("GET", "/apis/operator.kyma-project.io")
         return {each["version"] for each in msgspec.json.decode(answer.body)["versions"]} == {"v1beta2", "v1alpha1"}
@@ -59,7 +59,7 @@ async def test_version_of_before_is_not_served(served: Client) -> None:
     await eventually(versions, within=60)
 
 
-async def test_every_field_is_explained(served: Client) -> None:
+async def test_every_field_has_a_description(served: Client) -> None:
     for version in ("v1beta2", "v1alpha1"):
         expected = {kind.KIND for kind in KINDS if version == kind.VERSION}
 
@@ -78,7 +78,7 @@ async def test_every_field_is_explained(served: Client) -> None:
 
 
 @pytest.mark.parametrize("name", COMPLETE)
-async def test_get_shows_the_columns(served: Client, namespace: str, name: str) -> None:
+async def test_kubectl_get_shows_the_columns(served: Client, namespace: str, name: str) -> None:
     document = in_namespace(read(COMPLETE[name]), namespace)
     resource = RESOURCES[document["kind"]]
     made = await served.create(resource, document, field_manager="test", namespace=namespace)
@@ -143,9 +143,7 @@ def _unexplained(schema: dict[str, Any], path: str) -> Any:
 
 
 @pytest.mark.parametrize("name", ["kyma", "manifest", "watcher", "module-config", "sync-resource"])
-async def test_object_that_nobody_has_looked_at_is_not_known_to_be_ready(
-    served: Client, namespace: str, name: str
-) -> None:
+async def test_object_that_is_not_reconciled_has_ready_unknown(served: Client, namespace: str, name: str) -> None:
     document = in_namespace(read(COMPLETE[name]), namespace)
     resource, named = RESOURCES[document["kind"]], document["metadata"]["name"]
     created = await served.create(resource, document, namespace, field_manager="test")

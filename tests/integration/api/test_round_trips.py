@@ -1,4 +1,4 @@
-"""What is written comes back: from the API server, and through the types."""
+"""Objects are stored and decoded without loss."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ async def test_documented_example_is_accepted(served: Client, namespace: str, na
 
 
 @pytest.mark.parametrize("name", COMPLETE)
-async def test_every_field_comes_back(served: Client, namespace: str, name: str) -> None:
+async def test_every_field_is_stored_and_returned(served: Client, namespace: str, name: str) -> None:
     document = in_namespace(read(COMPLETE[name]), namespace)
     resource = RESOURCES[document["kind"]]
 

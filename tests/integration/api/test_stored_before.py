@@ -1,4 +1,4 @@
-"""Objects that an older version of the API has stored are read without loss."""
+"""Objects stored in an older version of the API are read without loss."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Objects in the shapes that users of upstream Kyma have apply unchanged."""
+"""Objects of users of upstream Kyma can be applied unchanged."""
 
 import textwrap
 from typing import Any

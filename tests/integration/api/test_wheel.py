@@ -1,4 +1,4 @@
-"""The package by itself: built as a wheel, installed into an empty environment, used as its README says."""
+"""The wheel, installed into an empty environment and used as in its README."""
 
 import os
 import re
@@ -10,7 +10,7 @@ UV = Path(sys.executable).with_name("uv")
 README = Path("api/README.md")
 
 
-def test_wheel_brings_msgspec_alone_and_the_readme_works(tmp_path: Path) -> None:
+def test_wheel_depends_on_msgspec_only_and_the_readme_works(tmp_path: Path) -> None:
     python = tmp_path / "venv" / "bin" / "python"
     _run(UV, "build", "--quiet", "--wheel", "--package", "kyma-lifecycle-manager-api", "--out-dir", tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
@@ -24,7 +24,7 @@ def test_wheel_brings_msgspec_alone_and_the_readme_works(tmp_path: Path) -> None
     assert _run(python, "-I", "-c", example) == printed
 
 
-def test_every_crd_can_be_made_from_the_installed_package(tmp_path: Path) -> None:
+def test_installed_package_generates_every_crd(tmp_path: Path) -> None:
     names = _run(
         sys.executable,
         "-I",

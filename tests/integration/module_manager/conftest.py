@@ -1,4 +1,4 @@
-"""The fixtures that module teams get, used on the SDK itself."""
+"""The fixtures of the SDK's test kit."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ __all__ = ["control_plane", "go_build", "managed"]
 
 @pytest.fixture
 async def own(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    """The rights that a manager has, and no others."""
+    """A client with the rights of a manager."""
     async with await Client.from_kubeconfig(control_plane.manager_kubeconfig) as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""`kyma-module-manager` as a process of its own, as it runs in a Pod."""
+"""`kyma-module-manager` as a process, as it runs in a Pod."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ EXAMPLE = sample_file("cloud_resources", "example.yaml").read_text()
 
 @pytest.fixture
 async def harness(control_plane: ControlPlane) -> AsyncIterator[ManagerHarness]:
-    """The test's own hands on the control plane; the manager is the process that the test starts."""
+    """Access of the test to the control plane; the test starts the manager as a process."""
     async with (
         await Client.from_kubeconfig(control_plane.admin_kubeconfig) as client,
         ManagerHarness.open(client, objects, f"kyma-{uuid4().hex[:8]}") as harness,
@@ -40,7 +40,9 @@ async def harness(control_plane: ControlPlane) -> AsyncIterator[ManagerHarness]:
         await harness.delete_module_cr()
 
 
-async def test_once_writes_what_is_to_be_written_and_ends(harness: ManagerHarness, control_plane: ControlPlane) -> None:
+async def test_once_reconciles_every_module_config_and_exits(
+    harness: ManagerHarness, control_plane: ControlPlane
+) -> None:
     code, _, errors = await _run(control_plane, "--once")
 
     assert code == 0, errors
@@ -48,7 +50,9 @@ async def test_once_writes_what_is_to_be_written_and_ends(harness: ManagerHarnes
     await harness.module_config(lambda each: each.status.state == State.PROCESSING)
 
 
-async def test_once_ends_with_a_failure_where_one_failed(harness: ManagerHarness, control_plane: ControlPlane) -> None:
+async def test_once_exits_with_an_error_if_a_module_config_failed(
+    harness: ManagerHarness, control_plane: ControlPlane
+) -> None:
     await harness.write_module_cr(EXAMPLE.replace("10.100.0.0/16", "0.0.0.0/0"))
 
     code, _, errors = await _run(control_plane, "--once")
@@ -57,7 +61,7 @@ async def test_once_ends_with_a_failure_where_one_failed(harness: ManagerHarness
     assert f"failed: {harness.name}" in errors
 
 
-async def test_dry_run_prints_and_writes_nothing(harness: ManagerHarness, control_plane: ControlPlane) -> None:
+async def test_dry_run_prints_and_does_not_write(harness: ManagerHarness, control_plane: ControlPlane) -> None:
     code, printed, errors = await _run(control_plane, "--once", "--dry-run")
 
     assert code == 0, errors
@@ -68,12 +72,15 @@ async def test_dry_run_prints_and_writes_nothing(harness: ManagerHarness, contro
     assert (await harness.module_config()).status.state == State.EMPTY
 
 
-async def test_process_follows_changes_answers_its_port_and_stops_on_sigterm(
+async def test_process_reconciles_changes_serves_probes_and_stops_on_sigterm(
     harness: ManagerHarness, control_plane: ControlPlane
 ) -> None:
     async with _manager(control_plane) as (process, log):
         await harness.sync_resource()
-        port = (await eventually(lambda: log.record("watching")))["health_port"]
+        await harness.write_module_cr(EXAMPLE.replace("10.100.0.0/16", "10.101.0.0/16"))
+        await harness.sync_resource(lambda each: "10.101.0.0/16" in each.spec.resource)
+        (watching,) = await eventually(lambda: log.records("watching"))
+        port = watching["health_port"]
         health = await asyncio.to_thread(_get, port, "healthz")
         ready = await asyncio.to_thread(_get, port, "readyz")
         metrics = await asyncio.to_thread(_get, port, "metrics")
@@ -81,8 +88,8 @@ async def test_process_follows_changes_answers_its_port_and_stops_on_sigterm(
         async with asyncio.timeout(60):
             assert await process.wait() == 0
 
-    written = log.record("sync resource written")
-    assert written is not None
+    first, written = log.records("sync resource written")
+    assert first["milliseconds"] is None  # it existed before the manager started
     assert (health, ready) == ("ok\n", "ok\n")
     assert 'module_manager_sync_resources_written_total{module="cloud-resources"}' in metrics
     assert (written["module"], written["level"]) == ("cloud-resources", "info")
@@ -90,7 +97,7 @@ async def test_process_follows_changes_answers_its_port_and_stops_on_sigterm(
     assert written["time"].endswith("Z")
 
 
-async def test_kubeconfig_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
+async def test_missing_kubeconfig_is_named_in_the_error(tmp_path: Path) -> None:
     process = await _start("run", TARGET, "--kubeconfig", str(tmp_path / "missing"), "--once")
     _, errors = await process.communicate()
 
@@ -110,9 +117,9 @@ class Log:
         async for line in stream:
             self.lines.append(json.loads(line))
 
-    def record(self, message: str) -> dict[str, Any] | None:
-        """Return the first line with a message, None while there is none."""
-        return next((line for line in self.lines if line["msg"] == message), None)
+    def records(self, message: str) -> list[dict[str, Any]]:
+        """Return the lines with a message."""
+        return [line for line in self.lines if line["msg"] == message]
 
 
 @asynccontextmanager

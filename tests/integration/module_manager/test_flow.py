@@ -28,11 +28,11 @@ def thing(colour: str, **more: Any) -> dict[str, Any]:
 def colours(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     colour = config["spec"]["colour"]
     if colour == "octarine":
-        raise PermanentError("nobody can see octarine", reason="InvisibleColour")
+        raise PermanentError("octarine is invisible", reason="InvisibleColour")
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "colour"}, "data": {"colour": colour}}
 
 
-async def test_module_cr_becomes_a_sync_resource_that_belongs_to_its_module_config(managed: Managed) -> None:
+async def test_module_cr_becomes_a_sync_resource_owned_by_its_module_config(managed: Managed) -> None:
     async with managed(colours) as harness:
         config = await harness.write_module_cr(thing("red"))
         written = await harness.sync_resource()
@@ -47,7 +47,7 @@ async def test_module_cr_becomes_a_sync_resource_that_belongs_to_its_module_conf
     assert owner.block_owner_deletion
 
 
-async def test_module_cr_that_was_there_before_the_manager_is_found(managed: Managed) -> None:
+async def test_module_cr_from_before_the_start_is_reconciled(managed: Managed) -> None:
     async with managed(module_manager("shapes", crd=dict)(lambda config: [])) as other:
         async with ManagerHarness.open(other.client, colours, other.kyma) as early:
             await early.write_module_cr(thing("red"))
@@ -65,7 +65,7 @@ async def test_change_of_the_module_cr_changes_the_sync_resource(managed: Manage
         assert written.spec.resource.count("colour: blue") == 1
 
 
-async def test_change_that_changes_no_object_writes_no_sync_resource(managed: Managed) -> None:
+async def test_change_without_an_effect_on_objects_writes_no_sync_resource(managed: Managed) -> None:
     async with managed(colours) as harness:
         await harness.write_module_cr(thing("red"))
         before = await harness.sync_resource()
@@ -77,7 +77,7 @@ async def test_change_that_changes_no_object_writes_no_sync_resource(managed: Ma
         assert (await harness.sync_resource()).metadata.generation == before.metadata.generation
 
 
-async def test_trace_of_a_change_is_carried_on(managed: Managed) -> None:
+async def test_trace_of_a_change_is_copied(managed: Managed) -> None:
     trace = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
     async with managed(colours) as harness:
         config = await harness.write_module_cr(thing("red"))
@@ -93,7 +93,7 @@ async def test_trace_of_a_change_is_carried_on(managed: Managed) -> None:
     assert written.metadata.annotations == {names.TRACEPARENT: trace}
 
 
-async def test_state_of_the_objects_comes_back_to_the_module_config(managed: Managed) -> None:
+async def test_state_of_the_objects_is_copied_to_the_module_config(managed: Managed) -> None:
     async with managed(colours) as harness:
         await harness.write_module_cr(thing("red"))
         await harness.report(State.READY, message="1 objects are ready")
@@ -110,7 +110,7 @@ async def test_state_of_the_objects_comes_back_to_the_module_config(managed: Man
     assert ready.status.observed_generation == ready.metadata.generation
 
 
-async def test_objects_that_stay_on_their_way_are_said_to_be(managed: Managed) -> None:
+async def test_objects_that_are_not_applied_for_long_are_processing(managed: Managed) -> None:
     async with managed(colours) as harness:
         await harness.write_module_cr(thing("red"))
         await harness.module_config(lambda each: each.status.state == State.PROCESSING)
@@ -128,7 +128,7 @@ async def test_permanent_error_is_a_condition_until_the_next_change(managed: Man
     assert (condition.status, condition.reason) == ("False", "InvisibleColour")
 
 
-async def test_refused_change_leaves_the_objects_of_the_last_good_one(managed: Managed) -> None:
+async def test_rejected_change_keeps_the_objects_of_the_last_valid_one(managed: Managed) -> None:
     async with managed(colours) as harness:
         await harness.write_module_cr(thing("red"))
         before = await harness.sync_resource()
@@ -138,28 +138,28 @@ async def test_refused_change_leaves_the_objects_of_the_last_good_one(managed: M
         assert (await harness.sync_resource()).spec.resource == before.spec.resource
 
 
-async def test_failing_function_is_tried_again_until_it_succeeds(managed: Managed) -> None:
+async def test_failing_function_is_retried_until_it_succeeds(managed: Managed) -> None:
     runs = 0
-    open_again = asyncio.Event()
+    available = asyncio.Event()
 
     @module_manager("flaky-colours", crd=dict)
     async def flaky(config: dict[str, Any]) -> list[dict[str, Any]]:
         nonlocal runs
         runs += 1
-        if runs < 4 or not open_again.is_set():
-            raise ConnectionError("the paint shop is closed")
+        if runs < 4 or not available.is_set():
+            raise ConnectionError("connection refused")
         return list(colours(config, None))  # type: ignore[arg-type]
 
     async with managed(flaky) as harness:
         await harness.write_module_cr(thing("red"))
         await harness.module_config(lambda each: each.status.state == State.ERROR)
-        open_again.set()
+        available.set()
         await harness.sync_resource()
 
     assert runs >= 4
 
 
-async def test_deleted_module_config_takes_its_sync_resource_along(managed: Managed) -> None:
+async def test_sync_resource_is_deleted_with_its_module_config(managed: Managed) -> None:
     async with managed(colours) as harness:
         await harness.write_module_cr(thing("red"))
         await harness.sync_resource()
@@ -168,7 +168,7 @@ async def test_deleted_module_config_takes_its_sync_resource_along(managed: Mana
         await harness.module_config_gone()
 
 
-async def test_module_config_on_its_way_out_gets_no_new_sync_resource(managed: Managed) -> None:
+async def test_module_config_that_is_being_deleted_gets_no_new_sync_resource(managed: Managed) -> None:
     async with managed(colours) as harness:
         await harness.write_module_cr(thing("red"))
         await harness.sync_resource()
@@ -176,7 +176,7 @@ async def test_module_config_on_its_way_out_gets_no_new_sync_resource(managed: M
         await harness.delete_module_cr()
         await harness.sync_resource_gone()
         deleting = await harness.module_config(lambda each: each.status.state == State.DELETING)
-        # A change while it goes must not bring the objects back either.
+        # A change during the deletion must not recreate the objects either.
         patch = {"spec": {"resource": deleting.spec.resource.replace("red", "green")}}
         await harness.client.merge_patch(MODULE_CONFIGS, harness.name, patch, names.KCP_NAMESPACE)
         await harness.module_config(lambda each: each.status.observed_generation == each.metadata.generation)
@@ -197,20 +197,20 @@ async def test_sync_resource_that_somebody_deletes_is_written_again(managed: Man
     assert second.spec.resource == first.spec.resource
 
 
-async def test_sync_resource_that_somebody_edits_is_put_right(managed: Managed) -> None:
+async def test_sync_resource_that_somebody_edits_is_restored(managed: Managed) -> None:
     async with managed(colours) as harness:
         await harness.write_module_cr(thing("red"))
         first = await harness.sync_resource()
         patch = {"spec": {"resource": "---"}}
         edited = await harness.client.merge_patch(SYNC_RESOURCES, harness.name, patch, names.KCP_NAMESPACE)
 
-        def put_right(each: SyncResource) -> bool:
+        def restored(each: SyncResource) -> bool:
             return each.metadata.generation > edited.metadata.generation
 
-        assert (await harness.sync_resource(put_right)).spec.resource == first.spec.resource
+        assert (await harness.sync_resource(restored)).spec.resource == first.spec.resource
 
 
-async def test_second_stage_follows_when_the_first_is_ready(managed: Managed) -> None:
+async def test_second_stage_is_written_when_the_first_is_ready(managed: Managed) -> None:
     guestbook = {"metadata": {"name": "default", "namespace": "kyma-system"}, "spec": {"replicas": 3}}
     database = synced_object("StatefulSet", "default-database", "kyma-system", group="apps")
     async with managed(guestbook_objects) as harness:
@@ -221,7 +221,7 @@ async def test_second_stage_follows_when_the_first_is_ready(managed: Managed) ->
         await harness.sync_resource(lambda each: "kind: Deployment" in each.spec.resource)
 
 
-async def test_manager_stops_when_told_to(managed: Managed) -> None:
+async def test_manager_stops(managed: Managed) -> None:
     async with asyncio.timeout(60), managed(colours) as harness:
         await harness.write_module_cr(thing("red"))
         await harness.sync_resource()

@@ -1,4 +1,4 @@
-"""A manager in another language needs nothing but the two resources: the Go example is built and run."""
+"""A manager without the SDK: the Go example is built and run."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -18,16 +18,16 @@ SOURCE = Path(__file__).parents[3] / "module_manager" / "examples" / "go"
 
 @module_manager("greeting", crd=dict)
 def greeting(config: dict[str, Any]) -> None:
-    """Stand for the manager in Go, of which the harness needs the module's name only."""
+    """Gives the harness the name of the module; the manager is the program in Go."""
 
 
 @pytest.fixture
 def program(go_build: Callable[[Path], Path]) -> Path:
-    """The Go example. Here and not in the test, whose time is limited: the first build takes minutes."""
+    """The Go example. A fixture, since the first build takes minutes and the time of tests is limited."""
     return go_build(SOURCE)
 
 
-async def test_manager_in_go_writes_changes_and_leaves_alone_what_goes(
+async def test_manager_in_go_writes_creations_and_changes_and_respects_deletions(
     control_plane: ControlPlane, program: Path
 ) -> None:
     async with (

@@ -1,9 +1,10 @@
-"""Several replicas of one manager: one works, and another takes over when it goes."""
+"""Several replicas of one manager: one reconciles, and another takes over when it stops."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -12,20 +13,20 @@ import pytest
 
 from kube_runtime import Client
 from kube_runtime.leases import LeaseTiming
+from kube_runtime.leases.lease import LEASES, Lease
 from kyma_module_manager import ModuleManager, module_manager
-from kyma_module_manager.exceptions import LeadershipLost
 from kyma_module_manager.service import ManagerService, ServiceOptions
 from kyma_module_manager.testing import ManagerHarness
 from kyma_module_manager.testing.plugin import ControlPlane
 from lifecycle_manager_api import ObjectMeta
 from tests.waiting import eventually
 
-# Looked after often, and long enough for a machine that stands still; it is released or taken here, never waited out.
-OFTEN = LeaseTiming(lease_seconds=30, act_seconds=20.0, renew_seconds=0.3)
+# Renewed often, and valid for long enough on a busy machine: no test waits until it expires.
+TIMING = LeaseTiming(lease_seconds=30, act_seconds=20.0, renew_seconds=0.3)
 
 
 class NoteSpec(msgspec.Struct, frozen=True):
-    """What a note says."""
+    """The spec of a note."""
 
     text: str
 
@@ -39,7 +40,7 @@ class Note(msgspec.Struct, frozen=True):
 
 @dataclass
 class Replica:
-    """One process of a manager, as far as a test can tell it from the others."""
+    """One process of a manager."""
 
     service: ManagerService[Any]
     stop: asyncio.Event
@@ -47,8 +48,8 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Tell whether it may act."""
-        return self.service._election is not None and self.service._election.is_leader
+        """Whether it reconciles."""
+        return self.service.leads
 
 
 def manager_that_notes(module: str, seen: list[str]) -> ModuleManager[Any]:
@@ -62,22 +63,16 @@ def manager_that_notes(module: str, seen: list[str]) -> ModuleManager[Any]:
 
 
 @asynccontextmanager
-async def replica(client: Client, module: str, *, expect_loss: bool = False) -> AsyncIterator[Replica]:
+async def replica(client: Client, manager: ModuleManager[Any], seen: list[str]) -> AsyncIterator[Replica]:
     """Run a replica while the block runs."""
-    seen: list[str] = []
-    options = ServiceOptions(health_host="127.0.0.1", health_port=0, leader_elect=True, lease=OFTEN)
-    made = Replica(ManagerService(manager_that_notes(module, seen), client, options), asyncio.Event(), seen)
-    running = asyncio.ensure_future(made.service.run(made.stop))
-    try:
+    options = ServiceOptions(
+        health_host="127.0.0.1", health_port=0, leader_elect=True, lease=TIMING, identity=f"replica-{uuid4().hex[:6]}"
+    )
+    made = Replica(ManagerService(manager, client, options), asyncio.Event(), seen)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(made.service.run(made.stop))
         yield made
-    finally:
-        if expect_loss:
-            with pytest.raises(ExceptionGroup) as ended:
-                await asyncio.wait_for(running, 60)
-            assert ended.group_contains(LeadershipLost)
-        else:
-            made.stop.set()
-            await running
+        made.stop.set()
 
 
 def note(text: str) -> str:
@@ -86,37 +81,61 @@ def note(text: str) -> str:
 
 @pytest.fixture
 async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    """The rights of Lifecycle Manager and of the test."""
+    """A client with all rights."""
     async with await Client.from_kubeconfig(control_plane.admin_kubeconfig) as made:
         yield made
 
 
-async def test_one_works_and_the_next_takes_over_what_came_meanwhile(own: Client, admin: Client) -> None:
+async def leases_of(admin: Client, module: str) -> tuple[Lease, ...]:
+    """Return the Leases of the replicas of a manager."""
+    selector = f"kube-runtime/group=module-manager-{module}"
+    return tuple((await admin.list(LEASES, "kcp-system", label_selector=selector)).items)
+
+
+async def agreed(admin: Client, module: str) -> bool:
+    """Tell whether two replicas know each other."""
+    views = [each.metadata.annotations["kube-runtime/view"].split() for each in await leases_of(admin, module)]
+    return [len(view) for view in views] == [2, 2]
+
+
+async def test_one_replica_reconciles_and_another_takes_over(own: Client, admin: Client) -> None:
     module = f"notes-{uuid4().hex[:6]}"
-    async with replica(own, module) as second, replica(own, module) as first:
-        pair = (first, second)
-        await eventually(lambda: any(each.leads for each in pair), within=60)
-        leader, standby = sorted(pair, key=lambda each: not each.leads)
-        async with ManagerHarness.open(admin, leader.service._manager, "kyma-a") as harness:
-            await harness.write_module_cr(note("one"))
-            await harness.sync_resource(lambda it: "one" in it.spec.resource)
-            assert standby.seen == []
+    seen_first, seen_second = list[str](), list[str]()
+    manager_first, manager_second = manager_that_notes(module, seen_first), manager_that_notes(module, seen_second)
+    async with (
+        replica(own, manager_first, seen_first) as first,
+        replica(own, manager_second, seen_second) as second,
+        ManagerHarness.open(admin, manager_first, "kyma-a") as harness,
+    ):
+        await eventually(partial(agreed, admin, module), within=60)
+        await eventually(lambda: first.leads != second.leads, within=60)
+        leader, standby = sorted((first, second), key=lambda each: not each.leads)
+        await harness.write_module_cr(note("one"))
+        await harness.sync_resource(lambda it: "one" in it.spec.resource)
+        assert standby.seen == []
 
-            leader.stop.set()
-            await eventually(lambda: standby.leads, within=60)
-            await harness.write_module_cr(note("two"))
+        leader.stop.set()
+        await eventually(lambda: standby.leads, within=60)
+        await harness.write_module_cr(note("two"))
 
-            await harness.sync_resource(lambda it: "two" in it.spec.resource)
-            assert "two" not in leader.seen
+        await harness.sync_resource(lambda it: "two" in it.spec.resource)
+        assert "two" not in leader.seen
 
 
-async def test_leader_whose_lease_is_taken_ends(own: Client, admin: Client) -> None:
+async def test_replica_whose_lease_is_taken_stops_reconciling_until_it_has_another(own: Client, admin: Client) -> None:
     module = f"notes-{uuid4().hex[:6]}"
-    async with replica(own, module, expect_loss=True) as only:
+    seen: list[str] = []
+    manager = manager_that_notes(module, seen)
+    async with replica(own, manager, seen) as only, ManagerHarness.open(admin, manager, "kyma-b") as harness:
         await eventually(lambda: only.leads, within=60)
-        leases = await admin.mapper.resource("coordination.k8s.io/v1", "Lease")
+        (taken,) = await leases_of(admin, module)
 
         stolen = {"spec": {"holderIdentity": "somebody else"}}
-        await admin.merge_patch(leases, f"module-manager-{module}", stolen, "kcp-system")
+        await admin.merge_patch(LEASES, taken.metadata.name, stolen, "kcp-system")
 
-        await eventually(lambda: not only.leads, within=15)  # by looking: it could act for longer
+        await eventually(lambda: not only.leads, within=15, every=0.001)
+        await eventually(lambda: only.leads, within=60)
+        (lease,) = await leases_of(admin, module)
+        assert lease.metadata.name != taken.metadata.name
+        await harness.write_module_cr(note("one"))
+        await harness.sync_resource(lambda it: "one" in it.spec.resource)

@@ -1,4 +1,4 @@
-"""A module from its name to a registry: made, checked, packed, and pushed to a real OCI registry."""
+"""A module from its name to a registry: created, checked, packed, and pushed to a real OCI registry."""
 
 import asyncio
 import hashlib
@@ -29,28 +29,29 @@ PASSWORD_HASH = "$2b$05$abcdefghijklmnopqrstuuHNbAKRhpaujgo33bRWs.NLUTJO3lOy2"
 @pytest.fixture
 async def registry(go_build: Callable[[Path], Path], tmp_path: Path) -> AsyncIterator[str]:
     """A registry in memory on a free port, as `127.0.0.1:port`."""
-    async with _serving(await asyncio.to_thread(go_build, SOURCE), tmp_path, {}) as address:
+    async with _registry(await asyncio.to_thread(go_build, SOURCE), tmp_path, {}) as address:
         yield address
 
 
 @pytest.fixture
 async def guarded_registry(go_build: Callable[[Path], Path], tmp_path: Path) -> AsyncIterator[str]:
-    """The same, for those who know the password."""
+    """The same, with basic authentication."""
     (tmp_path / "htpasswd").write_text(f"{USER}:{PASSWORD_HASH}\n")
     guard = {"auth": {"htpasswd": {"realm": "test", "path": str(tmp_path / "htpasswd")}}}
-    async with _serving(await asyncio.to_thread(go_build, SOURCE), tmp_path, guard) as address:
+    async with _registry(await asyncio.to_thread(go_build, SOURCE), tmp_path, guard) as address:
         yield address
 
 
 async def test_new_module_is_valid_tested_packed_and_pushed(registry: str, tmp_path: Path) -> None:
     project = tmp_path / "colour-mixer"
-    assert "✓" in _klm("new", "colour-mixer", "--dir", str(project))
+    assert "✓" in _klm("new", "colour-mixer", "--dir", str(project), "--enableModuleConfig")
     assert "✗" not in _klm("validate", str(project))
     assert "2 passed" in _pytest(project)
     printed = _klm("package", str(project), "--plain-http", "--registry", f"{registry}/modules")
 
     template = load_yaml((project / "dist" / "module-template.yaml").read_text())
     component = template["spec"]["descriptor"]["component"]
+    assert template["spec"]["enableModuleConfig"] is True
     repository = f"modules/component-descriptors/{component['name']}"
     assert f"{registry}/{repository}:0.1.0@sha256:" in printed
     assert component["repositoryContexts"][0]["baseUrl"] == f"{registry}/modules"
@@ -66,9 +67,21 @@ async def test_new_module_is_valid_tested_packed_and_pushed(registry: str, tmp_p
     assert load_yaml(crd)["kind"] == "CustomResourceDefinition"
 
 
-async def test_packing_the_same_module_twice_gives_the_same_digest(registry: str, tmp_path: Path) -> None:
+async def test_flag_of_package_replaces_the_projects_value(registry: str, tmp_path: Path) -> None:
     project = tmp_path / "colour-mixer"
     _klm("new", "colour-mixer", "--dir", str(project))
+    assert "the manager's function is never called" in _klm("validate", str(project))
+    assert "2 passed" in _pytest(project)
+
+    _klm("package", str(project), "--plain-http", "--registry", f"{registry}/modules", "--enableModuleConfig")
+
+    template = load_yaml((project / "dist" / "module-template.yaml").read_text())
+    assert template["spec"]["enableModuleConfig"] is True
+
+
+async def test_packing_the_same_module_twice_gives_the_same_digest(registry: str, tmp_path: Path) -> None:
+    project = tmp_path / "colour-mixer"
+    _klm("new", "colour-mixer", "--dir", str(project), "--enableModuleConfig")
 
     first, second = (
         _klm("package", str(project), "--plain-http", "--registry", f"{registry}/modules").splitlines()[0]
@@ -78,14 +91,14 @@ async def test_packing_the_same_module_twice_gives_the_same_digest(registry: str
     assert first == second
 
 
-async def test_registry_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
+async def test_error_names_a_registry_that_cannot_be_reached(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"  # on which nobody listens
     async with Registry(f"http://{address}") as registry:
         with pytest.raises(RegistryError, match=address):
             await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
 
 
-async def test_registry_that_asks_for_a_name_is_given_one(guarded_registry: str) -> None:
+async def test_registry_that_requires_credentials_gets_them(guarded_registry: str) -> None:
     async with Registry(f"http://{guarded_registry}", Credentials(USER, PASSWORD)) as registry:
         digest = await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
 
@@ -93,18 +106,18 @@ async def test_registry_that_asks_for_a_name_is_given_one(guarded_registry: str)
 
 
 @pytest.mark.parametrize("credentials", [None, Credentials(USER, "wrong")], ids=["none", "wrong"])
-async def test_registry_that_refuses_is_a_clear_error(guarded_registry: str, credentials: Credentials | None) -> None:
+async def test_rejected_credentials_are_an_error(guarded_registry: str, credentials: Credentials | None) -> None:
     async with Registry(f"http://{guarded_registry}", credentials) as registry:
-        with pytest.raises(RegistryError, match=r"refuses these credentials|sign in first"):
+        with pytest.raises(RegistryError, match=r"rejects the credentials|requires credentials"):
             await registry.push("some/where", "1.0.0", Blob(b"{}", "application/json"), ())
 
 
-def test_password_does_not_show() -> None:
+def test_password_is_not_in_the_representation() -> None:
     assert PASSWORD not in repr(Credentials(USER, PASSWORD))
 
 
 @asynccontextmanager
-async def _serving(program: Path, folder: Path, more: dict[str, Any]) -> AsyncIterator[str]:
+async def _registry(program: Path, folder: Path, more: dict[str, Any]) -> AsyncIterator[str]:
     address = f"127.0.0.1:{free_port()}"
     config = folder / "registry.yml"
     storage = {"storage": {"inmemory": {}}, "http": {"addr": address}, "log": {"level": "error"}}

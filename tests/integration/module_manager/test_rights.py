@@ -1,4 +1,4 @@
-"""With the role that the SDK ships, a manager may do its work and nothing else."""
+"""The rights of a manager with the role of the SDK."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -22,7 +22,7 @@ NAMESPACE = names.KCP_NAMESPACE
 
 @module_manager("rights", crd=dict)
 def nothing(config: dict[str, Any]) -> None:
-    """Want nothing."""
+    """Return no objects."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def test_module_config_is_read_only(harness: ManagerHarness, own: Client) 
     assert (await harness.client.get(MODULE_CONFIGS, harness.name, NAMESPACE)).spec == config.spec
 
 
-async def test_status_of_a_module_config_is_all_that_can_be_written_of_it(harness: ManagerHarness, own: Client) -> None:
+async def test_only_the_status_of_a_module_config_can_be_written(harness: ManagerHarness, own: Client) -> None:
     before = await harness.client.get(MODULE_CONFIGS, harness.name, NAMESPACE)
     document = {
         "apiVersion": MODULE_CONFIGS.api_version,
@@ -66,7 +66,7 @@ async def test_status_of_a_module_config_is_all_that_can_be_written_of_it(harnes
     assert "sneaked" not in after.metadata.labels
 
 
-async def test_sync_resource_is_not_its_own_to_report_on(harness: ManagerHarness, own: Client) -> None:
+async def test_status_of_a_sync_resource_cannot_be_written(harness: ManagerHarness, own: Client) -> None:
     with pytest.raises(Forbidden):
         await own.merge_patch(
             SYNC_RESOURCES, harness.name, {"status": {"state": "Ready"}}, NAMESPACE, subresource="status"
@@ -75,7 +75,7 @@ async def test_sync_resource_is_not_its_own_to_report_on(harness: ManagerHarness
 
 @pytest.mark.parametrize("resource", [SECRETS, CONFIG_MAPS, KYMAS], ids=lambda each: each.plural)
 @pytest.mark.usefixtures("harness")
-async def test_nothing_else_can_be_read(own: Client, resource: Resource[dict[str, Any]]) -> None:
+async def test_other_kinds_cannot_be_read(own: Client, resource: Resource[dict[str, Any]]) -> None:
     with pytest.raises(Forbidden):
         await own.list(resource, NAMESPACE)
 

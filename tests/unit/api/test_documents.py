@@ -1,4 +1,4 @@
-"""Reading and writing objects: leniently, and without losing or adding anything."""
+"""Decoding and encoding objects, without losing or adding fields."""
 
 import json
 from datetime import UTC, datetime
@@ -44,27 +44,29 @@ KYMA: dict[str, Any] = {
 BODY = json.dumps(KYMA).encode()
 
 
-def test_fields_that_the_type_does_not_know_are_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     kyma = decode(Kyma, BODY)
 
     assert kyma.spec.modules == (KymaModule(name="telemetry"), KymaModule(name="serverless", channel="fast"))
     assert kyma.metadata.creation_timestamp == datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
-def test_what_has_the_wrong_shape_is_named() -> None:
+def test_field_of_the_wrong_type_is_named() -> None:
     body = json.dumps(KYMA | {"spec": {"channel": "regular", "modules": [{"name": 7}]}})
 
-    with pytest.raises(NotDecodable, match=r"no Kyma: Expected `str`, got `int` - at `\$\.spec\.modules\[0\]\.name`"):
+    with pytest.raises(
+        NotDecodable, match=r"invalid Kyma: Expected `str`, got `int` - at `\$\.spec\.modules\[0\]\.name`"
+    ):
         decode(Kyma, body)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"kind": "Kyma"}'])
-def test_what_is_no_object_is_refused(body: bytes) -> None:
+def test_invalid_object_is_rejected(body: bytes) -> None:
     with pytest.raises(NotDecodable):
         decode(Kyma, body)
 
 
-def test_null_in_metadata_is_as_good_as_missing() -> None:
+def test_null_in_metadata_counts_as_missing() -> None:
     metadata = KYMA["metadata"] | {"annotations": None, "creationTimestamp": None, "finalizers": None}
 
     kyma = decode(Kyma, json.dumps(KYMA | {"metadata": metadata}))
@@ -80,10 +82,10 @@ def test_null_in_metadata_is_as_good_as_missing() -> None:
     assert bytes(decode(ModuleTemplate, json.dumps(template)).spec.descriptor) == b'{"kept":null}'
 
 
-def test_another_kind_is_refused() -> None:
+def test_object_of_another_kind_is_rejected() -> None:
     body = json.dumps(KYMA | {"kind": "Karma"})
 
-    with pytest.raises(NotDecodable, match="Karma is no Kyma"):
+    with pytest.raises(NotDecodable, match="Karma is not a Kyma"):
         decode(Kyma, body)
 
 
@@ -93,7 +95,7 @@ def test_object_of_an_older_version_is_read() -> None:
     assert decode(Kyma, body).spec == decode(Kyma, BODY).spec
 
 
-def test_list_is_read_with_its_place() -> None:
+def test_list_is_decoded_with_its_resource_version() -> None:
     listed = {"metadata": {"resourceVersion": "7", "continue": "next", "remainingItemCount": 3}, "items": [KYMA, KYMA]}
 
     page = decode_list(Kyma, json.dumps(listed))
@@ -103,12 +105,12 @@ def test_list_is_read_with_its_place() -> None:
     assert page.items == (decode(Kyma, BODY), decode(Kyma, BODY))
 
 
-def test_list_with_a_bad_object_is_refused() -> None:
-    with pytest.raises(NotDecodable, match="no list of kymas"):
+def test_list_with_an_invalid_object_is_rejected() -> None:
+    with pytest.raises(NotDecodable, match="invalid list of kymas"):
         decode_list(Kyma, b'{"items": [{"spec": 7}]}')
 
 
-def test_document_to_apply_has_only_what_is_set() -> None:
+def test_document_to_apply_has_only_set_fields() -> None:
     kyma = Kyma(metadata=ObjectMeta(name="demo"), spec=KymaSpec(channel="regular", modules=(KymaModule(name="a"),)))
 
     assert as_document(kyma) == {
@@ -120,7 +122,7 @@ def test_document_to_apply_has_only_what_is_set() -> None:
     assert decode(Kyma, encode(kyma)) == kyma
 
 
-def test_edit_keeps_what_the_type_does_not_know() -> None:
+def test_edit_keeps_unknown_fields() -> None:
     kyma = decode(Kyma, BODY)
     telemetry, serverless = kyma.spec.modules
     modules = (serverless, msgspec.structs.replace(telemetry, managed=False), KymaModule(name="new"))
@@ -141,18 +143,18 @@ def test_edit_keeps_what_the_type_does_not_know() -> None:
     }
 
 
-def test_edit_that_changes_nothing_changes_nothing() -> None:
+def test_edit_without_changes_returns_the_same_object() -> None:
     assert json.loads(edited(BODY, decode(Kyma, BODY))) == KYMA
 
 
-def test_edit_removes_what_is_emptied() -> None:
+def test_edit_removes_fields_that_become_empty() -> None:
     kyma = decode(Kyma, BODY)
     wanted = msgspec.structs.replace(kyma, metadata=msgspec.structs.replace(kyma.metadata, labels={}))
 
     assert "labels" not in json.loads(edited(BODY, wanted))["metadata"]
 
 
-def test_edit_of_a_list_without_keys_keeps_the_items_that_stay() -> None:
+def test_edit_of_a_list_without_keys_keeps_unchanged_items() -> None:
     synced = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "x", "name": "a", "future": 1}
     other = synced | {"name": "b"}
     document = {
@@ -167,7 +169,7 @@ def test_edit_of_a_list_without_keys_keeps_the_items_that_stay() -> None:
     assert json.loads(edited(json.dumps(document), wanted))["status"] == {"synced": [other]}
 
 
-def test_edit_of_something_else_is_refused() -> None:
+def test_edit_of_another_kind_is_rejected() -> None:
     template = {"apiVersion": "operator.kyma-project.io/v1beta2", "kind": "ModuleTemplate", "spec": {"descriptor": {}}}
 
     with pytest.raises(NotDecodable):

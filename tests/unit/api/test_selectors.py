@@ -2,7 +2,7 @@
 
 import pytest
 
-from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement
+from lifecycle_manager_api import KymaSelector, LabelSelector, LabelSelectorRequirement, ModuleReleaseMeta, decode
 
 LABELS = {"region": "eu", "plan": "aws", "empty": ""}
 
@@ -30,12 +30,12 @@ def test_requirement(operator: str, key: str, values: tuple[str, ...], matches: 
     assert requirement.matches(LABELS) is matches
 
 
-def test_empty_selector_means_all() -> None:
+def test_empty_label_selector_matches_all_objects() -> None:
     assert LabelSelector().matches({})
     assert LabelSelector().matches(LABELS)
 
 
-def test_every_demand_has_to_be_met() -> None:
+def test_every_requirement_must_be_met() -> None:
     exists = LabelSelectorRequirement(key="plan", operator="Exists")
     selector = LabelSelector(match_labels={"region": "eu"}, match_expressions=(exists,))
 
@@ -43,3 +43,26 @@ def test_every_demand_has_to_be_met() -> None:
     assert not selector.matches({"region": "eu"})
     assert not selector.matches({"region": "us", "plan": "aws"})
     assert not LabelSelector(match_labels={"zone": ""}).matches({})
+
+
+def test_empty_kyma_selector_matches_no_kyma() -> None:
+    assert not KymaSelector().matches({})
+    assert not KymaSelector().matches(LABELS)
+
+
+def test_kyma_selector_with_requirements_matches_as_a_label_selector() -> None:
+    exists = LabelSelectorRequirement(key="plan", operator="Exists")
+
+    assert KymaSelector(match_labels={"region": "eu"}).matches(LABELS)
+    assert KymaSelector(match_expressions=(exists,)).matches(LABELS)
+    assert not KymaSelector(match_labels={"region": "us"}).matches(LABELS)
+
+
+@pytest.mark.parametrize("selector", [b"{}", b'{"matchLabels": {}}', b'{"matchExpressions": []}'])
+def test_empty_selector_of_a_release_matches_no_kyma(selector: bytes) -> None:
+    text = b'{"metadata": {"name": "mixer"}, "spec": {"moduleName": "mixer", "kymaSelector": %s}}' % selector
+
+    release = decode(ModuleReleaseMeta, text)
+
+    assert release.spec.kyma_selector is not None
+    assert not release.spec.kyma_selector.matches(LABELS)

@@ -1,11 +1,11 @@
-"""States and conditions: how parts add up, and when a transition happened."""
+"""Aggregation of states, and transition times of conditions."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from lifecycle_manager_api import Condition, State, aggregate, find, set_condition
-from lifecycle_manager_api.conditions import LONGEST_MESSAGE, last_operation, set_conditions, shortened
+from lifecycle_manager_api.conditions import MAX_MESSAGE_LENGTH, last_operation, set_conditions, shortened
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -25,13 +25,13 @@ READY = Condition(type="Ready", status="True", reason="Done", message="all is we
         ((State.WARNING, State.ERROR, State.PROCESSING), State.ERROR),
     ],
 )
-def test_states_add_up(states: tuple[State, ...], together: State) -> None:
+def test_states_are_aggregated(states: tuple[State, ...], together: State) -> None:
     assert aggregate(states) is together
     assert aggregate(reversed(states)) is together
     assert aggregate(states, deleting=True) is State.DELETING
 
 
-def test_transition_time_stays_while_the_status_does() -> None:
+def test_transition_time_changes_only_with_the_status() -> None:
     first = set_condition((), READY, NOW)
     same = set_condition(first, Condition(type="Ready", status="True", reason="Other", message=""), LATER)
     other = set_condition(same, Condition(type="Ready", status="False", reason="Broken", message=""), LATER)
@@ -43,7 +43,7 @@ def test_transition_time_stays_while_the_status_does() -> None:
     ]
 
 
-def test_other_conditions_keep_their_places() -> None:
+def test_order_of_conditions_does_not_change() -> None:
     other = Condition(type="Synced", status="True", reason="Read", message="", last_transition_time=NOW)
     conditions = set_condition((other,), READY, NOW)
 
@@ -62,17 +62,17 @@ def test_conditions_are_set_together_for_one_generation() -> None:
     assert all(each.last_transition_time == LATER for each in after)
 
 
-def test_messages_that_no_server_would_store_are_cut() -> None:
+def test_long_messages_are_shortened() -> None:
     (condition,) = set_conditions((), [("Ready", "False", "Broken", "é" * 100_000)], 1, NOW)
-    assert len(condition.message) == LONGEST_MESSAGE
+    assert len(condition.message) == MAX_MESSAGE_LENGTH
     assert condition.message.endswith("é …")
     done = last_operation(None, "x" * 100_000, NOW)
-    assert len(done.operation) == LONGEST_MESSAGE
+    assert len(done.operation) == MAX_MESSAGE_LENGTH
     assert last_operation(done, "x" * 100_000, LATER) is done
-    assert shortened("x" * LONGEST_MESSAGE) == "x" * LONGEST_MESSAGE
+    assert shortened("x" * MAX_MESSAGE_LENGTH) == "x" * MAX_MESSAGE_LENGTH
 
 
-def test_time_of_the_last_operation_stays_while_it_is_the_same() -> None:
+def test_time_of_the_last_operation_changes_only_with_its_text() -> None:
     first = last_operation(None, "installed", NOW)
     assert last_operation(first, "installed", LATER) is first
     assert last_operation(first, "removed", LATER).last_update_time == LATER

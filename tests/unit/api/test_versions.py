@@ -1,4 +1,4 @@
-"""Versions after semver.org: what is one, and which goes before which."""
+"""Semantic versions (semver.org): syntax and order."""
 
 import re
 from itertools import pairwise
@@ -33,7 +33,7 @@ ORDERED = [
 VERSIONS = st.from_regex(f"(?a){SEMANTIC_VERSION}", fullmatch=True).filter(lambda text: len(text) <= 60)
 
 
-def test_versions_are_ordered_as_the_standard_says() -> None:
+def test_versions_are_ordered_by_semver() -> None:
     parsed = [Version.parse(text) for text in ORDERED]
 
     assert sorted(parsed, reverse=True) == parsed[::-1]
@@ -66,12 +66,12 @@ def test_build_metadata_is_kept_and_not_compared() -> None:
         "\u0661.2.3",
     ],
 )
-def test_what_is_no_version_is_refused(text: str) -> None:
-    with pytest.raises(InvalidVersion, match="is no semantic version; write it like"):
+def test_invalid_version_is_rejected(text: str) -> None:
+    with pytest.raises(InvalidVersion, match="is not a semantic version: expected a form such as"):
         Version.parse(text)
 
 
-def test_endless_text_is_refused_without_reading_it() -> None:
+def test_long_text_is_rejected_without_matching_it() -> None:
     with pytest.raises(InvalidVersion) as refused:
         Version.parse("1" * 1_000_000)
 
@@ -79,7 +79,7 @@ def test_endless_text_is_refused_without_reading_it() -> None:
 
 
 @given(VERSIONS)
-def test_text_comes_back(text: str) -> None:
+def test_version_is_formatted_as_it_was_parsed(text: str) -> None:
     assert str(Version.parse(text)) == text
 
 

@@ -1,4 +1,4 @@
-"""How a function is declared as a manager, and in which shapes it may be written."""
+"""Declaring a function as a manager, in each of its forms."""
 
 import asyncio
 import threading
@@ -50,7 +50,7 @@ async def test_asynchronous_generator(context: ModuleContext) -> None:
     assert await objects.objects({}, context) == (THING,)
 
 
-async def test_function_that_returns_nothing_wants_no_objects(context: ModuleContext) -> None:
+async def test_function_that_returns_none_has_no_objects(context: ModuleContext) -> None:
     @module_manager("cloud-resources", crd=dict)
     def objects(config: dict[str, Any]) -> None:
         return None
@@ -58,7 +58,7 @@ async def test_function_that_returns_nothing_wants_no_objects(context: ModuleCon
     assert await objects.objects({}, context) == ()
 
 
-async def test_plain_function_runs_on_the_loop_unless_it_asks_for_a_thread(context: ModuleContext) -> None:
+async def test_plain_function_runs_on_the_event_loop_unless_in_thread_is_set(context: ModuleContext) -> None:
     seen: list[int] = []
 
     def note(config: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ async def test_plain_function_runs_on_the_loop_unless_it_asks_for_a_thread(conte
     assert seen[1] != threading.get_ident()
 
 
-async def test_exception_of_the_function_is_worth_another_try(context: ModuleContext) -> None:
+async def test_exception_of_the_function_is_a_failed_rendering(context: ModuleContext) -> None:
     @module_manager("cloud-resources", crd=dict)
     def objects(config: dict[str, Any]) -> None:
         raise KeyError("colour")
@@ -80,7 +80,7 @@ async def test_exception_of_the_function_is_worth_another_try(context: ModuleCon
         await objects.objects({}, context)
 
 
-async def test_permanent_error_comes_out_as_it_was_raised(context: ModuleContext) -> None:
+async def test_permanent_error_of_the_function_is_raised_unchanged(context: ModuleContext) -> None:
     @module_manager("cloud-resources", crd=dict)
     def objects(config: dict[str, Any]) -> None:
         raise PermanentError("there is no such colour", reason="NoSuchColour")
@@ -90,31 +90,31 @@ async def test_permanent_error_comes_out_as_it_was_raised(context: ModuleContext
     assert raised.value.reason == "NoSuchColour"
 
 
-async def test_function_that_takes_too_long_is_given_up(context: ModuleContext) -> None:
+async def test_function_that_takes_too_long_times_out(context: ModuleContext) -> None:
     @module_manager("cloud-resources", crd=dict, timeout_seconds=0.01)
     async def objects(config: dict[str, Any]) -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(RenderingFailed, match=r"more than 0\.01 s"):
+    with pytest.raises(RenderingFailed, match=r"timed out after 0\.01 s"):
         await objects.objects({}, context)
 
 
-def test_manager_without_a_module_is_refused() -> None:
-    with pytest.raises(DeclarationError, match="name of its module"):
+def test_manager_without_a_module_is_rejected() -> None:
+    with pytest.raises(DeclarationError, match="requires the name of the module"):
         module_manager("", crd=dict)(lambda config: [])
 
 
-def test_function_without_parameters_is_refused() -> None:
+def test_function_without_parameters_is_rejected() -> None:
     def objects() -> None:
         return None
 
-    with pytest.raises(DeclarationError, match="must take the Module CR"):
+    with pytest.raises(DeclarationError, match="must take one or two parameters"):
         module_manager("cloud-resources", crd=dict)(objects)  # type: ignore[arg-type]
 
 
-def test_asynchronous_function_in_a_thread_is_refused() -> None:
+def test_asynchronous_function_in_a_thread_is_rejected() -> None:
     async def objects(config: dict[str, Any]) -> None:
         return None
 
-    with pytest.raises(DeclarationError, match="asynchronous already"):
+    with pytest.raises(DeclarationError, match="in_thread is for plain functions only"):
         module_manager("cloud-resources", crd=dict, in_thread=True)(objects)

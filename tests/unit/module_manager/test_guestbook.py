@@ -1,4 +1,4 @@
-"""The sample in two stages."""
+"""The sample with two stages."""
 
 from kube_runtime import load_yaml
 from kyma_module_manager.samples import sample_file
@@ -12,17 +12,17 @@ def kinds(rendered: RenderedObjects) -> list[str]:
     return [each["kind"] for each in rendered.objects]
 
 
-async def test_database_comes_first() -> None:
+async def test_database_is_the_first_stage() -> None:
     assert kinds(await render_module_cr(objects, EXAMPLE)) == ["Service", "StatefulSet"]
 
 
-async def test_application_waits_for_a_database_that_is_not_ready() -> None:
+async def test_application_is_not_returned_before_the_database_is_ready() -> None:
     database = synced_object("StatefulSet", "default-database", "kyma-system", group="apps", state="Processing")
 
     assert "Deployment" not in kinds(await render_module_cr(objects, EXAMPLE, synced=[database]))
 
 
-async def test_application_follows_a_database_that_is_ready() -> None:
+async def test_application_is_returned_when_the_database_is_ready() -> None:
     database = synced_object("StatefulSet", "default-database", "kyma-system", group="apps")
 
     rendered = await render_module_cr(objects, EXAMPLE, synced=[database])
@@ -42,7 +42,7 @@ async def test_application_stays_while_its_database_is_changed() -> None:
     assert rendered.one("Deployment", "default", "kyma-system")["spec"]["replicas"] == 4
 
 
-def test_template_and_crd_speak_of_the_same_kind() -> None:
+def test_template_and_crd_name_the_same_kind() -> None:
     crd = load_yaml(sample_file("guestbook", "crd.yaml").read_text())
     default = load_yaml(sample_file("guestbook", "module-template.yaml").read_text())["spec"]["data"]
 

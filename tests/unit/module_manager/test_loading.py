@@ -1,4 +1,4 @@
-"""Finding the manager that the command line names."""
+"""Importing the manager that the command line names."""
 
 from pathlib import Path
 
@@ -14,18 +14,18 @@ def test_manager_is_found_by_module_and_name() -> None:
 
 
 @pytest.mark.parametrize("target", ["", "module_manager", "module_manager:", ":objects"])
-def test_target_of_another_form_is_refused(target: str) -> None:
+def test_target_of_another_form_is_rejected(target: str) -> None:
     with pytest.raises(DeclarationError, match=r"package\.module:object"):
         load_manager(target)
 
 
-def test_module_that_is_not_there_is_named() -> None:
+def test_missing_module_is_named() -> None:
     with pytest.raises(DeclarationError, match="cannot import no_such_module"):
         load_manager("no_such_module:objects")
 
 
-def test_something_else_than_a_manager_is_refused() -> None:
-    with pytest.raises(DeclarationError, match="is no module manager"):
+def test_object_that_is_not_a_manager_is_rejected() -> None:
+    with pytest.raises(DeclarationError, match="is not a module manager"):
         load_manager("kyma_module_manager.samples:sample_file")
 
 

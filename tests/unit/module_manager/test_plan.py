@@ -1,4 +1,4 @@
-"""The rules between a ModuleConfig, its SyncResource and the status of both."""
+"""The SyncResource and the status that a ModuleConfig gets."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from kyma_module_manager import PermanentError, Rendering, RenderingFailed
-from kyma_module_manager.plan import status_document, sync_resource_document, verdict
+from kyma_module_manager.plan import desired_status, status_document, sync_resource_document
 from lifecycle_manager_api import ModuleConfig, State, SyncResource
 
 MakeConfig = Callable[..., ModuleConfig]
@@ -19,7 +19,7 @@ READY = {
     "state": "Ready",
     "observedGeneration": 1,
     "conditions": [
-        {"type": "Ready", "status": "True", "reason": "Ready", "message": "1 object is in force",
+        {"type": "Ready", "status": "True", "reason": "Ready", "message": "1 object is ready",
          "lastTransitionTime": "2026-11-21T11:00:00Z"}
     ],
 }  # fmt: skip
@@ -31,7 +31,7 @@ def with_status(config: ModuleConfig, document: dict[str, Any] | None) -> Module
     return msgspec.structs.replace(config, status=status)
 
 
-def test_new_module_config_gets_a_sync_resource_that_belongs_to_it(make_config: MakeConfig) -> None:
+def test_new_module_config_gets_a_sync_resource_with_an_owner_reference(make_config: MakeConfig) -> None:
     document = sync_resource_document(make_config(), None, RENDERING)
 
     assert document is not None
@@ -45,7 +45,7 @@ def test_new_module_config_gets_a_sync_resource_that_belongs_to_it(make_config: 
     assert owner["blockOwnerDeletion"] is True
 
 
-def test_trace_of_the_change_travels_on(make_config: MakeConfig) -> None:
+def test_trace_annotations_are_copied(make_config: MakeConfig) -> None:
     config = make_config(annotations={**make_config().metadata.annotations, "somebody": "else"})
 
     document = sync_resource_document(config, None, RENDERING)
@@ -57,7 +57,7 @@ def test_trace_of_the_change_travels_on(make_config: MakeConfig) -> None:
     }
 
 
-def test_unchanged_text_writes_nothing(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
+def test_unchanged_text_is_not_written(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
     assert sync_resource_document(make_config(), make_sync_resource(TEXT), RENDERING) is None
 
 
@@ -65,21 +65,21 @@ def test_changed_text_is_written(make_config: MakeConfig, make_sync_resource: Ma
     assert sync_resource_document(make_config(), make_sync_resource("other"), RENDERING) is not None
 
 
-def test_sync_resource_of_a_predecessor_is_taken_over(
+def test_sync_resource_of_a_deleted_module_config_gets_the_new_owner(
     make_config: MakeConfig, make_sync_resource: MakeSyncResource
 ) -> None:
     assert sync_resource_document(make_config(), make_sync_resource(TEXT, owner="old"), RENDERING) is not None
 
 
-def test_lost_label_is_written_again(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
+def test_missing_label_is_written_again(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
     assert sync_resource_document(make_config(), make_sync_resource(TEXT, labels={}), RENDERING) is not None
 
 
-def test_module_config_on_its_way_out_gets_no_sync_resource(make_config: MakeConfig) -> None:
+def test_module_config_that_is_being_deleted_gets_no_sync_resource(make_config: MakeConfig) -> None:
     assert sync_resource_document(make_config(deleting=True), None, RENDERING) is None
 
 
-def test_sync_resource_on_its_way_out_is_left_to_go(
+def test_sync_resource_that_is_being_deleted_is_not_written(
     make_config: MakeConfig, make_sync_resource: MakeSyncResource
 ) -> None:
     assert sync_resource_document(make_config(), make_sync_resource("old", deleting=True), RENDERING) is None
@@ -88,76 +88,77 @@ def test_sync_resource_on_its_way_out_is_left_to_go(
 def test_module_config_is_processing_until_its_generation_is_applied(
     make_config: MakeConfig, make_sync_resource: MakeSyncResource
 ) -> None:
-    judged = verdict(make_config(), make_sync_resource(TEXT, generation=2, status=READY), RENDERING)
+    desired = desired_status(make_config(), make_sync_resource(TEXT, generation=2, status=READY), RENDERING)
 
-    assert judged.state == State.PROCESSING
-    assert judged.ready == ("False", "NotApplied", "generation 2 is still to be applied")
+    assert desired.state == State.PROCESSING
+    assert desired.ready == ("Ready", "False", "NotApplied", "generation 2 is not applied yet")
 
 
 def test_module_config_is_ready_when_its_sync_resource_is(
     make_config: MakeConfig, make_sync_resource: MakeSyncResource
 ) -> None:
-    judged = verdict(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
+    desired = desired_status(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
 
-    assert judged.state == State.READY
-    assert judged.ready == ("True", "Applied", "1 object is in force")
-    assert judged.rendered == ("True", "Rendered", "1 objects")
+    assert desired.state == State.READY
+    assert desired.ready == ("Ready", "True", "Applied", "1 object is ready")
+    assert desired.rendered == ("Rendered", "True", "Rendered", "1 objects")
 
 
-def test_error_of_the_sync_resource_is_told_on(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
+def test_error_of_the_sync_resource_is_copied(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
     status = {
         "state": "Error",
         "observedGeneration": 1,
         "conditions": [{"type": "Ready", "status": "False", "reason": "Refused", "message": "document 3: no"}],
     }
 
-    judged = verdict(make_config(), make_sync_resource(TEXT, status=status), RENDERING)
+    desired = desired_status(make_config(), make_sync_resource(TEXT, status=status), RENDERING)
 
-    assert judged.state == State.ERROR
-    assert judged.ready == ("False", "Refused", "document 3: no")
+    assert desired.state == State.ERROR
+    assert desired.ready == ("Ready", "False", "Refused", "document 3: no")
 
 
-def test_failed_function_is_an_error_even_while_old_objects_are_in_force(
+def test_failed_function_is_an_error_even_while_the_old_objects_are_ready(
     make_config: MakeConfig, make_sync_resource: MakeSyncResource
 ) -> None:
-    judged = verdict(make_config(), make_sync_resource(TEXT, status=READY), RenderingFailed("KeyError: 'a'"))
+    desired = desired_status(make_config(), make_sync_resource(TEXT, status=READY), RenderingFailed("KeyError: 'a'"))
 
-    assert judged.state == State.ERROR
-    assert judged.rendered == judged.ready == ("False", "RenderingFailed", "KeyError: 'a'")
+    assert desired.state == State.ERROR
+    assert desired.rendered == ("Rendered", "False", "RenderingFailed", "KeyError: 'a'")
+    assert desired.ready == ("Ready", "False", "RenderingFailed", "KeyError: 'a'")
 
 
 def test_long_message_is_shortened(make_config: MakeConfig) -> None:
-    judged = verdict(make_config(), None, PermanentError("x" * 40_000))
+    desired = desired_status(make_config(), None, PermanentError("x" * 40_000))
 
-    assert len(judged.rendered[2]) == 1024
+    assert len(desired.rendered[3]) == 1024
 
 
-def test_module_config_on_its_way_out_is_deleting(
+def test_module_config_that_is_being_deleted_is_deleting(
     make_config: MakeConfig, make_sync_resource: MakeSyncResource
 ) -> None:
-    judged = verdict(make_config(deleting=True), make_sync_resource(TEXT, status=READY), None)
+    desired = desired_status(make_config(deleting=True), make_sync_resource(TEXT, status=READY), None)
 
-    assert judged.state == State.DELETING
-    assert judged.ready[:2] == ("False", "Deleting")
+    assert desired.state == State.DELETING
+    assert desired.ready[:3] == ("Ready", "False", "Deleting")
 
 
-def test_status_that_says_the_same_is_not_written_again(
+def test_unchanged_status_is_not_written_again(
     make_config: MakeConfig, make_sync_resource: MakeSyncResource, now: datetime
 ) -> None:
-    judged = verdict(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
-    written = with_status(make_config(), status_document(make_config(), judged, now))
+    desired = desired_status(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
+    written = with_status(make_config(), status_document(make_config(), desired, now))
 
-    assert status_document(written, judged, now + timedelta(hours=1)) is None
+    assert status_document(written, desired, now + timedelta(hours=1)) is None
 
 
-def test_new_generation_is_acknowledged_though_nothing_else_changed(
+def test_new_generation_is_observed_although_nothing_else_changed(
     make_config: MakeConfig, make_sync_resource: MakeSyncResource, now: datetime
 ) -> None:
-    judged = verdict(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
-    status = status_document(make_config(), judged, now)
+    desired = desired_status(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
+    status = status_document(make_config(), desired, now)
     later = with_status(make_config(generation=2), status)
 
-    document = status_document(later, judged, now + timedelta(hours=1))
+    document = status_document(later, desired, now + timedelta(hours=1))
 
     assert document is not None
     assert document["status"]["observedGeneration"] == 2
@@ -165,12 +166,12 @@ def test_new_generation_is_acknowledged_though_nothing_else_changed(
     assert times == {"2026-11-21T12:00:00Z"}  # no condition changed its status
 
 
-def test_transition_time_moves_with_the_status(
+def test_transition_time_changes_with_the_status(
     make_config: MakeConfig, make_sync_resource: MakeSyncResource, now: datetime
 ) -> None:
-    ready = verdict(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
+    ready = desired_status(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
     before = with_status(make_config(), status_document(make_config(), ready, now))
-    failed = verdict(make_config(), None, RenderingFailed("no"))
+    failed = desired_status(make_config(), None, RenderingFailed("no"))
 
     document = status_document(before, failed, now + timedelta(hours=1))
 

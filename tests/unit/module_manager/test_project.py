@@ -1,4 +1,4 @@
-"""A module as a project of files: made, checked, packed."""
+"""A module as a project of files: created, checked, packed."""
 
 import io
 import json
@@ -11,7 +11,7 @@ import pytest
 
 from kube_runtime import parse_objects
 from kyma_module_manager import DeclarationError
-from kyma_module_manager.project.checks import run_checks
+from kyma_module_manager.project.checks import notices, run_checks
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import pack
@@ -24,10 +24,11 @@ Edit = Callable[[str, str, str], None]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
-    """A new project, whose Python package is named after the test, since an import is remembered."""
+    """A new project, whose Python package is named after the test, since imports are cached."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     letters = "".join(character for character in request.node.name if character.islower())
-    generate_project(ModuleNames.of(letters[:60], kind="Mixer", group="mixer.example.com"), tmp_path)
+    names = ModuleNames.of(letters[:60], kind="Mixer", group="mixer.example.com")
+    generate_project(names, tmp_path, enable_module_config=True)
     return tmp_path
 
 
@@ -46,7 +47,7 @@ def problems(project: Path) -> dict[str, tuple[str, ...]]:
     return {result.title: result.problems for result in run_checks(read_project(project)) if result.problems}
 
 
-def test_names_follow_from_the_modules_name() -> None:
+def test_names_are_derived_from_the_modules_name() -> None:
     names = ModuleNames.of("cloud-resources")
 
     assert names.as_mapping() == {
@@ -60,15 +61,15 @@ def test_names_follow_from_the_modules_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "ab", "Cloud", "cloud_resources", "cloud-", "a1b2", "x" * 65])
-def test_name_that_kyma_refuses_is_refused(name: str) -> None:
-    with pytest.raises(DeclarationError, match="no module name"):
+def test_name_that_kyma_rejects_is_rejected(name: str) -> None:
+    with pytest.raises(DeclarationError, match="invalid module name"):
         ModuleNames.of(name)
 
 
-def test_kind_and_group_that_kubernetes_refuses_are_refused() -> None:
-    with pytest.raises(DeclarationError, match="no kind"):
+def test_kind_and_group_that_kubernetes_rejects_are_rejected() -> None:
+    with pytest.raises(DeclarationError, match="invalid kind"):
         ModuleNames.of("mixer", kind="mixer")
-    with pytest.raises(DeclarationError, match="no API group"):
+    with pytest.raises(DeclarationError, match="invalid API group"):
         ModuleNames.of("mixer", group="mixer")
 
 
@@ -79,7 +80,7 @@ def test_new_project_passes_every_check(project: Path) -> None:
     assert problems(project) == {}
 
 
-def test_new_project_leaves_no_name_to_fill_in(project: Path) -> None:
+def test_new_project_has_no_placeholder_left(project: Path) -> None:
     texts = {path: path.read_text() for path in project.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
     assert len(texts) == 25
@@ -87,42 +88,44 @@ def test_new_project_leaves_no_name_to_fill_in(project: Path) -> None:
     assert [path for path in texts if "__package__" in str(path) or path.suffix == ".template"] == []
 
 
-def test_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_folder_that_is_not_empty_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("")
 
     with pytest.raises(DeclarationError, match="not empty"):
         generate_project(ModuleNames.of("mixer"), tmp_path)
 
 
-def test_folder_that_is_no_project_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DeclarationError, match="no module project"):
+def test_folder_that_is_not_a_project_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="not a module project"):
         read_project(tmp_path)
 
 
-def test_missing_part_is_named_and_nothing_more_is_checked(project: Path) -> None:
+def test_missing_part_is_named_and_no_further_check_runs(project: Path) -> None:
     (project / "module" / "crd.yaml").unlink()
 
     ((title, found),) = problems(project).items()
-    assert title == "the module has all its parts"
-    assert found == ("there are 0 of CustomResourceDefinition in the folder module, not one",)
+    assert title == "all parts of the module are present"
+    assert found == ("folder module: found 0 of kind CustomResourceDefinition, expected 1",)
 
 
 def test_other_module_name_in_the_template_is_found(project: Path, edit: Edit) -> None:
     edit("module/module-release-meta.yaml", "moduleName: ", "moduleName: other-")
 
-    assert "all parts speak of the same module" in problems(project)
+    assert "all parts name the same module" in problems(project)
 
 
 def test_version_that_no_channel_offers_is_found(project: Path, edit: Edit) -> None:
     edit("module/module-release-meta.yaml", "version: 0.1.0", "version: 0.2.0")
 
-    assert problems(project)["versions and component agree"] == ("no channel of the release has the version 0.1.0",)
+    assert problems(project)["versions and component agree"] == (
+        "no channel of the ModuleReleaseMeta has version 0.1.0",
+    )
 
 
-def test_example_that_does_not_fit_the_crd_is_found_with_its_field(project: Path, edit: Edit) -> None:
+def test_example_that_violates_the_crd_is_found_with_its_field(project: Path, edit: Edit) -> None:
     edit("module/example.yaml", "greeting: hello", "greeting: [hello]")
 
-    assert problems(project)["default and example fit the CRD"] == (
+    assert problems(project)["default and example Module CR match the CRD"] == (
         "the example: spec.entries.greeting is list, not string",
     )
 
@@ -130,14 +133,14 @@ def test_example_that_does_not_fit_the_crd_is_found_with_its_field(project: Path
 def test_default_of_a_version_that_is_not_served_is_found(project: Path, edit: Edit) -> None:
     edit("module/crd.yaml", "name: v1alpha1", "name: v1")
 
-    (first, *_) = problems(project)["default and example fit the CRD"]
+    (first, *_) = problems(project)["default and example Module CR match the CRD"]
     assert first.endswith("the CRD serves Mixer of mixer.example.com/v1")
 
 
 def test_manager_that_fails_on_the_example_is_found(project: Path, edit: Edit) -> None:
     edit("module/example.yaml", "greeting: hello", '"": hello')
 
-    assert problems(project)["the manager renders default and example"] == (
+    assert problems(project)["the manager renders default and example Module CR"] == (
         "the example: EntryWithoutName: an entry has no name",
     )
 
@@ -145,26 +148,77 @@ def test_manager_that_fails_on_the_example_is_found(project: Path, edit: Edit) -
 def test_kind_that_lifecycle_manager_may_not_apply_is_found(project: Path, edit: Edit) -> None:
     edit("module/skr-role.yaml", "[configmaps]", "[secrets]")
 
-    (found,) = problems(project)["Lifecycle Manager may apply what the manager returns"]
+    (found,) = problems(project)["Lifecycle Manager may apply the rendered objects"]
     assert found.endswith("create, delete, get, patch ConfigMap of core")
 
 
-def test_template_without_module_config_is_found(project: Path, edit: Edit) -> None:
+def test_new_project_without_the_flag_passes_every_check_and_has_module_config_off(tmp_path: Path) -> None:
+    generate_project(ModuleNames.of("without-module-config"), tmp_path)
+
+    (template,) = read_project(tmp_path).of_kind("ModuleTemplate")
+    assert template["spec"]["enableModuleConfig"] is False
+    assert problems(tmp_path) == {}
+
+
+def test_new_project_with_the_flag_has_module_config_on(project: Path) -> None:
+    (template,) = read_project(project).of_kind("ModuleTemplate")
+
+    assert template["spec"]["enableModuleConfig"] is True
+    assert list(notices(read_project(project))) == []
+
+
+@pytest.mark.parametrize("line", ["  enableModuleConfig: false\n", ""], ids=["false", "absent"])
+def test_template_without_module_config_is_valid_and_has_a_notice(project: Path, edit: Edit, line: str) -> None:
+    edit("module/module-template.yaml", "  enableModuleConfig: true\n", line)
+
+    (notice,) = notices(read_project(project))
+    assert "writes no ModuleConfig, so the manager's function is never called" in notice
+    assert "installed by its Manifest alone" in notice
+    assert problems(project) == {}
+
+
+def test_module_without_module_config_needs_no_manager(project: Path, edit: Edit) -> None:
+    edit("module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
+    (project / "pyproject.toml").unlink()
+
+    assert problems(project) == {}
+    assert list(notices(read_project(project))) == []
+
+
+def test_module_with_module_config_needs_a_manager(project: Path) -> None:
+    (project / "pyproject.toml").unlink()
+
+    (found,) = problems(project)["all parts of the module are present"]
+    assert found.startswith("pyproject.toml names no manager")
+
+
+@pytest.mark.parametrize(("flag", "packed"), [(None, True), (True, True), (False, False)])
+def test_packing_changes_enable_module_config_only_when_given(
+    project: Path, *, flag: bool | None, packed: bool
+) -> None:
+    component = pack(read_project(project), "registry.example.com", enable_module_config=flag)
+
+    assert component.module_template["spec"]["enableModuleConfig"] is packed
+    assert "enableModuleConfig: true" in (project / "module" / "module-template.yaml").read_text()
+
+
+def test_packing_turns_module_config_on_in_a_project_that_has_it_off(project: Path, edit: Edit) -> None:
     edit("module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
 
-    (found,) = problems(project)["all parts speak of the same module"]
-    assert "enableModuleConfig" in found
+    component = pack(read_project(project), "registry.example.com", enable_module_config=True)
+
+    assert component.module_template["spec"]["enableModuleConfig"] is True
 
 
-def test_yaml_that_cannot_be_read_is_named(project: Path) -> None:
+def test_file_with_invalid_yaml_is_named(project: Path) -> None:
     (project / "module" / "example.yaml").write_text("a: [")
 
     with pytest.raises(DeclarationError, match=r"example\.yaml"):
         read_project(project)
 
 
-def test_packed_module_names_what_it_holds(project: Path) -> None:
-    packed = pack(read_project(project), "registry.example.com", "modules")
+def test_packed_module_refers_to_its_layers(project: Path) -> None:
+    packed = pack(read_project(project), "registry.example.com", path="modules")
 
     component = packed.module_template["spec"]["descriptor"]["component"]
     digests = {each["access"]["localReference"] for each in component["resources"]}
@@ -181,20 +235,20 @@ def test_packed_module_names_what_it_holds(project: Path) -> None:
 def test_packing_does_not_depend_on_the_time(project: Path) -> None:
     read = read_project(project)
 
-    assert pack(read, "registry.example.com", "") == pack(read, "registry.example.com", "")
+    assert pack(read, "registry.example.com") == pack(read, "registry.example.com")
 
 
-def test_packing_again_replaces_what_was_packed_before(project: Path, edit: Edit) -> None:
+def test_packing_again_replaces_the_resources_of_the_last_time(project: Path, edit: Edit) -> None:
     resources = "resources: [{name: raw-manifest, version: 0.0.1}, {name: manager-image, version: 0.1.0}]"
     edit("module/module-template.yaml", "resources: []", resources)
 
-    packed = pack(read_project(project), "registry.example.com", "modules")
+    packed = pack(read_project(project), "registry.example.com", path="modules")
 
     component = packed.module_template["spec"]["descriptor"]["component"]
     assert [each["name"] for each in component["resources"]] == ["manager-image", "raw-manifest", "default-cr"]
 
 
-def test_types_of_the_template_are_the_apis(project: Path) -> None:
+def test_project_has_one_module_template_and_one_release(project: Path) -> None:
     read = read_project(project)
 
     assert len(read.of_kind(ModuleTemplate.KIND)) == len(read.of_kind(ModuleReleaseMeta.KIND)) == 1

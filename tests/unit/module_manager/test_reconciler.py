@@ -1,29 +1,52 @@
-"""One reconcile: what is written, in which order, and what is said about it."""
+"""One reconcile: the writes, their order, and the status."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import pytest
 
-from kube_runtime import ObjectKey, Result
+from kube_runtime import Causes, ObjectKey, Result
 from kyma_module_manager import ModuleManager, PermanentError, RenderingFailed, module_manager
-from kyma_module_manager.latest import Latest
 from kyma_module_manager.metrics import ManagerMetrics
-from kyma_module_manager.reconciler import Reconciler
+from kyma_module_manager.reconciler import KeyState, Reconciler
 from lifecycle_manager_api import ModuleConfig, SyncResource
 
 MakeConfig = Callable[..., ModuleConfig]
 MakeSyncResource = Callable[..., SyncResource]
 
 
-class ControlPlane:
-    """Keeps what is written the way an API server does, and shows it in the caches only when told to."""
+T = TypeVar("T", ModuleConfig, SyncResource)
+
+
+class Cache(Generic[T]):
+    """Objects as a test sets them, and newer own writes, as an informer shows them."""
 
     def __init__(self) -> None:
-        self.configs: dict[ObjectKey, ModuleConfig] = {}
-        self.sync_resources: dict[ObjectKey, SyncResource] = {}
+        self.cached: dict[ObjectKey, T] = {}
+        self.answers: dict[ObjectKey, T] = {}
+
+    def __setitem__(self, key: ObjectKey, item: T) -> None:
+        self.cached[key] = item
+
+    def __getitem__(self, key: ObjectKey) -> T:
+        return self.cached[key]
+
+    def get(self, key: ObjectKey) -> T | None:
+        found = [each for each in (self.cached.get(key), self.answers.get(key)) if each is not None]
+        return max(found, key=lambda each: int(each.metadata.resource_version), default=None)
+
+    def wrote(self, answer: T) -> None:
+        self.answers[ObjectKey(answer.metadata.namespace, answer.metadata.name)] = answer
+
+
+class ControlPlane:
+    """Records writes and answers them, and shows them in the caches only when a test says so."""
+
+    def __init__(self) -> None:
+        self.configs: Cache[ModuleConfig] = Cache()
+        self.sync_resources: Cache[SyncResource] = Cache()
         self.written: list[tuple[str, Mapping[str, Any]]] = []
         self.version = 1000
 
@@ -64,26 +87,50 @@ def plane() -> ControlPlane:
 def servers(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for volume in config["spec"]["nfsVolumes"]:
         if volume["server"] == "nowhere":
-            raise PermanentError("nowhere is no server", reason="NoSuchServer")
+            raise PermanentError("unknown server nowhere", reason="NoSuchServer")
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": volume["name"]}, "data": volume}
 
 
-def reconciler(
-    plane: ControlPlane,
-    now: datetime,
-    manager: ModuleManager[dict[str, Any]] = servers,
-    settle_seconds: float = 0,
-) -> Reconciler[dict[str, Any]]:
-    return Reconciler(
-        manager,
-        Latest(plane.configs),
-        Latest(plane.sync_resources),
-        plane,
-        ManagerMetrics(manager.module),
-        now=lambda: now,
-        settle_seconds=settle_seconds,
-        resync_seconds=600,
-    )
+class FixedClock:
+    """A clock for tests."""
+
+    def __init__(self, now: datetime) -> None:
+        self.seconds = 0.0
+        self._now = now
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Loop:
+    """A reconciler with the state of one key."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        now: datetime,
+        manager: ModuleManager[dict[str, Any]] = servers,
+        *,
+        settle_seconds: float = 0,
+    ) -> None:
+        self.state = KeyState()
+        self.clock = FixedClock(now)
+        self.reconciler = Reconciler(
+            manager,
+            plane.configs,
+            plane.sync_resources,
+            plane,
+            ManagerMetrics(manager.module),
+            clock=self.clock,
+            settle_seconds=settle_seconds,
+            resync_seconds=600,
+        )
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        return await self.reconciler.reconcile(key, Causes(), self.state)
 
 
 async def test_sync_resource_is_written_before_the_status(
@@ -91,7 +138,7 @@ async def test_sync_resource_is_written_before_the_status(
 ) -> None:
     plane.configs[key] = make_config()
 
-    await reconciler(plane, now).reconcile(key)
+    await Loop(plane, now).reconcile(key)
 
     assert plane.kinds() == ["SyncResource", "status"]
 
@@ -100,7 +147,7 @@ async def test_second_reconcile_writes_nothing(
     plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
 ) -> None:
     plane.configs[key] = make_config()
-    loop = reconciler(plane, now)
+    loop = Loop(plane, now)
     await loop.reconcile(key)
     plane.written.clear()
 
@@ -108,14 +155,14 @@ async def test_second_reconcile_writes_nothing(
     assert plane.written == []
 
 
-async def test_change_and_change_back_end_on_the_last_though_the_cache_lags(
+async def test_change_and_its_reversal_are_both_written_although_the_cache_is_behind(
     plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
 ) -> None:
     first, second = (
         make_config(),
         make_config(make_config().spec.resource.replace("10.250.0.10", "10.250.0.11")),
     )
-    loop = reconciler(plane, now, settle_seconds=60)
+    loop = Loop(plane, now, settle_seconds=60)
     for config in (first, second, first):
         plane.configs[key] = config
         await loop.reconcile(key)
@@ -126,26 +173,38 @@ async def test_change_and_change_back_end_on_the_last_though_the_cache_lags(
     assert texts[0] == texts[2] != texts[1]
 
 
-async def test_processing_is_said_only_when_it_lasts(
+async def test_processing_is_not_written_immediately(
     plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
 ) -> None:
     plane.configs[key] = make_config()
 
-    result = await reconciler(plane, now, settle_seconds=60).reconcile(key)
+    result = await Loop(plane, now, settle_seconds=60).reconcile(key)
 
     assert plane.kinds() == ["SyncResource"]
-    assert result.requeue_after is not None
-    assert 0 < result.requeue_after <= 60
+    assert result.requeue_after == 60
 
 
-async def test_ready_is_said_at_once(
+async def test_processing_is_written_after_it_has_lasted(
+    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
+) -> None:
+    plane.configs[key] = make_config()
+    loop = Loop(plane, now, settle_seconds=60)
+    await loop.reconcile(key)
+
+    loop.clock.seconds += 60
+    await loop.reconcile(key)
+
+    assert plane.kinds() == ["SyncResource", "status"]
+
+
+async def test_ready_is_written_immediately(
     plane: ControlPlane,
     key: ObjectKey,
     make_config: MakeConfig,
     now: datetime,
 ) -> None:
     plane.configs[key] = make_config()
-    loop = reconciler(plane, now, settle_seconds=60)
+    loop = Loop(plane, now, settle_seconds=60)
     await loop.reconcile(key)
     applied = await plane.sync_resource(plane.written[0][1])
     status = {"state": "Ready", "observedGeneration": applied.metadata.generation}
@@ -157,7 +216,7 @@ async def test_ready_is_said_at_once(
     assert (kind, document["status"]["state"]) == ("status", "Ready")
 
 
-async def test_failure_is_said_and_tried_again(
+async def test_failure_is_written_to_the_status_and_retried(
     plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
 ) -> None:
     @module_manager("cloud-resources", crd=dict)
@@ -167,50 +226,50 @@ async def test_failure_is_said_and_tried_again(
     plane.configs[key] = make_config()
 
     with pytest.raises(RenderingFailed, match="OSError: no route"):
-        await reconciler(plane, now, broken).reconcile(key)
+        await Loop(plane, now, broken).reconcile(key)
     ((kind, document),) = plane.written
     assert kind == "status"
     assert document["status"]["state"] == "Error"
 
 
-async def test_permanent_error_is_said_and_left_at_that(
+async def test_permanent_error_is_written_to_the_status_and_not_retried(
     plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
 ) -> None:
     plane.configs[key] = make_config(make_config().spec.resource.replace("10.250.0.10", "nowhere"))
 
-    assert await reconciler(plane, now).reconcile(key) == Result()
+    assert await Loop(plane, now).reconcile(key) == Result()
     ((_, document),) = plane.written
     reasons = {each["type"]: each["reason"] for each in document["status"]["conditions"]}
     assert reasons == {"Rendered": "NoSuchServer", "Ready": "NoSuchServer"}
 
 
-async def test_module_config_without_a_module_cr_leaves_the_objects_as_they_are(
+async def test_module_config_without_a_module_cr_does_not_change_the_objects(
     plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
 ) -> None:
     plane.configs[key] = make_config("")
 
-    await reconciler(plane, now).reconcile(key)
+    await Loop(plane, now).reconcile(key)
 
     assert plane.kinds() == ["status"]
 
 
-async def test_module_config_on_its_way_out_only_says_so(
+async def test_module_config_that_is_being_deleted_gets_only_a_status(
     plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
 ) -> None:
     plane.configs[key] = make_config(deleting=True)
 
-    await reconciler(plane, now).reconcile(key)
+    await Loop(plane, now).reconcile(key)
 
     ((kind, document),) = plane.written
     assert (kind, document["status"]["state"]) == ("status", "Deleting")
 
 
-async def test_module_config_that_is_gone_needs_nothing(plane: ControlPlane, key: ObjectKey, now: datetime) -> None:
-    assert await reconciler(plane, now).reconcile(key) == Result()
+async def test_deleted_module_config_causes_no_write(plane: ControlPlane, key: ObjectKey, now: datetime) -> None:
+    assert await Loop(plane, now).reconcile(key) == Result()
     assert plane.written == []
 
 
-async def test_sync_resource_of_a_leaving_config_is_deleted_once(
+async def test_sync_resource_of_a_config_that_is_being_deleted_is_deleted_once(
     plane: ControlPlane,
     key: ObjectKey,
     make_config: MakeConfig,
@@ -219,7 +278,7 @@ async def test_sync_resource_of_a_leaving_config_is_deleted_once(
 ) -> None:
     plane.configs[key] = make_config(deleting=True)
     plane.sync_resources[key] = make_sync_resource()
-    loop = reconciler(plane, now)
+    loop = Loop(plane, now)
 
     await loop.reconcile(key)
     plane.sync_resources[key] = make_sync_resource(deleting=True)

@@ -1,4 +1,4 @@
-"""From the text of a Module CR to the text of a SyncResource."""
+"""Rendering the text of a Module CR to the text of a SyncResource."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 
 from kube_runtime import parse_objects
 from kyma_module_manager import ModuleContext, ModuleCrUnreadable, ObjectsRefused, module_manager
-from kyma_module_manager.rendering import LARGEST_TEXT_BYTES, decode_module_cr, render, write_down
+from kyma_module_manager.rendering import MAX_TEXT_BYTES, decode_module_cr, encode_objects, render
 from lifecycle_manager_api import ModuleConfig, ObjectMeta
 
 
@@ -37,23 +37,23 @@ def test_module_cr_is_decoded_into_the_type() -> None:
     assert decode_module_cr(Window, WINDOW).spec.width == 3
 
 
-def test_module_cr_is_left_as_it_is_for_a_manager_that_wants_a_mapping() -> None:
+def test_module_cr_is_a_plain_document_for_a_manager_with_dict() -> None:
     assert decode_module_cr(dict, WINDOW)["spec"] == {"width": 3}
 
 
-def test_module_cr_that_does_not_fit_says_where() -> None:
-    with pytest.raises(ModuleCrUnreadable, match=r"does not fit Window: .*\$\.spec\.width"):
+def test_module_cr_of_the_wrong_type_is_an_error_with_the_field() -> None:
+    with pytest.raises(ModuleCrUnreadable, match=r"does not match Window: .*\$\.spec\.width"):
         decode_module_cr(Window, WINDOW.replace("3", "wide"))
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "- a\n- b\n", "a: 1\na: 2\n"])
-def test_text_that_is_no_object_is_refused(text: str) -> None:
+def test_text_that_is_not_an_object_is_rejected(text: str) -> None:
     with pytest.raises(ModuleCrUnreadable):
         decode_module_cr(dict, text)
 
 
-def test_objects_become_documents_that_kubernetes_reads_back() -> None:
-    rendering = write_down([thing("one", data={"time": "12:30:45", "yes": "no"}), thing("two")])
+def test_encoded_objects_are_parsed_without_loss() -> None:
+    rendering = encode_objects([thing("one", data={"time": "12:30:45", "yes": "no"}), thing("two")])
 
     read = parse_objects(rendering.text)
 
@@ -61,7 +61,7 @@ def test_objects_become_documents_that_kubernetes_reads_back() -> None:
     assert read[0].document["data"] == {"time": "12:30:45", "yes": "no"}
 
 
-def test_structs_are_objects_too() -> None:
+def test_structs_are_encoded_as_objects() -> None:
     class Metadata(msgspec.Struct):
         name: str
 
@@ -70,11 +70,11 @@ def test_structs_are_objects_too() -> None:
         api_version: str = "v1"
         kind: str = "Pod"
 
-    assert write_down([Pod(Metadata("one"))]).objects[0]["apiVersion"] == "v1"
+    assert encode_objects([Pod(Metadata("one"))]).objects[0]["apiVersion"] == "v1"
 
 
-def test_no_objects_are_an_empty_text() -> None:
-    assert write_down([]).text == ""
+def test_text_without_objects_is_empty() -> None:
+    assert encode_objects([]).text == ""
 
 
 @pytest.mark.parametrize(
@@ -86,22 +86,22 @@ def test_no_objects_are_an_empty_text() -> None:
         ({"apiVersion": "v1", "kind": "ConfigMap"}, r"metadata\.name"),
     ],
 )
-def test_object_without_identity_is_refused_by_its_index(broken: dict[str, Any], field: str) -> None:
+def test_object_without_identity_is_rejected_with_its_index(broken: dict[str, Any], field: str) -> None:
     with pytest.raises(ObjectsRefused, match=f"object 1 has no {field}"):
-        write_down([thing(), broken])
+        encode_objects([thing(), broken])
 
 
-def test_same_object_twice_is_refused_whatever_its_version() -> None:
+def test_duplicate_object_is_rejected_even_in_another_version() -> None:
     first = thing() | {"apiVersion": "apps/v1"}
     second = thing() | {"apiVersion": "apps/v1beta2"}
 
-    with pytest.raises(ObjectsRefused, match="objects 0 and 1 are the same one: ConfigMap default/thing"):
-        write_down([first, second])
+    with pytest.raises(ObjectsRefused, match="objects 0 and 1 are duplicates: ConfigMap default/thing"):
+        encode_objects([first, second])
 
 
-def test_more_than_fits_is_refused() -> None:
-    with pytest.raises(ObjectsRefused, match="more than the"):
-        write_down([thing(data={"text": "x" * LARGEST_TEXT_BYTES})])
+def test_text_that_is_too_large_is_rejected() -> None:
+    with pytest.raises(ObjectsRefused, match="more than the maximum"):
+        encode_objects([thing(data={"text": "x" * MAX_TEXT_BYTES})])
 
 
 async def test_rendering_twice_gives_the_same_text(make_config: Callable[..., ModuleConfig]) -> None:

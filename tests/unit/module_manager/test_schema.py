@@ -69,11 +69,11 @@ def test_what_fits_is_left_alone(spec: dict[str, Any]) -> None:
         ({"labels": {"a": 1}}, "spec.labels.a is int, not string"),
         ({"labels": {"a": "1", "b": "2", "c": "3"}}, "spec.labels has 3 fields, more than 2"),
         ({"items": [{}]}, "spec.items[0] has no name"),
-        ({"items": [{"name": "a"}, {"name": "a"}]}, "spec.items[1] has the same key as one before it"),
+        ({"items": [{"name": "a"}, {"name": "a"}]}, "spec.items[1] has the same key as an item before it"),
         ({"items": [{"name": x} for x in "abc"]}, "spec.items has 3 items, more than 2"),
     ],
 )
-def test_what_does_not_fit_is_named_with_its_field(spec: dict[str, Any], problem: str) -> None:
+def test_violation_is_reported_with_its_field(spec: dict[str, Any], problem: str) -> None:
     assert found(spec) == [problem]
 
 

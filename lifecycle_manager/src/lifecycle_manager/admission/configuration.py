@@ -1,4 +1,4 @@
-"""What makes the API server of the control plane ask: one webhook for each resource that is validated."""
+"""The ValidatingWebhookConfiguration: one webhook for each resource that is validated."""
 
 import base64
 from typing import Any
@@ -18,12 +18,12 @@ NAME = "lifecycle-manager"
 PORT = 443
 TIMEOUT_SECONDS = 5
 VALIDATED: tuple[type[ApiObject], ...] = (SyncResource, ModuleTemplate, ModuleReleaseMeta)
-# A finalizer or label that changes is nobody's mistake in the spec, and need not wait for an answer.
+# Changes of finalizers and labels are not validated, and need not wait for an answer.
 SPEC_CHANGES = "request.operation == 'CREATE' || object.spec != oldObject.spec"
 
 
 def webhook_configuration(service: str, namespace: str, trust: bytes) -> dict[str, Any]:
-    """Return the configuration; `service` serves the endpoint with a certificate that `trust` vouches for."""
+    """Return the configuration; `service` serves the endpoint with a certificate of the CAs in `trust`."""
     return {
         "apiVersion": ADMISSION_WEBHOOKS.api_version,
         "kind": ADMISSION_WEBHOOKS.kind,

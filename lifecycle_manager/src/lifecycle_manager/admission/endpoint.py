@@ -1,4 +1,4 @@
-"""The HTTP endpoint that the API server of the control plane asks."""
+"""The HTTP endpoint of the validating webhooks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -13,39 +13,37 @@ from lifecycle_manager.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import ApiObject, NotDecodable, decode
 
 T = TypeVar("T", bound=ApiObject)
-Objection = Callable[[T], str | None]
-"""Says what is wrong with an object; None where nothing is."""
+Check = Callable[[T], str | None]
+"""Returns the error of an object, None where it is valid."""
 Warnings = Callable[[T], Sequence[str]]
-"""Says what whoever writes an object should know, though nothing is wrong with it."""
+"""Returns the warnings about a valid object."""
 
 
 class Verdict(NamedTuple):
-    """What is to be said of an object: what is wrong with it, and what to warn of."""
+    """The result of a validation: an error, or warnings."""
 
-    objection: str | None = None
+    error: str | None = None
     warnings: Sequence[str] = ()
 
 
 Validator = Callable[[bytes], Verdict]
-"""Judges the JSON of an object."""
+"""Validates the JSON of an object."""
 
-LARGEST_REVIEW = 8 * 1024 * 1024  # two objects of the largest size that etcd takes, escaped
+MAX_REVIEW_BYTES = 8 * 1024 * 1024  # two objects of the maximum size of etcd, escaped
 
 log = structlog.get_logger("admission")
 
 
-def validator_for(
-    kind: type[T], objection: Objection[T] = lambda _: None, warnings: Warnings[T] = lambda _: ()
-) -> Validator:
-    """Return a validator that decodes an object and asks what is wrong with it."""
+def validator_for(kind: type[T], check: Check[T] = lambda _: None, warnings: Warnings[T] = lambda _: ()) -> Validator:
+    """Return a validator that decodes an object and checks it."""
 
     def validate(body: bytes) -> Verdict:
         try:
-            thing = decode(kind, body)
-        except NotDecodable as error:
-            return Verdict(str(error))
-        found = objection(thing)
-        return Verdict(found) if found is not None else Verdict(warnings=warnings(thing))
+            decoded = decode(kind, body)
+        except NotDecodable as failure:
+            return Verdict(str(failure))
+        error = check(decoded)
+        return Verdict(error) if error is not None else Verdict(warnings=warnings(decoded))
 
     return validate
 
@@ -58,32 +56,32 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
         resource = request.path_params["resource"]
         validator = validators.get(resource)
         if validator is None:
-            return _said(404, f"there is no validation of {resource}")
+            return _text(404, f"no validation for {resource}")
         try:
-            review = decode_review(await read_body(request, LARGEST_REVIEW))
+            review = decode_review(await read_body(request, MAX_REVIEW_BYTES))
         except ReviewMalformed as error:
-            return _said(400, str(error))
+            return _text(400, str(error))
         except BodyTooLarge as error:
-            return _said(413, str(error))
+            return _text(413, str(error))
         verdict = validator(bytes(review.object))
-        if verdict.objection is not None:
-            _log_refusal(resource, review, verdict.objection)
-        return Response(answer(review.uid, verdict.objection, verdict.warnings), media_type="application/json")
+        if verdict.error is not None:
+            _log_refusal(resource, review, verdict.error)
+        return Response(answer(review.uid, verdict.error, verdict.warnings), media_type="application/json")
 
     app.add_route("/validate/{resource}", validate, methods=["POST"])
     return app
 
 
-def _said(code: int, text: str) -> Response:
+def _text(code: int, text: str) -> Response:
     return Response(f"{text}\n", code, media_type="text/plain")
 
 
-def _log_refusal(resource: str, review: AdmissionRequest, objection: str) -> None:
+def _log_refusal(resource: str, review: AdmissionRequest, error: str) -> None:
     log.info(
         "object refused",
         resource=resource,
         namespace=review.namespace,
         name=review.name,
         operation=review.operation,
-        objection=objection,
+        error=error,
     )

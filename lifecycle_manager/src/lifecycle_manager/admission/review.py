@@ -1,4 +1,4 @@
-"""An AdmissionReview (admission.k8s.io/v1): what the API server asks before it stores an object, and the answer."""
+"""An AdmissionReview (admission.k8s.io/v1): the request of the API server, and the response."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ INVALID = 422
 
 
 class ReviewMalformed(ValueError):
-    """The body is no AdmissionReview."""
+    """The body is not an AdmissionReview."""
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """One object that is about to be stored, undecoded."""
+    """One object to be stored, undecoded."""
 
     uid: str
     name: str = ""
@@ -30,18 +30,18 @@ _decoder = msgspec.json.Decoder(_Review)
 
 
 def decode_review(body: bytes) -> AdmissionRequest:
-    """Return what the API server asks. Raises ReviewMalformed."""
+    """Return the request of the API server. Raises ReviewMalformed."""
     try:
         return _decoder.decode(body).request
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ReviewMalformed(f"the body is no AdmissionReview: {error}") from None
+        raise ReviewMalformed(f"invalid AdmissionReview: {error}") from None
 
 
-def answer(uid: str, objection: str | None, warnings: Sequence[str] = ()) -> bytes:
-    """Return the answer: allowed, or refused with what is wrong; warnings are shown to whoever writes."""
-    response: dict[str, object] = {"uid": uid, "allowed": objection is None}
+def answer(uid: str, error: str | None, warnings: Sequence[str] = ()) -> bytes:
+    """Return the response: allowed, or refused with an error; clients show the warnings."""
+    response: dict[str, object] = {"uid": uid, "allowed": error is None}
     if warnings:
         response["warnings"] = list(warnings)
-    if objection is not None:
-        response["status"] = {"code": INVALID, "reason": "Invalid", "message": objection}
+    if error is not None:
+        response["status"] = {"code": INVALID, "reason": "Invalid", "message": error}
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})

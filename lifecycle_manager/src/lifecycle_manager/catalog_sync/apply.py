@@ -110,12 +110,14 @@ class Sync:
         )
 
     async def _check(self, seen: SyncSnapshot, kinds: Iterable[str]) -> SyncSnapshot:
-        changed, missing = [], False
+        changed: list[str] = []
+        missing = False
         for kind in kinds:
             try:
                 revisions = await _own_revisions(self.skr, kind)
             except NotFound:
-                changed, missing = [*changed, kind], True
+                missing = True
+                changed.append(kind)
                 continue
             if fingerprint(revisions) != seen.record.fingerprint_of(kind):
                 changed.append(kind)

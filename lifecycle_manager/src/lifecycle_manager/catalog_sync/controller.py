@@ -69,7 +69,7 @@ def setup(
     """Add the controller of the catalogs; its keys are those of the Kymas."""
     kymas = manager.informer(KYMAS)
     templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
-    controller = manager.controller(
+    controller: Controller[ObjectKey, CatalogState] = manager.controller(
         "catalog", state=CatalogState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
     controller.watches(kymas, when=kyma_changed)
@@ -202,7 +202,7 @@ def _key_of_catalog_object(change: ObjectChanged) -> Iterable[ObjectKey]:
 
 
 def _kinds_in(causes: Causes) -> set[str]:
-    if causes.overflowed or causes.of(ClusterReplaced) or causes.of(ResyncRequested):
+    if causes.overflowed or any(isinstance(each, ClusterReplaced | ResyncRequested) for each in causes):
         return set(KINDS)
     return {each.kind for each in causes.of(KindChanged)}
 

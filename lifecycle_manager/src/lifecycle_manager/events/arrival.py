@@ -1,6 +1,6 @@
-"""How a request came: straight from its sender, or through a proxy that is trusted to say who the sender is.
+"""How a request arrived: directly from its sender, or through a proxy that is trusted to name the sender.
 
-A sender's own TLS certificate is the sender's. That of a proxy is the proxy's, and who stands behind it is in a header
+Without a proxy, the TLS certificate is the sender's. With one it is the proxy's, and the sender's is in a header
 (X-Forwarded-Client-Cert, as Envoy and Istio write it), which counts from trusted addresses only.
 """
 
@@ -27,14 +27,14 @@ _PAIRS = re.compile(r'([A-Za-z]{1,16})=(?:"((?:[^"\\]|\\.)*)"|([^";,]*))')
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The certificate of the TLS peer, where TLS ended here, and whether a trusted proxy stands between."""
+    """The certificate of the TLS peer, where TLS ended here, and whether the request came through a trusted proxy."""
 
     peer_der: bytes | None
     by_proxy: bool
 
 
 def arrival_of(scope: Mapping[str, Any], proxies: tuple[Network, ...]) -> Arrival:
-    """Return how a request came, from its ASGI scope."""
+    """Return how a request arrived, from its ASGI scope."""
     client = scope.get("client")
     by_proxy = bool(proxies) and client is not None and _is_among(client[0], proxies)
     return Arrival(scope.get("extensions", {}).get("tls", {}).get("client_cert_der"), by_proxy)
@@ -43,7 +43,7 @@ def arrival_of(scope: Mapping[str, Any], proxies: tuple[Network, ...]) -> Arriva
 def forwarded_certificate(field: str) -> bytes:
     """Return the DER form of the one certificate in an X-Forwarded-Client-Cert field. Raises Refused.
 
-    More than one element means that somebody before the proxy wrote one too, and whose it is can't be told.
+    More than one element means that somebody in front of the proxy wrote one too, and it is unknown which is right.
     """
     if not _ELEMENT.fullmatch(field):
         raise not_verified(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} is not one element of key=value pairs")
@@ -55,9 +55,9 @@ def forwarded_certificate(field: str) -> bytes:
     try:
         certificate = x509.load_pem_x509_certificate(unquote(certificates[0]).encode())
     except ValueError:
-        raise not_verified(Reason.PROXY_HEADER, f"Cert in {FORWARDED_CERTIFICATE} is no certificate") from None
+        raise not_verified(Reason.PROXY_HEADER, f"Cert in {FORWARDED_CERTIFICATE} is not a certificate") from None
     if digests and digests[0].lower() != certificate.fingerprint(hashes.SHA256()).hex():
-        raise not_verified(Reason.PROXY_HEADER, f"Hash in {FORWARDED_CERTIFICATE} is of another certificate")
+        raise not_verified(Reason.PROXY_HEADER, f"Hash in {FORWARDED_CERTIFICATE} belongs to another certificate")
     return certificate.public_bytes(serialization.Encoding.DER)
 
 

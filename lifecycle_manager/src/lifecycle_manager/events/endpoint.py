@@ -1,15 +1,16 @@
-"""POST /v2/<manager>/event: takes an event, or says why not."""
+"""POST /v2/<manager>/event: takes an event, or answers why not."""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from kube_runtime import SYSTEM_CLOCK, Clock
 from kube_runtime.leases import NotHandedOver
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
 from lifecycle_manager.events.guards import Nonces, Peers, Rates
@@ -19,7 +20,7 @@ from lifecycle_manager.events.problems import Reason, Refused
 from lifecycle_manager.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event
 
-# Header fields that decide about something: each may stand there once.
+# Header fields that decide about something: each may occur once.
 DECIDING_FIELDS = {
     name.encode(): name
     for name in (
@@ -46,29 +47,29 @@ class VerifiedEvent:
 
 
 Subscriber = Callable[[VerifiedEvent], Awaitable[None]]
-"""Takes an event, here or where it belongs. Raises UnknownRuntime, NotHandedOver."""
+"""Takes an event, on this replica or on the one that has the Kyma. Raises UnknownRuntime, NotHandedOver."""
 
 
 class UnknownRuntime(Exception):
-    """The certificate is good, and there is no Kyma of its runtime."""
+    """The certificate is valid, but no Kyma has its runtime id."""
 
     def __init__(self, runtime_id: str) -> None:
-        super().__init__(f"there is no Kyma of the runtime {runtime_id!r}")
+        super().__init__(f"no Kyma has the runtime id {runtime_id!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointOptions:
-    """Limits of the endpoint, and whom it believes. Clocks may differ by `skew_seconds`.
+    """Limits of the endpoint, and whom it trusts. Clocks may differ by `skew_seconds`.
 
-    With `require_peer` a sender shows its certificate in TLS too; it is for where TLS ends in this process. Those at
-    `trusted_proxies` may end it before us. Unsigned events are their TLS peer's, or that of whom such a proxy names.
+    With `require_peer` a sender has to present its certificate in TLS too, where TLS ends in this process. Proxies at
+    `trusted_proxies` may terminate it. The sender of an unsigned event is the TLS peer, or whom such a proxy names.
     """
 
-    largest_body: int = 16 * 1024
-    largest_header: int = 32 * 1024
-    most_fields: int = 64
+    max_body_bytes: int = 16 * 1024
+    max_header_bytes: int = 32 * 1024
+    max_fields: int = 64
     skew_seconds: int = 30
-    longest_signature_seconds: int = 300
+    max_signature_seconds: int = 300
     events_per_second: float = 50.0
     burst: int = 200
     require_peer: bool = False
@@ -76,36 +77,30 @@ class EndpointOptions:
     trusted_proxies: tuple[Network, ...] = ()
 
 
-def utc_now() -> datetime:
-    """Return the time."""
-    return datetime.now(UTC)
-
-
-def nothing_revoked(_: str) -> datetime | None:
-    """Say that no certificate of any runtime was revoked."""
-    return None
-
-
-def nobody_counts(_: Reason) -> None:
-    """Count nothing."""
-
-
 def create_app(
     *,
     trust: Callable[[], bytes],
     subscribers: Mapping[str, Subscriber],
     ready: Callable[[], bool],
-    revoked_before: Callable[[str], datetime | None] = nothing_revoked,
-    count_refusal: Callable[[Reason], None] = nobody_counts,
+    revoked_before: Callable[[str], datetime | None] = lambda _: None,
+    count_refusal: Callable[[Reason], None] = lambda _: None,
     options: EndpointOptions = EndpointOptions(),
-    clock: Callable[[], datetime] = utc_now,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> FastAPI:
     """Return the application.
 
-    `trust` gives the bundle of authorities that senders' certificates lead to, and `revoked_before` the time before
-    which a runtime's certificate must not begin.
+    `trust` gives the CAs that issue senders' certificates as PEM, and `revoked_before` the time from which on the
+    certificates of a runtime must be valid.
     """
-    endpoint = _Endpoint(trust, subscribers, ready, revoked_before, count_refusal, options, clock)
+    endpoint = _Endpoint(
+        trust=trust,
+        subscribers=subscribers,
+        ready=ready,
+        revoked_before=revoked_before,
+        count_refusal=count_refusal,
+        options=options,
+        clock=clock,
+    )
     app = FastAPI(title="Lifecycle Manager events", version=CONTRACT)
     app.openapi = openapi_document  # type: ignore[method-assign]  # the hot path is no FastAPI operation
     app.add_route(f"/{CONTRACT}/{{manager}}/event", endpoint.handle, methods=["POST"])
@@ -116,13 +111,14 @@ def create_app(
 class _Endpoint:
     def __init__(
         self,
+        *,
         trust: Callable[[], bytes],
         subscribers: Mapping[str, Subscriber],
         ready: Callable[[], bool],
         revoked_before: Callable[[str], datetime | None],
         count_refusal: Callable[[Reason], None],
         options: EndpointOptions,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._trust = trust
         self._subscribers = subscribers
@@ -133,7 +129,7 @@ class _Endpoint:
         self._clock = clock
         self._identifier = Identifier(
             skew_seconds=options.skew_seconds,
-            longest_seconds=options.longest_signature_seconds,
+            max_seconds=options.max_signature_seconds,
             accept_unsigned=options.accept_unsigned,
             require_peer=options.require_peer,
         )
@@ -157,20 +153,20 @@ class _Endpoint:
         return Response(status_code=200)
 
     async def handle_no_route(self, _: Request, error: Exception) -> Response:
-        """Answer what Starlette found no route for as every refusal is answered."""
+        """Answer requests without a route as every refusal is answered."""
         if isinstance(error, HTTPException) and error.status_code == 405:
-            answer = self._refuse(Refused(405, Reason.METHOD, "Method not allowed", "events are sent by POST"))
+            answer = self._refuse(Refused(405, Reason.METHOD, "Method not allowed", "send events by POST"))
             answer.headers.update(error.headers or {})  # Allow
             return answer
-        return self._refuse(Refused(404, Reason.UNKNOWN_PATH, "Not found", "there is nothing here"))
+        return self._refuse(Refused(404, Reason.UNKNOWN_PATH, "Not found", "no such path"))
 
     def _refuse(self, refused: Refused) -> Response:
         self._count_refusal(refused.reason)
         return refused.response()
 
     async def _take(self, message: Message, manager: str, subscriber: Subscriber) -> None:
-        """Verify an event and hand it to its subscriber; until then nothing waits. Raises Refused."""
-        now = self._clock()
+        """Verify an event and give it to its subscriber. Raises Refused."""
+        now = self._clock.now()
         moment = now.timestamp()
         peer = None if message.arrival.by_proxy else message.arrival.peer_der
         known = self._peers.runtime_of(peer)
@@ -179,7 +175,7 @@ class _Endpoint:
         sender = self._identifier.identify(message, trust=self._trust(), now=now)
         revoked = self._revoked_before(sender.runtime_id)
         if revoked is not None and sender.not_before < revoked:
-            raise Refused(403, Reason.REVOKED, "Revoked", "this certificate was revoked; a new one is on its way")
+            raise Refused(403, Reason.REVOKED, "Revoked", "this certificate is revoked; a new one is being issued")
         self._peers.remember(peer, sender.runtime_id)
         self._guard(sender, moment)
         try:
@@ -194,7 +190,7 @@ class _Endpoint:
             raise Refused(503, Reason.NOT_HANDED_OVER, "Not taken", str(error), retry_after=1) from None
 
     def _guard(self, sender: Sender, moment: float) -> None:
-        """Keep replays and floods out; a replay costs its runtime nothing of its rate. Raises Refused."""
+        """Refuse replays and floods; a replay does not count for the rate of its runtime. Raises Refused."""
         signed = sender.parameters
         if signed is not None and self._nonces.knows(signed.keyid, signed.nonce):
             raise Refused(409, Reason.REPLAYED, "Replayed", "this nonce was used before")
@@ -205,19 +201,20 @@ class _Endpoint:
             self._nonces.remember(signed.keyid, signed.nonce, until, moment)
 
     def _subscriber(self, request: Request) -> Subscriber:
-        """Return who takes the events of the manager in the path. Raises Refused."""
+        """Return the subscriber for the manager in the path. Raises Refused."""
         if not self._ready():
             raise Refused(503, Reason.NOT_READY, "Not ready", "this replica is starting or stopping", retry_after=1)
         manager = request.path_params["manager"]
         subscriber = self._subscribers.get(manager)
         if subscriber is None:
-            raise Refused(404, Reason.UNKNOWN_MANAGER, "Unknown manager", f"nobody takes events for {manager[:64]!r}")
+            detail = f"no Watcher CR has the manager {manager[:64]!r}"
+            raise Refused(404, Reason.UNKNOWN_MANAGER, "Unknown manager", detail)
         return subscriber
 
     def _fields(self, request: Request) -> dict[str, str]:
-        """Return the header fields that decide about something, each of which may stand there once. Raises Refused."""
+        """Return the header fields that decide about something, each of which may occur once. Raises Refused."""
         raw, size = request.headers.raw, 0
-        if len(raw) > self._options.most_fields:
+        if len(raw) > self._options.max_fields:
             raise Refused(413, Reason.TOO_LARGE, "Too large", "the header has too many fields")
         found: dict[str, str] = {}
         for name, value in raw:
@@ -226,29 +223,29 @@ class _Endpoint:
             if deciding is None:
                 continue
             if deciding in found:
-                detail = f"the header field {deciding} stands there more than once"
+                detail = f"the header field {deciding} occurs more than once"
                 raise Refused(400, Reason.DUPLICATE_FIELD, "Malformed request", detail)
             found[deciding] = value.decode("latin-1")
-        if size > self._options.largest_header:
+        if size > self._options.max_header_bytes:
             raise Refused(413, Reason.TOO_LARGE, "Too large", "the header is too large")
         return found
 
     async def _body(self, request: Request, fields: Mapping[str, str]) -> bytes:
         """Read the body up to its limit. Raises Refused."""
         if fields.get("content-type") != "application/json" or "content-encoding" in fields:
-            detail = "send application/json, without an encoding"
+            detail = "send application/json without Content-Encoding"
             raise Refused(415, Reason.MEDIA_TYPE, "Unsupported media type", detail)
-        most = self._options.largest_body
+        limit = self._options.max_body_bytes
         try:
-            return await read_body(request, most)
+            return await read_body(request, limit)
         except BodyTooLarge:
-            raise Refused(413, Reason.TOO_LARGE, "Too large", f"an event may have {most} bytes") from None
+            raise Refused(413, Reason.TOO_LARGE, "Too large", f"an event may have {limit} bytes") from None
         except ClientDisconnect:
-            raise Refused(400, Reason.INCOMPLETE, "Incomplete", "the connection ended before the body did") from None
+            raise Refused(400, Reason.INCOMPLETE, "Incomplete", "the connection ended within the body") from None
 
 
 def _too_many(wait: float) -> Refused:
-    detail = "this runtime is over its rate"
+    detail = "this runtime sends more events than its rate allows"
     return Refused(429, Reason.RATE, "Too many events", detail, retry_after=math.ceil(wait))
 
 

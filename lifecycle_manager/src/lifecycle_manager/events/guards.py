@@ -1,19 +1,19 @@
-"""What keeps one sender from repeating itself and from drowning the others. Both are bounded in memory."""
+"""Protection against replays, and against senders that would flood the endpoint. Bounded in memory."""
 
 import hashlib
 from collections import OrderedDict
 
 
 class Nonces:
-    """Remembers each nonce for as long as its signature holds.
+    """Remembers each nonce while its signature is valid.
 
-    It is bounded twice: by time, and by `most`, at which the oldest are forgotten. It is this process's alone: a
-    message that another replica took, or this one before a restart, can be sent once more while its signature holds.
-    That is allowed for, because an event can cause a read and nothing else.
+    Bounded by time, and by `limit`, beyond which the oldest are dropped. Each process has its own: a message that
+    another replica took, or this one before a restart, can be replayed once while its signature is valid. That is
+    accepted, because an event can cause a read and nothing else.
     """
 
-    def __init__(self, most: int = 500_000) -> None:
-        self._most = most
+    def __init__(self, limit: int = 500_000) -> None:
+        self._limit = limit
         self._until: OrderedDict[bytes, float] = OrderedDict()
 
     def __len__(self) -> int:
@@ -24,19 +24,19 @@ class Nonces:
         return _digest(keyid, nonce) in self._until
 
     def remember(self, keyid: str, nonce: str, until: float, now: float) -> None:
-        """Remember a nonce until a time, and forget those whose time has passed."""
-        while self._until and (len(self._until) >= self._most or next(iter(self._until.values())) < now):
+        """Remember a nonce until a time, and drop those whose time has passed."""
+        while self._until and (len(self._until) >= self._limit or next(iter(self._until.values())) < now):
             self._until.popitem(last=False)
         self._until[_digest(keyid, nonce)] = until
 
 
 class Rates:
-    """A token bucket for each runtime. A clock that is put back takes no tokens away."""
+    """A token bucket for each runtime. A clock that is set back removes no tokens."""
 
-    def __init__(self, per_second: float, burst: int, most: int = 50_000) -> None:
+    def __init__(self, per_second: float, burst: int, limit: int = 50_000) -> None:
         self._per_second = per_second
         self._burst = burst
-        self._most = most
+        self._limit = limit
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def exhausted(self, runtime: str, now: float) -> float:
@@ -52,34 +52,34 @@ class Rates:
         tokens = min(self._burst, tokens + max(0.0, now - since) * self._per_second)
         enough = tokens >= 1
         self._buckets[runtime] = (tokens - 1 if enough else tokens, now)
-        while len(self._buckets) > self._most:
+        while len(self._buckets) > self._limit:
             self._buckets.popitem(last=False)
         return 0.0 if enough else (1 - tokens) / self._per_second
 
 
 class Peers:
-    """Which runtime is behind a TLS connection's certificate, where one of its events was verified before.
+    """The runtime of a TLS connection's certificate, where one of its events was verified before.
 
-    So a runtime that is over its rate is told so before anything of its event is verified. What a header says of a
-    sender is no ground for that: it would let anybody use up the rate of another.
+    So a runtime above its rate is refused before its event is verified. A header must not decide that: anybody could
+    use up the rate of another runtime.
     """
 
-    def __init__(self, most: int = 20_000) -> None:
-        self._most = most
+    def __init__(self, limit: int = 20_000) -> None:
+        self._limit = limit
         self._runtimes: OrderedDict[bytes, str] = OrderedDict()
 
     def remember(self, peer_der: bytes | None, runtime: str) -> None:
-        """Note whose certificate this is."""
+        """Remember the runtime of a certificate."""
         if peer_der is not None and peer_der not in self._runtimes:
             self._runtimes[peer_der] = runtime
-            if len(self._runtimes) > self._most:
+            if len(self._runtimes) > self._limit:
                 self._runtimes.popitem(last=False)
 
     def runtime_of(self, peer_der: bytes | None) -> str | None:
-        """Return whose certificate this is, as far as it is known."""
+        """Return the runtime of a certificate, None where it is unknown."""
         return self._runtimes.get(peer_der) if peer_der is not None else None
 
 
 def _digest(keyid: str, nonce: str) -> bytes:
-    """Return 16 bytes that stand for a nonce, so that long ones take no more room than short ones."""
+    """Return a digest of 16 bytes, so that long nonces take no more memory than short ones."""
     return hashlib.blake2b(f"{keyid} {nonce}".encode(), digest_size=16).digest()

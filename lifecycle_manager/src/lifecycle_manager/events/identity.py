@@ -1,9 +1,9 @@
-"""Who sends an event: what its certificate says, once chain, signature, digest, time and TLS peer agree.
+"""The sender of an event: the subject of its certificate, once chain, signature, digest, time and TLS peer agree.
 
-The check of a signed event is complete in itself, so that a gateway that ends TLS need not be trusted. Where TLS ends
-here, the peer has to be the one that signed. The cheap checks come first: whoever sends rubbish costs us little.
+The check of a signed event is complete in itself, so a gateway that terminates TLS need not be trusted. Where TLS ends
+here, the peer has to be the signer. The cheap checks come first, so that garbage costs little.
 
-An unsigned event, which is taken only where an option allows it, is its TLS peer's, or that of whom a trusted proxy
+The sender of an unsigned event, which is taken only where an option allows it, is the TLS peer, or whom a trusted proxy
 names.
 """
 
@@ -22,13 +22,13 @@ from kyma_certs.message_signatures import SignatureParameters, SignatureRejected
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Arrival, forwarded_certificate
 from lifecycle_manager.events.problems import Reason, not_verified
 
-LARGEST_CERTIFICATE = 8192
+MAX_CERTIFICATE_LENGTH = 8192
 SIGNATURE_FIELDS = frozenset({"signature-input", "signature", "client-cert"})
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """A verified sender: its runtime id, since when its certificate holds, and the parameters of its signature."""
+    """A verified sender: its runtime id, from when on its certificate is valid, and the parameters of its signature."""
 
     runtime_id: str
     not_before: datetime
@@ -37,7 +37,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What was received: the header fields that say who sent it, the body, and the URI that it was sent to."""
+    """A request: the header fields that identify the sender, the body, and the URI that it was sent to."""
 
     headers: Mapping[str, str]
     body: bytes
@@ -52,29 +52,29 @@ class _Verified:
 
 
 class Identifier:
-    """Verifies senders. Certificates that were verified a moment ago are remembered, each with who was trusted then."""
+    """Verifies senders. Verified certificates are remembered, each with the CAs that were trusted then."""
 
     def __init__(
         self,
         *,
         skew_seconds: int,
-        longest_seconds: int,
+        max_seconds: int,
         accept_unsigned: bool = False,
         require_peer: bool = False,
         remembered: int = 20_000,
     ) -> None:
         self._skew_seconds = skew_seconds
-        self._longest_seconds = longest_seconds
+        self._max_seconds = max_seconds
         self._accept_unsigned = accept_unsigned
         self._require_peer = require_peer
         self._remembered = remembered
         self._known: OrderedDict[tuple[bytes, bytes], _Verified] = OrderedDict()
 
     def identify(self, message: Message, *, trust: bytes, now: datetime) -> Sender:
-        """Return who sent a message. Raises Refused with 401 where that can't be told for sure."""
+        """Return the sender of a message. Raises Refused with 401 where it can't be verified."""
         arrival = message.arrival
         if self._require_peer and not arrival.by_proxy and arrival.peer_der is None:
-            raise not_verified(Reason.NO_TLS_PEER, "show the certificate of your cluster's Watcher to TLS")
+            raise not_verified(Reason.NO_TLS_PEER, "TLS needs the client certificate of the cluster's Watcher")
         if SIGNATURE_FIELDS.isdisjoint(message.headers):
             return self._by_transport(message, trust, now)
         return self._by_signature(message, trust, now)
@@ -112,7 +112,7 @@ class Identifier:
         if message.arrival.by_proxy:
             der = forwarded_certificate(forwarded or "")
         elif forwarded is not None:
-            raise not_verified(Reason.UNTRUSTED_PROXY, f"{FORWARDED_CERTIFICATE} is not believed from this address")
+            raise not_verified(Reason.UNTRUSTED_PROXY, f"{FORWARDED_CERTIFICATE} is not accepted from this address")
         elif message.arrival.peer_der is None:
             raise not_verified(Reason.NO_TLS_PEER, "an event without a signature needs a certificate in TLS")
         else:
@@ -122,14 +122,14 @@ class Identifier:
     def _check_window(self, parameters: SignatureParameters, now: datetime) -> None:
         moment = int(now.timestamp())
         if parameters.created > moment + self._skew_seconds:
-            raise not_verified(Reason.TIME_WINDOW, "the signature is of the future; check the clocks")
+            raise not_verified(Reason.TIME_WINDOW, "the signature was created in the future; check the clocks")
         if parameters.expires < moment - self._skew_seconds:
             raise not_verified(Reason.TIME_WINDOW, "the signature has expired; check the clocks")
-        if not 0 < parameters.expires - parameters.created <= self._longest_seconds:
-            raise not_verified(Reason.TIME_WINDOW, f"a signature may hold for {self._longest_seconds} s at most")
+        if not 0 < parameters.expires - parameters.created <= self._max_seconds:
+            raise not_verified(Reason.TIME_WINDOW, f"a signature may be valid for {self._max_seconds} s at most")
 
     def _certificate(self, der: bytes, trust: bytes, now: datetime) -> _Verified:
-        """Return what a certificate says, once an authority that is trusted vouches for it."""
+        """Return a certificate with its common name, once it was verified against the trusted CAs."""
         known = self._known.get((der, trust))
         if known is not None and known.certificate.not_valid_before_utc <= now <= known.certificate.not_valid_after_utc:
             return known
@@ -145,18 +145,18 @@ class Identifier:
 
 
 def _sender(verified: _Verified, parameters: SignatureParameters | None) -> Sender:
-    """Return the sender whom a certificate names. Raises Refused where it names none that could be a runtime."""
+    """Return the sender that a certificate names. Raises Refused where its common name can't be a runtime id."""
     if not is_common_name(verified.common_name):
-        raise not_verified(Reason.NO_RUNTIME, "the certificate names no runtime")
+        raise not_verified(Reason.NO_RUNTIME, "the common name of the certificate is not a runtime id")
     return Sender(verified.common_name, verified.certificate.not_valid_before_utc, parameters)
 
 
 def _client_cert(headers: Mapping[str, str]) -> bytes:
     """Return the certificate in Client-Cert, an sf-binary item (RFC 9440). Raises Refused."""
     field = headers.get("client-cert", "")
-    if not 3 <= len(field) <= LARGEST_CERTIFICATE or field[0] != ":" or field[-1] != ":":
-        raise not_verified(Reason.CERTIFICATE, "Client-Cert is missing or no certificate")
+    if not 3 <= len(field) <= MAX_CERTIFICATE_LENGTH or field[0] != ":" or field[-1] != ":":
+        raise not_verified(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate")
     try:
         return base64.b64decode(field[1:-1], validate=True)
-    except (binascii.Error, ValueError):  # a letter outside of ASCII is the latter
-        raise not_verified(Reason.CERTIFICATE, "Client-Cert is missing or no certificate") from None
+    except (binascii.Error, ValueError):  # the latter for characters outside of ASCII
+        raise not_verified(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate") from None

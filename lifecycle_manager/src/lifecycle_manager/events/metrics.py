@@ -1,4 +1,4 @@
-"""What the event endpoint counts."""
+"""The metric of the event endpoint."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from lifecycle_manager.events.problems import Reason
 
 
 def refusal_counter(registry: CollectorRegistry) -> Callable[[Reason], None]:
-    """Return what counts an event that was not taken, by why; each reason has its series from the start."""
-    counter = Counter("lifecycle_mgr_event_refused", "Events that were not taken.", ["reason"], registry=registry)
+    """Return a function that counts a refused event by its reason; each reason has a series from the start."""
+    counter = Counter("lifecycle_mgr_event_refused", "Events that were refused.", ["reason"], registry=registry)
     series = {reason: counter.labels(reason.value) for reason in Reason}
     return lambda reason: series[reason].inc()

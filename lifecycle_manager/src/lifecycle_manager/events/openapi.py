@@ -1,6 +1,6 @@
-"""The event endpoint in the words of OpenAPI 3.1; served at /openapi.json.
+"""The OpenAPI 3.1 document of the event endpoint, served at /openapi.json.
 
-Written by hand, because the endpoint reads the body as bytes, which FastAPI could describe only as anything.
+Written by hand, because the endpoint reads the body as bytes, which FastAPI can't describe.
 """
 
 from typing import Any
@@ -13,13 +13,13 @@ CONTRACT = "v2"
 PROBLEM = "application/problem+json"
 ANSWERS = {
     400: "malformed",
-    401: "no certificate or signature, or one that can't be verified",
-    403: "no Kyma has the runtime that the certificate names",
-    404: "nobody takes events for this manager",
-    409: "a nonce that was used before",
+    401: "certificate or signature missing or not verified",
+    403: "no Kyma has the runtime id of the certificate, or the certificate is revoked",
+    404: "unknown manager",
+    409: "replayed nonce",
     413: "too large",
-    415: "no JSON",
-    429: "this runtime is over its rate",
+    415: "not JSON",
+    429: "too many events of this runtime",
     503: "starting or stopping",
 }
 WAITS = frozenset({429, 503})
@@ -27,7 +27,7 @@ SIGNED = {
     "Content-Digest": "RFC 9530, sha-256",
     "Signature-Input": "RFC 9421, tag kyma-watch-event",
     "Signature": "RFC 9421",
-    "Client-Cert": "RFC 9440: the certificate whose key has signed",
+    "Client-Cert": "RFC 9440: the certificate of the signing key",
 }
 
 

@@ -1,4 +1,4 @@
-"""The refusals of the event endpoint: what is answered, as application/problem+json (RFC 9457), and what is counted."""
+"""The refusals of the event endpoint: the answer as application/problem+json (RFC 9457), and the reason to count."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 
 class Reason(StrEnum):
-    """Why an event was not taken, as the metric names it."""
+    """Why an event was refused; the label of the metric."""
 
     NOT_READY = "not_ready"
     UNKNOWN_PATH = "unknown_path"
@@ -37,7 +37,7 @@ class Reason(StrEnum):
 
 
 class Refused(Exception):
-    """An event that is not taken: the status, why, a title, and what is wrong with it."""
+    """A refused event: status code, reason, title and detail."""
 
     def __init__(self, status: int, reason: Reason, title: str, detail: str, *, retry_after: int | None = None) -> None:
         super().__init__(detail)
@@ -52,12 +52,12 @@ class Refused(Exception):
         problem = {"type": "about:blank", "title": self.title, "status": self.status, "detail": self.detail}
         headers = {"Retry-After": str(self.retry_after)} if self.retry_after is not None else {}
         if self.status == 503:
-            headers["Connection"] = "close"  # the next one may lead to a replica that takes it
+            headers["Connection"] = "close"  # another connection may reach another replica
         return Response(
             msgspec.json.encode(problem), self.status, headers=headers, media_type="application/problem+json"
         )
 
 
 def not_verified(reason: Reason, detail: str) -> Refused:
-    """Return the refusal of a sender who could not show who it is."""
+    """Return the refusal of a sender that could not be verified."""
     return Refused(401, reason, "Not verified", detail)

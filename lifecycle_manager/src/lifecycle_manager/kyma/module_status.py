@@ -1,9 +1,9 @@
-"""The state of one module in one cluster, added up from all that looks after a part of it."""
+"""The status of one module in one SKR, aggregated from its Manifest, ModuleConfigs and SyncResources."""
 
 from collections.abc import Iterator
 
-from lifecycle_manager.kyma.bounds import LONGEST_NAME, LONGEST_TEXT
-from lifecycle_manager.kyma.observe import Snapshot
+from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
+from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager_api import (
@@ -20,15 +20,15 @@ from lifecycle_manager_api.conditions import shortened
 
 
 def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
-    """Return the status of a module that is asked for."""
+    """Return the status of a requested module."""
     resolution = module.resolution
     state, message = _state_of(snapshot, module)
     return KymaModuleStatus(
-        name=module.name[:LONGEST_NAME],
+        name=module.name[:MAX_NAME_LENGTH],
         channel=resolution.channel,
         version=resolution.version,
         state=state,
-        message=shortened(message, LONGEST_TEXT),
+        message=shortened(message, MAX_MESSAGE_LENGTH),
         fqdn=module.component,
         ocm_component_name=module.component,
         maintenance=resolution.maintenance,
@@ -38,8 +38,8 @@ def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
     )
 
 
-def leaving_module(snapshot: Snapshot, manifest: Manifest) -> KymaModuleStatus:
-    """Return the status of a module that is not asked for any more, as long as its Manifest is there."""
+def removed_module(snapshot: Snapshot, manifest: Manifest) -> KymaModuleStatus:
+    """Return the status of a module that is not requested any more, as long as its Manifest exists."""
     name = module_of_manifest(manifest)
     known = next((each for each in snapshot.kyma.status.modules if each.name == name), None)
     why = manifest.status.last_operation.operation if manifest.status.last_operation is not None else ""
@@ -48,7 +48,7 @@ def leaving_module(snapshot: Snapshot, manifest: Manifest) -> KymaModuleStatus:
         channel=manifest.metadata.labels.get(names.CHANNEL, ""),
         version=manifest.spec.version,
         state=State.WARNING if manifest.status.state is State.WARNING else State.DELETING,
-        message=shortened(f"is being removed{': ' if why else ''}{why}", LONGEST_TEXT),
+        message=shortened(f"is being removed{': ' if why else ''}{why}", MAX_MESSAGE_LENGTH),
         fqdn=known.fqdn if known is not None else "",
         ocm_component_name=known.ocm_component_name if known is not None else "",
         template=known.template if known is not None else None,
@@ -64,7 +64,7 @@ def _state_of(snapshot: Snapshot, module: WantedModule) -> tuple[State, str]:
     template = resolution.template
     if module.installs_nothing and template is not None and not template.spec.enable_module_config:
         return State.WARNING, (
-            f"ModuleTemplate {template.metadata.name} names nothing to install and does not enable ModuleConfig"
+            f"ModuleTemplate {template.metadata.name} has nothing to install and does not enable ModuleConfig"
         )
     parts = tuple(_parts_of(snapshot, module))
     state = aggregate([resolution.state, *(state for _, state, _ in parts)])
@@ -77,7 +77,7 @@ def _state_of(snapshot: Snapshot, module: WantedModule) -> tuple[State, str]:
 
 
 def _parts_of(snapshot: Snapshot, module: WantedModule) -> Iterator[tuple[str, State, str]]:
-    """Give each part of a module with its state and, for the Manifest, the reason for it."""
+    """Return each part of a module with its state and, for the Manifest, the reason for it."""
     if module.manifest is not None:
         state, why = _state_of_manifest(module.manifest, module)
         yield f"Manifest {module.manifest.metadata.name}", state, why
@@ -92,13 +92,13 @@ def _parts_of(snapshot: Snapshot, module: WantedModule) -> Iterator[tuple[str, S
 
 
 def _state_of_manifest(manifest: Manifest, module: WantedModule) -> tuple[State, str]:
-    """Return what a Manifest says of itself, unless that is about an older one than is wanted now."""
+    """Return the state of a Manifest, unless it is that of an older generation than the wanted one."""
     if manifest.metadata.being_deleted:
         return State.DELETING, ""
     observed = manifest.status.observed_generation
     outdated = observed is not None and observed < manifest.metadata.generation
     if outdated or (module.to_be_written and manifest.status.state is State.READY):
-        return State.PROCESSING, "is being brought to its newest version"
+        return State.PROCESSING, "is being updated"
     operation = manifest.status.last_operation
     return manifest.status.state, operation.operation if operation is not None else ""
 

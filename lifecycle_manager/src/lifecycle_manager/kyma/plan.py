@@ -1,8 +1,8 @@
-"""The rules of a Kyma: from one snapshot to what has to be done in the SKR and in KCP, and nothing else.
+"""The rules of a Kyma: from one snapshot to the actions in the SKR and in KCP.
 
-A Kyma that is not being deleted gets the Kyma CRD and a Kyma CR in its SKR, once; from then on that CR's `spec` is
-the users' and only read. What it asks for becomes Manifests. One that is being deleted waits until what its modules
-have left in the SKR is gone, then removes what it brought there, then lets go of itself.
+A Kyma that is not being deleted gets the Kyma CRD and a Kyma CR in its SKR, once; from then on the `spec` of that CR
+belongs to the users and is only read. The modules in it become Manifests. A Kyma that is being deleted waits until its
+modules are removed from the SKR, then removes the Kyma CR and the CRD there, then its own finalizer.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,17 +10,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from lifecycle_manager.kyma.observe import SkrView, Snapshot
+from lifecycle_manager.kyma.events import Event, events_between
+from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
 from lifecycle_manager.kyma.status import deleting_status, failed_status, for_skr, grace_left, status_of
-from lifecycle_manager.kyma.story import Happening, happenings
 from lifecycle_manager.kyma.wanted import Wanted, names_of, wanted_of
-from lifecycle_manager.kyma_conditions import remaining_parts as parts_still_there
+from lifecycle_manager.kyma_changes import CRD_HASH
+from lifecycle_manager.kyma_conditions import remaining_parts
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
 from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
 
-CRD_HASH = f"{names.GROUP}/skr-kyma-crd-hash"
-
-# What the users of a cluster may see of the Kyma in the control plane; anything else stays there.
+# The labels of the Kyma in KCP that the users of the SKR may see.
 VISIBLE_LABELS = frozenset(
     {
         names.RUNTIME_ID,
@@ -38,12 +37,12 @@ VISIBLE_LABELS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InstallKymaCrd:
-    """Bring namespace and CRD to the SKR, and wait until the API server there serves it."""
+    """Apply namespace and CRD in the SKR, and wait until the API server there serves it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateSkrKyma:
-    """Create the users' Kyma CR; one that is there already is left as it is."""
+    """Create the Kyma CR in the SKR; an existing one stays as it is."""
 
     spec: KymaSpec
     labels: Mapping[str, str]
@@ -52,7 +51,7 @@ class CreateSkrKyma:
 
 @dataclass(frozen=True, slots=True)
 class SyncSkrMetadata:
-    """Set the labels and annotations that the control plane keeps on the users' Kyma CR, and take off what is None."""
+    """Set the labels and annotations of the Kyma CR in the SKR that KCP owns; None removes a label."""
 
     labels: Mapping[str, str | None]
     annotations: Mapping[str, str]
@@ -60,58 +59,58 @@ class SyncSkrMetadata:
 
 @dataclass(frozen=True, slots=True)
 class WriteSkrStatus:
-    """Show the users the state of their modules."""
+    """Write the status of the Kyma CR in the SKR."""
 
     status: KymaStatus
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteSkrKyma:
-    """Remove the users' Kyma CR, and let it go if it is held in our name; `purge` for whoever else holds it, too."""
+    """Delete the Kyma CR in the SKR and remove the finalizer of Lifecycle Manager; with `purge` all finalizers."""
 
     purge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseSkrKyma:
-    """Let a Kyma CR go that a user deletes and that is held in our name; another one takes its place."""
+class RemoveSkrFinalizer:
+    """Remove the finalizer of Lifecycle Manager from a Kyma CR that a user deletes; it is created again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveKymaCrd:
-    """Remove the definition that was brought to the SKR, unless somebody has Kymas of their own there."""
+    """Remove the Kyma CRD from the SKR, unless users have Kymas of their own there."""
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeFinalizers:
-    """Take the finalizers off what these brought to the SKR and waits there to be deleted."""
+    """Remove the finalizers of objects of these that are being deleted in the SKR."""
 
     manifests: tuple[Manifest, ...]
     sync_resources: tuple[SyncResource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class TellUsers:
-    """Record what happened as Kubernetes Events on the users' Kyma CR."""
+class RecordSkrEvents:
+    """Record Kubernetes Events on the Kyma CR in the SKR."""
 
-    happenings: tuple[Happening, ...]
+    events: tuple[Event, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordCrdHash:
-    """Remember on the Kyma in KCP which CRD of the control plane its SKR has; empty for none of them."""
+    """Record on the Kyma in KCP which CRD of KCP its SKR has; empty for none."""
 
     crd_hash: str
 
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Hold the Kyma until its cluster is cleaned up."""
+    """Keep the Kyma until its SKR is cleaned up."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Let the Kyma go."""
+    """Remove the finalizer, so that the Kyma is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,38 +122,38 @@ class WriteStatus:
 
 @dataclass(frozen=True, slots=True)
 class ApplyManifest:
-    """Have a module installed as this Manifest says. `managed_again` where it was left alone before."""
+    """Install a module as this Manifest says. `managed_again` where the module was unmanaged."""
 
     manifest: Manifest
     managed_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveAlone:
-    """Have a module stay installed as it is, whatever becomes of it."""
+class MarkUnmanaged:
+    """Annotate the Manifest of a module that stays installed as it is."""
 
     manifest: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteManifest:
-    """Have a module removed, in the foreground: what it consists of goes first."""
+    """Remove a module: delete its Manifest in the foreground, so that its objects are deleted first."""
 
     manifest: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteSyncResource:
-    """Have what a Module Manager wanted in the SKR removed."""
+    """Remove the objects that a Module Manager wanted in the SKR."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """Record what happened as Kubernetes Events on the Kyma."""
+class RecordEvents:
+    """Record Kubernetes Events on the Kyma."""
 
-    happenings: tuple[Happening, ...]
+    events: tuple[Event, ...]
 
 
 SkrAction = (
@@ -162,27 +161,27 @@ SkrAction = (
     | CreateSkrKyma
     | SyncSkrMetadata
     | WriteSkrStatus
-    | TellUsers
+    | RecordSkrEvents
     | DeleteSkrKyma
-    | ReleaseSkrKyma
+    | RemoveSkrFinalizer
     | RemoveKymaCrd
     | PurgeFinalizers
 )
-ModuleAction = ApplyManifest | LeaveAlone | DeleteManifest | DeleteSyncResource
-KcpAction = RecordCrdHash | AddFinalizer | RemoveFinalizer | ModuleAction | WriteStatus | Tell
+ModuleAction = ApplyManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
+KcpAction = RecordCrdHash | AddFinalizer | RemoveFinalizer | ModuleAction | WriteStatus | RecordEvents
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do in the user cluster first, and in the control plane after that.
+    """The actions in the SKR, and those in KCP after them.
 
-    `again` is when something changes by the clock alone, `soon` says that the outcome has to be looked at at once.
+    `again` is when time alone changes the plan; `at_once` says that the outcome has to be read at once.
     """
 
     in_skr: tuple[SkrAction, ...] = ()
     in_kcp: tuple[KcpAction, ...] = ()
     again: datetime | None = None
-    soon: bool = False
+    at_once: bool = False
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -198,7 +197,7 @@ def plan(snapshot: Snapshot) -> Plan:
         case SkrFailure() as failure:
             return _plan_failure(snapshot, failure)
         case SkrView(skr_kyma):
-            return _plan_introduction(snapshot) if skr_kyma is None else _plan_upkeep(snapshot, skr_kyma)
+            return _plan_creation(snapshot) if skr_kyma is None else _plan_upkeep(snapshot, skr_kyma)
 
 
 def visible_metadata(kyma: Kyma) -> tuple[dict[str, str], dict[str, str]]:
@@ -216,12 +215,12 @@ def _plan_failure(snapshot: Snapshot, failure: SkrFailure) -> Plan:
     )
 
 
-def _plan_introduction(snapshot: Snapshot) -> Plan:
+def _plan_creation(snapshot: Snapshot) -> Plan:
     labels, annotations = visible_metadata(snapshot.kyma)
     return Plan(
         in_skr=(InstallKymaCrd(), CreateSkrKyma(snapshot.kyma.spec, labels, annotations)),
-        in_kcp=(RecordCrdHash(snapshot.crd_hash),) if _has_other_crd(snapshot) else (),
-        soon=True,
+        in_kcp=(RecordCrdHash(snapshot.crd_hash),) if _has_another_crd(snapshot) else (),
+        at_once=True,
     )
 
 
@@ -229,22 +228,22 @@ def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
     kyma = snapshot.kyma
     wanted = wanted_of(snapshot, skr_kyma.spec)
     status = status_of(snapshot, wanted)
-    recorded = (RecordCrdHash(snapshot.crd_hash),) if _awaits_crd(snapshot) else ()
+    recorded = (RecordCrdHash(snapshot.crd_hash),) if _needs_crd(snapshot) else ()
     return Plan(
         in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, status)),
         in_kcp=(*recorded, *_manifest_actions(wanted), *_report(kyma, status)),
         again=min((each.resolution.again for each in wanted.modules if each.resolution.again), default=None),
-        soon=skr_kyma.metadata.being_deleted and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
+        at_once=skr_kyma.metadata.being_deleted and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
     )
 
 
 def _upkeep_in_skr(snapshot: Snapshot, skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
     kyma = snapshot.kyma
-    if _awaits_crd(snapshot):
+    if _needs_crd(snapshot):
         yield InstallKymaCrd()
     if skr_kyma.metadata.being_deleted:
         if names.KYMA_FINALIZER in skr_kyma.metadata.finalizers:
-            yield ReleaseSkrKyma()
+            yield RemoveSkrFinalizer()
         return
     labels, annotations = visible_metadata(kyma)
     gone = dict.fromkeys(sorted(VISIBLE_LABELS & skr_kyma.metadata.labels.keys() - labels.keys()))
@@ -254,23 +253,23 @@ def _upkeep_in_skr(snapshot: Snapshot, skr_kyma: Kyma, status: KymaStatus) -> It
 
 
 def _show(skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
-    """Show a status to the users that is not the one there, and tell of what changed with it."""
+    """Write a status to the SKR that differs from the one there, and record what changed."""
     shown = for_skr(status, skr_kyma)
     if skr_kyma.status != shown:
         yield WriteSkrStatus(shown)
-        if told := happenings(skr_kyma.status, shown):
-            yield TellUsers(told)
+        if events := events_between(skr_kyma.status, shown):
+            yield RecordSkrEvents(events)
 
 
 def _manifest_actions(wanted: Wanted) -> Iterator[KcpAction]:
     for module in wanted.modules:
-        held = module.manifest.metadata if module.manifest is not None else None
-        if held is not None and not module.resolution.module.managed:
-            if names.IS_UNMANAGED not in held.annotations:
-                yield LeaveAlone(held.name)
+        known = module.manifest.metadata if module.manifest is not None else None
+        if known is not None and not module.resolution.module.managed:
+            if names.IS_UNMANAGED not in known.annotations:
+                yield MarkUnmanaged(known.name)
         elif module.wanted is not None and module.to_be_written:
-            yield ApplyManifest(module.wanted, held is not None and names.IS_UNMANAGED in held.annotations)
-    yield from _deletions(wanted.leaving)
+            yield ApplyManifest(module.wanted, known is not None and names.IS_UNMANAGED in known.annotations)
+    yield from _deletions(wanted.removed)
 
 
 def _deletions(manifests: tuple[Manifest, ...]) -> Iterator[KcpAction]:
@@ -280,9 +279,9 @@ def _deletions(manifests: tuple[Manifest, ...]) -> Iterator[KcpAction]:
 
 
 def _plan_deletion(snapshot: Snapshot) -> Plan:
-    """Go one step further: Manifests, then what Module Managers made, then the Watcher and the catalog, then the CR.
+    """Decide on the next stage: Manifests, ModuleConfigs and SyncResources, Watcher and catalog, the Kyma CR.
 
-    The folders that look after the Watcher and the catalog see from the Kyma's conditions that it is their turn.
+    The domains of the Watcher and the catalog see from the Kyma's conditions that it is their turn.
     """
     kyma = snapshot.kyma
     if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
@@ -297,29 +296,29 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
         case SkrFailure(AccessSecretMissing.reason | ClusterClaimed.reason):
             return Plan(in_kcp=(RemoveFinalizer(),))
         case SkrFailure() as failure:
-            return _wait(snapshot, (failure.message,), modules_gone=True)
+            return _wait(snapshot, (failure.message,), modules_removed=True)
         case SkrView(skr_kyma):
-            return _leave_the_cluster(snapshot, skr_kyma)
+            return _plan_removal_from_skr(snapshot, skr_kyma)
 
 
-def _leave_the_cluster(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
-    if waits := parts_still_there(snapshot.kyma):
-        return _wait(snapshot, waits, modules_gone=True)
+def _plan_removal_from_skr(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
+    if waits := remaining_parts(snapshot.kyma):
+        return _wait(snapshot, waits, modules_removed=True)
     if skr_kyma is None:
         return Plan(in_skr=(RemoveKymaCrd(),), in_kcp=(RemoveFinalizer(),))
     waiting = _wait(
-        snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_gone=True
+        snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_removed=True
     )
     first = not skr_kyma.metadata.being_deleted or names.KYMA_FINALIZER in skr_kyma.metadata.finalizers
     due = _purge_at(snapshot)
     purge = due is not None and due <= snapshot.timing.now and bool(skr_kyma.metadata.finalizers)
     acting = first or purge
     again = min((each for each in (due, waiting.again) if each and each > snapshot.timing.now), default=None)
-    return replace(waiting, in_skr=(DeleteSkrKyma(purge),) if acting else (), again=again, soon=acting)
+    return replace(waiting, in_skr=(DeleteSkrKyma(purge),) if acting else (), again=again, at_once=acting)
 
 
 def _purging(snapshot: Snapshot, waiting: Plan, purge: PurgeFinalizers) -> Plan:
-    """Help what is waited for along, once that is due."""
+    """Remove finalizers from what blocks the deletion, once that is due."""
     due = _purge_at(snapshot)
     if due is None or isinstance(snapshot.skr, SkrFailure):
         return waiting
@@ -329,15 +328,15 @@ def _purging(snapshot: Snapshot, waiting: Plan, purge: PurgeFinalizers) -> Plan:
 
 
 def _purge_at(snapshot: Snapshot) -> datetime | None:
-    """Return from when on finalizers are taken off; None where they never are."""
+    """Return from when on finalizers are removed; None for never."""
     since, purge = snapshot.kyma.metadata.deletion_timestamp, snapshot.patience.purge
     return since + purge if since is not None and purge is not None else None
 
 
 def _wait(
-    snapshot: Snapshot, waits: tuple[str, ...], actions: tuple[KcpAction, ...] = (), *, modules_gone: bool = False
+    snapshot: Snapshot, waits: tuple[str, ...], actions: tuple[KcpAction, ...] = (), *, modules_removed: bool = False
 ) -> Plan:
-    status = deleting_status(snapshot, waits, modules_gone=modules_gone)
+    status = deleting_status(snapshot, waits, modules_removed=modules_removed)
     readable = isinstance(snapshot.skr, SkrView) and snapshot.skr.is_readable
     skr_kyma = snapshot.skr.kyma if isinstance(snapshot.skr, SkrView) and readable else None
     since = snapshot.kyma.metadata.deletion_timestamp
@@ -356,28 +355,28 @@ def _names_of_configuration(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
-    """Delete the SyncResources that no ModuleConfig takes with it."""
+    """Delete the SyncResources that are not deleted with a ModuleConfig."""
     if not snapshot.module_configs:
         for resource in snapshot.sync_resources:
             if not resource.metadata.being_deleted:
                 yield DeleteSyncResource(resource.metadata.name)
 
 
-def _awaits_crd(snapshot: Snapshot) -> bool:
-    """Tell whether a cluster that has a CRD is to have another one."""
-    return snapshot.crd_hash != "" and _has_other_crd(snapshot)
+def _needs_crd(snapshot: Snapshot) -> bool:
+    """Tell whether the CRD in the SKR has to be replaced."""
+    return snapshot.crd_hash != "" and _has_another_crd(snapshot)
 
 
-def _has_other_crd(snapshot: Snapshot) -> bool:
+def _has_another_crd(snapshot: Snapshot) -> bool:
     return snapshot.kyma.metadata.annotations.get(CRD_HASH, "") != snapshot.crd_hash
 
 
 def _report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:
-    """Write a status that is not the one there, and tell of what changed with it."""
+    """Write a status that differs from the one there, and record what changed."""
     if kyma.status == status:
         return ()
-    told = happenings(kyma.status, status)
-    return (WriteStatus(status), *((Tell(told),) if told else ()))
+    events = events_between(kyma.status, status)
+    return (WriteStatus(status), *((RecordEvents(events),) if events else ()))
 
 
 def _holds(actual: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -1,7 +1,7 @@
-"""Takes finalizers off what a module left behind, where nobody is there any more to do it. Off unless an option asks.
+"""Removes finalizers from objects of a module that nobody cleans up any more. Off by default.
 
-Only objects that are being deleted are touched, and only those that the control plane brought or whose kind it brought:
-what inventories name, and the objects of the definitions and of the Module CR among that.
+Only objects that are being deleted are changed: those in inventories, those of the kinds whose CRDs are in inventories,
+and those of the kind of the default Module CR.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -17,7 +17,7 @@ Owner = Manifest | SyncResource
 
 
 async def purge_finalizers(skr: Client, manifests: Iterable[Manifest]) -> None:
-    """Strip the finalizers of what these Manifests brought and waits to be deleted. Raises KubeError."""
+    """Remove the finalizers of objects of these Manifests that are being deleted. Raises KubeError."""
     for manifest in manifests:
         await _purge_named(skr, manifest.status.synced, manifest)
         async for resource in _kinds_of(skr, manifest):
@@ -27,7 +27,7 @@ async def purge_finalizers(skr: Client, manifests: Iterable[Manifest]) -> None:
 
 
 async def purge_synced(skr: Client, sync_resources: Iterable[SyncResource]) -> None:
-    """Strip the finalizers of what these SyncResources brought and waits to be deleted. Raises KubeError."""
+    """Remove the finalizers of objects of these SyncResources that are being deleted. Raises KubeError."""
     for each in sync_resources:
         await _purge_named(skr, each.status.synced, each)
 
@@ -45,14 +45,14 @@ async def _purge_named(skr: Client, entries: Iterable[SyncedReference | SyncedOb
 
 
 async def _kinds_of(skr: Client, manifest: Manifest) -> AsyncIterator[Resource[JsonObject]]:
-    """Give the kinds that a module defines, and that of its default Module CR."""
+    """Return the kinds that a module defines, and that of its default Module CR."""
     for entry in manifest.status.synced:
         if entry.kind == CUSTOM_RESOURCE_DEFINITIONS.kind:
             try:
-                definition = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, entry.name)
+                crd = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, entry.name)
             except NotFound:
                 continue
-            spec = definition["spec"]
+            spec = crd["spec"]
             version = next((each["name"] for each in spec["versions"] if each["served"]), None)
             if version is None:
                 continue

@@ -1,138 +1,147 @@
-"""Ties observe, plan and act to the key of one Kyma."""
+"""Reconciles one Kyma: reads its SKR, decides, acts in the SKR, then in KCP."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kube_runtime import ApiError, Client, EventRecorder, Informer, JsonObject, KubeError, ObjectKey, Result
-from lifecycle_manager.kyma.act import KcpActions, SkrActions
-from lifecycle_manager.kyma.definition import KymaDefinitions
-from lifecycle_manager.kyma.observe import Patience, SkrView, Snapshot, observe_skr
+from kube_runtime import ApiError, Causes, Client, Informer, KubeError, Manager, ObjectKey, Result
+from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.kyma.apply import KcpActions, SkrActions
+from lifecycle_manager.kyma.crd import KymaCrds
 from lifecycle_manager.kyma.plan import CreateSkrKyma, ModuleAction, Plan, plan
+from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot, read_skr
 from lifecycle_manager.kyma_conditions import interval_for
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.resources import KYMAS
-from lifecycle_manager.rollout.schedule import Schedule
+from lifecycle_manager.rollout import RolloutSettings, Schedule
+from lifecycle_manager.signals import ClusterReplaced
 from lifecycle_manager.skr import (
     Announcements,
     ClusterClaimed,
     Connections,
-    ObjectReference,
+    Seen,
     SkrAccessError,
     SkrFailure,
     failure_of,
 )
-from lifecycle_manager.skr.announcement import Seen
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
-SOON_AT_MOST = 3
-"""How often in a row the outcome is looked at at once. A cluster that undoes it each time has to wait after that."""
+MAX_REPEATS = 3
+"""How often in a row the outcome is read at once. An SKR that reverts it each time has to wait after that."""
 
-UNDONE_SECONDS = 5.0
-SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
+REVERTED_SECONDS = 5.0
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, slots=True)
+class KymaSettings:
+    """How often Kymas are reconciled without a trigger, also while they are being deleted, and how many at once."""
+
+    interval_seconds: float = 240.0
+    deletion_interval_seconds: float = 5.0
+    concurrency: int = 50
+    patience: Patience = field(default_factory=Patience)
+    rollout: RolloutSettings = field(default_factory=RolloutSettings)
+
+
+@dataclass(eq=False, slots=True)
+class KymaState:
+    """What is remembered of one Kyma: changes that its SKR has to show yet, and how often in a row it was repeated."""
+
+    announcements: Announcements = field(default_factory=Announcements)
+    repeats: int = 0
+
+
+@dataclass(frozen=True, eq=False)
 class KymaReconciler:
-    """Brings one Kyma to where its cluster's users want it. The key is that of the Kyma in KCP.
+    """Brings one Kyma to the state that the users of its SKR want. The key is that of the Kyma in KCP."""
 
-    `manifests`, `module_configs` and `sync_resources` need the index `kyma`. A Kyma that nothing tells of is
-    looked at after `interval_seconds`, one that is being deleted after `leaving_seconds`. `on_new_cluster` is told of
-    Kymas whose cluster had no Kyma CR: a new one, or one that has lost what was there.
-    """
-
-    kcp: Client
+    manager: Manager
     connections: Connections
     kymas: Informer[Kyma]
-    offers: Offers
     manifests: Informer[Manifest]
     module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
-    kyma_definitions: Informer[JsonObject]
+    crds: KymaCrds
+    offers: Offers
     schedule: Schedule
-    events: EventRecorder
-    interval_seconds: float = 30.0
-    leaving_seconds: float = 5.0
-    patience: Patience = field(default_factory=Patience)
-    announcements: Announcements[ObjectKey] = field(default_factory=Announcements)
-    on_new_cluster: Callable[[ObjectKey], None] = lambda _: None
-    definitions: KymaDefinitions = field(init=False)
-    _in_a_row: dict[ObjectKey, int] = field(default_factory=dict, init=False)
+    settings: KymaSettings
 
-    def __post_init__(self) -> None:
-        self.definitions = KymaDefinitions(self.kyma_definitions)
-
-    async def reconcile(self, key: ObjectKey) -> Result:
+    async def reconcile(self, key: ObjectKey, _: Causes, state: KymaState) -> Result:
         """Do what this Kyma needs next. Raises KubeError after its status says so.
 
-        What is wrong with the access to its cluster is no error here: whoever mends it wakes the key.
+        Missing access to its SKR is no error here: whoever gives access triggers the Kyma.
         """
-        kyma = self.kymas.cache.get(key)
+        kyma = self.kymas.get(key)
         if kyma is None:
-            self.announcements.forget(key)
-            self._in_a_row.pop(key, None)
             return Result()
         if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" and not kyma.metadata.being_deleted:
-            return Result()  # hands off, its cluster too
+            return Result()  # not even its SKR is read
         try:
-            decided, unseen = await self._reconcile_in_skr(key, kyma)
+            decided, unseen = await self._reconcile_skr(kyma, state)
         except (KubeError, SkrAccessError) as error:
-            snapshot = self._snapshot(kyma, failure_of(error))
-            decided = plan(snapshot)
-            await KcpActions(self.kcp, kyma, self.events).carry_out(decided.in_kcp)
+            decided = plan(self._snapshot(kyma, failure_of(error)))
+            await self._in_kcp(kyma).carry_out(decided.in_kcp)
             if isinstance(error, KubeError):
                 raise
             if isinstance(error, ClusterClaimed):
-                return Result(self.interval_seconds)  # nothing tells when the other Kyma lets go
-            return Result(_seconds_until(decided.again, snapshot.timing.now))
-        await KcpActions(self.kcp, kyma, self.events).carry_out(decided.in_kcp)
-        return self._again(key, kyma, decided, unseen)
+                return Result(self.settings.interval_seconds)  # nothing triggers once the other Kyma is gone
+            return Result(self._seconds_until(decided.again))
+        await self._in_kcp(kyma).carry_out(decided.in_kcp)
+        return self._result(kyma, decided, unseen=unseen, state=state)
 
-    async def _reconcile_in_skr(self, key: ObjectKey, kyma: Kyma) -> tuple[Plan, float | None]:
-        """Act in the cluster; return the plan, and when to read again for a change that was announced and not seen."""
+    async def _reconcile_skr(self, kyma: Kyma, state: KymaState) -> tuple[Plan, float | None]:
+        """Act in the SKR; return the plan, and in how many seconds an announced change may be visible."""
         async with self.connections.to(kyma.metadata.name) as skr:
-            pending = self.announcements.of(key)
-            view = await observe_skr(skr, leaving=kyma.metadata.being_deleted)
-            self._raise_if_claimed(kyma, view)
-            unseen = self.announcements.settle(key, dict.fromkeys(pending, _seen(view)))
-            definition = self.definitions.current()
-            decided = plan(self._snapshot(kyma, view, definition.digest))
-            try:
-                await SkrActions(skr, view.kyma, definition.document, self.events).carry_out(decided.in_skr)
-            except ApiError:
-                await self._go_on_with_modules(kyma, decided)
-                raise
-            created = any(isinstance(action, CreateSkrKyma) for action in decided.in_skr)
-            if created and self._in_a_row.get(key, 0) < SOON_AT_MOST:
-                self.on_new_cluster(key)
-            return decided, unseen
+            pending = state.announcements.of()
+            view = await read_skr(skr, deleting=kyma.metadata.being_deleted)
+            self._check_claim(kyma, view)
+            now = self.manager.clock.monotonic()
+            unseen = state.announcements.settle(dict.fromkeys(pending, _seen(view)), now=now)
+            return await self._act_in_skr(skr, kyma, view, state=state), unseen
 
-    async def _go_on_with_modules(self, kyma: Kyma, decided: Plan) -> None:
-        """Have modules changed as planned, although the cluster refused what users are to see of it."""
-        changes = [action for action in decided.in_kcp if isinstance(action, ModuleAction)]
-        with suppress(ApiError):  # told in an Event, and tried again with the rest
-            await KcpActions(self.kcp, kyma, self.events).carry_out(changes)
+    async def _act_in_skr(self, skr: Client, kyma: Kyma, view: SkrView, *, state: KymaState) -> Plan:
+        crd = self.crds.current()
+        decided = plan(self._snapshot(kyma, view, crd.digest))
+        try:
+            await SkrActions(skr, view.kyma, crd.document, self.manager.events).carry_out(decided.in_skr)
+        except ApiError:
+            # Modules are changed as planned although the SKR refused what its users would see of it.
+            changes = [action for action in decided.in_kcp if isinstance(action, ModuleAction)]
+            with suppress(ApiError):  # reported in an Event, and retried with the rest
+                await self._in_kcp(kyma).carry_out(changes)
+            raise
+        created = any(isinstance(action, CreateSkrKyma) for action in decided.in_skr)
+        if created and state.repeats < MAX_REPEATS:
+            self.manager.publish(ClusterReplaced(kyma.metadata.name))
+        return decided
 
-    def _raise_if_claimed(self, kyma: Kyma, view: SkrView) -> None:
-        """Keep away from a cluster whose CR bears the name of another Kyma that leads there; users can't forge both."""
+    def _in_kcp(self, kyma: Kyma) -> KcpActions:
+        return KcpActions(self.manager.client, kyma, self.kymas, self.manifests, self.manager.events)
+
+    def _check_claim(self, kyma: Kyma, view: SkrView) -> None:
+        """Raise ClusterClaimed where the SKR belongs to another Kyma.
+
+        That is where its Kyma CR names another Kyma whose Secret leads there; users can't forge both.
+        """
         annotations = view.kyma.metadata.annotations if view.kyma is not None else {}
         owner = annotations.get(names.OWNED_BY) or annotations.get(names.DEPRECATED_OWNED_BY, "")
         namespace, _, name = owner.partition("/")
-        if name == kyma.metadata.name or ObjectKey(namespace, name) not in self.kymas.cache:
+        if name == kyma.metadata.name or self.kymas.get(ObjectKey(namespace, name)) is None:
             return
         if self.connections.lead_to_the_same_cluster(kyma.metadata.name, name):
             raise ClusterClaimed(kyma.metadata.name, name)
 
-    def _again(self, key: ObjectKey, kyma: Kyma, decided: Plan, unseen: float | None) -> Result:
-        if decided.soon:
-            self._in_a_row[key] = self._in_a_row.get(key, 0) + 1
-            return Result(requeue_after=0.0 if self._in_a_row[key] <= SOON_AT_MOST else UNDONE_SECONDS)
-        self._in_a_row.pop(key, None)
-        leaving = kyma.metadata.being_deleted
-        seconds = self.leaving_seconds if leaving else interval_for(kyma, self.interval_seconds)
-        by_clock = _seconds_until(decided.again, self.schedule.clock())
-        return Result(requeue_after=min(each for each in (seconds, by_clock, unseen) if each is not None))
+    def _result(self, kyma: Kyma, decided: Plan, *, unseen: float | None, state: KymaState) -> Result:
+        if decided.at_once:
+            state.repeats += 1
+            return Result(requeue_after=0.0 if state.repeats <= MAX_REPEATS else REVERTED_SECONDS)
+        state.repeats = 0
+        deleting, settings = kyma.metadata.being_deleted, self.settings
+        seconds = settings.deletion_interval_seconds if deleting else interval_for(kyma, settings.interval_seconds)
+        times = (seconds, self._seconds_until(decided.again), unseen)
+        return Result(requeue_after=min(each for each in times if each is not None))
+
+    def _seconds_until(self, when: datetime | None) -> float | None:
+        return max((when - self.manager.clock.now()).total_seconds(), 0.0) if when is not None else None
 
     def _snapshot(self, kyma: Kyma, skr: SkrView | SkrFailure, crd_hash: str = "") -> Snapshot:
         name = kyma.metadata.name
@@ -142,15 +151,11 @@ class KymaReconciler:
             offer=self.offers.current(),
             skr=skr,
             crd_hash=crd_hash,
-            manifests=self.manifests.cache.by_index("kyma", name),
-            module_configs=self.module_configs.cache.by_index("kyma", name),
-            sync_resources=self.sync_resources.cache.by_index("kyma", name),
-            patience=self.patience,
+            manifests=self.manifests.by_index(MANIFESTS_BY_KYMA, name),
+            module_configs=self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, name),
+            sync_resources=self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name),
+            patience=self.settings.patience,
         )
-
-
-def _seconds_until(when: datetime | None, now: datetime) -> float | None:
-    return max((when - now).total_seconds(), 0.0) if when is not None else None
 
 
 def _seen(view: SkrView) -> Seen:

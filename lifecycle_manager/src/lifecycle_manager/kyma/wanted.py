@@ -1,7 +1,7 @@
-"""What a Kyma's modules come to: for each the version in force, the Manifest that is there and the one that is wanted.
+"""The modules of a Kyma: for each the version in force, the Manifest that exists and the one that is wanted.
 
-A module that is asked for and left alone, held back or refused keeps the Manifest that it has. One that is not asked
-for any more is on its way out as long as its Manifest is there.
+A requested module that is unmanaged, deferred or refused keeps the Manifest that it has. A module that is not requested
+any more is being removed as long as its Manifest exists.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,9 +10,10 @@ from functools import lru_cache
 
 import msgspec
 
-from lifecycle_manager.kyma.bounds import heeded
-from lifecycle_manager.kyma.observe import Snapshot
-from lifecycle_manager.kyma.resolution import Installed, Resolution, Subject, resolve
+from lifecycle_manager.kyma.limits import limited
+from lifecycle_manager.kyma.reasons import DESCRIPTOR_UNREADABLE
+from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
+from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.module_catalog import (
     DescriptorNotFound,
     DescriptorUnreadable,
@@ -25,6 +26,7 @@ from lifecycle_manager_api import (
     Kyma,
     KymaSpec,
     Manifest,
+    ModuleTemplate,
     PartialMeta,
     State,
     TrackingObject,
@@ -34,7 +36,7 @@ from lifecycle_manager_api import (
 
 @dataclass(frozen=True, slots=True)
 class WantedModule:
-    """A module that is asked for. `wanted` is the Manifest to write; None where the one there, if any, stays."""
+    """A requested module. `wanted` is its Manifest as it has to be; None where the existing one, if any, stays."""
 
     resolution: Resolution
     manifest: Manifest | None = None
@@ -50,7 +52,7 @@ class WantedModule:
 
     @property
     def to_be_written(self) -> bool:
-        """Whether the Manifest has to be created or changed now; one that is being deleted goes first."""
+        """Whether the Manifest has to be created or changed now; one that is being deleted has to be gone first."""
         if self.wanted is None:
             return False
         if self.manifest is None:
@@ -60,38 +62,41 @@ class WantedModule:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The modules that are asked for, and the Manifests of those that no longer are.
+    """The requested modules, and the Manifests of those that are not requested any more.
 
-    `unheeded` counts those that are asked for as well, and are too many of which nobody knows anything.
+    `ignored` counts requested modules beyond the limit for unknown ones.
     """
 
     modules: tuple[WantedModule, ...]
-    leaving: tuple[Manifest, ...]
-    unheeded: int = 0
+    removed: tuple[Manifest, ...]
+    ignored: int = 0
 
 
 def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
     """Decide on every module of a Kyma."""
     kyma = snapshot.kyma
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
-    subject = Subject(kyma.metadata.name, kyma.metadata.uid, kyma.metadata.labels)
-    asked_for, unheeded = heeded(spec.modules, snapshot.offer.modules | manifests.keys())
-    bounded = msgspec.structs.replace(spec, modules=asked_for)
-    resolutions = resolve(bounded, subject, snapshot.offer, _installed(kyma, manifests), snapshot.timing)
+    requested, ignored = limited(spec.modules, snapshot.offer.modules | manifests.keys())
+    resolutions = resolve(
+        msgspec.structs.replace(spec, modules=requested),
+        kyma.metadata,
+        offer=snapshot.offer,
+        installed=_installed(kyma, manifests),
+        timing=snapshot.timing,
+    )
     modules = tuple(_wanted(snapshot, resolution, manifests.get(resolution.module.name)) for resolution in resolutions)
-    asked = {module.name for module in modules}
-    nothing = {module.name for module in modules if module.installs_nothing and not module.resolution.reason}
-    leaving = [each for name, each in sorted(manifests.items()) if name not in asked or name in nothing]
-    return Wanted(modules, tuple(leaving), unheeded)
+    stay = {module.name for module in modules if not module.installs_nothing or module.resolution.reason}
+    removed = tuple(each for name, each in sorted(manifests.items()) if name not in stay)
+    return Wanted(modules, removed, ignored)
 
 
 def chosen_manifests(snapshot: Snapshot) -> tuple[Manifest, ...]:
-    """Return the Manifests of modules that users chose; the mandatory ones are not theirs."""
+    """Return the Manifests of modules that users chose, without the mandatory ones."""
     return tuple(each for each in snapshot.manifests if not is_mandatory_manifest(each))
 
 
 def _installed(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Installed]:
-    """Return what there is of each module: as its Manifest says, or the status where it installs nothing."""
+    """Return the installed modules: by their Manifests, or by the status where a module installs nothing."""
     known = {
         status.name: Installed(status.version, status.channel)
         for status in kyma.status.modules
@@ -108,35 +113,50 @@ def _wanted(snapshot: Snapshot, resolution: Resolution, manifest: Manifest | Non
     kyma, template = snapshot.kyma, resolution.template
     if template is None or resolution.state is State.UNMANAGED:
         return WantedModule(resolution, manifest, component=_component_in(manifest))
-    held = bool(resolution.reason)
-    channel = manifest.metadata.labels.get(names.CHANNEL, "") if held and manifest else resolution.channel
+    deferred = bool(resolution.reason)
+    channel = manifest.metadata.labels.get(names.CHANNEL, "") if deferred and manifest else resolution.channel
     policy = resolution.module.custom_resource_policy
     resource = _resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
     try:
         component = snapshot.offer.component(template)
+    except DescriptorNotFound as error:
+        if not _is_in_force(kyma, resolution, manifest):
+            return WantedModule(_unreadable(resolution, template, manifest, error=error), manifest)
+        component_name = _component_in(manifest) or _component_in_status(kyma, resolution.module.name)
+        nothing = manifest is None
+        return WantedModule(resolution, manifest, installs_nothing=nothing, component=component_name, resource=resource)
     except DescriptorUnreadable as error:
-        if isinstance(error, DescriptorNotFound) and _is_in_force(kyma, resolution, manifest):
-            known = next((each for each in kyma.status.modules if each.name == resolution.module.name), None)
-            known_as = _component_in(manifest) or (known.ocm_component_name if known is not None else "")
-            return WantedModule(resolution, manifest, None, manifest is None, known_as, resource)
-        message = f"module {resolution.module.name!r}: ModuleTemplate {template.metadata.name}: {error}"
-        # Where nothing is installed, the status must not name a template: it would count as what is there.
-        named = template if manifest is not None else None
-        unreadable = replace(
-            resolution, state=State.ERROR, reason="DescriptorUnreadable", message=message, template=named
-        )
-        return WantedModule(unreadable, manifest)
+        return WantedModule(_unreadable(resolution, template, manifest, error=error), manifest)
     name = manifest.metadata.name if manifest else ""
     wanted = wanted_manifest(kyma, template, component, channel=channel, policy=policy, name=name)
-    write = None if held and manifest is None else wanted
-    return WantedModule(resolution, manifest, write, wanted is None, component.name, resource)
+    return WantedModule(
+        resolution,
+        manifest,
+        wanted=None if deferred and manifest is None else wanted,
+        installs_nothing=wanted is None,
+        component=component.name,
+        resource=resource,
+    )
+
+
+def _unreadable(
+    resolution: Resolution, template: ModuleTemplate, manifest: Manifest | None, *, error: DescriptorUnreadable
+) -> Resolution:
+    message = f"module {resolution.module.name!r}: ModuleTemplate {template.metadata.name}: {error}"
+    # Where nothing is installed, the status must not name a template: it would count as installed.
+    named = template if manifest is not None else None
+    return replace(resolution, state=State.ERROR, reason=DESCRIPTOR_UNREADABLE, message=message, template=named)
 
 
 def _is_in_force(kyma: Kyma, resolution: Resolution, manifest: Manifest | None) -> bool:
-    """Tell whether a version is the one that is there, and its descriptor would tell nothing new."""
-    there = _installed(kyma, {resolution.module.name: manifest} if manifest is not None else {})
-    known = there.get(resolution.module.name)
+    """Tell whether a version is installed, so that its descriptor is not needed."""
+    installed = _installed(kyma, {resolution.module.name: manifest} if manifest is not None else {})
+    known = installed.get(resolution.module.name)
     return known is not None and known.version == resolution.version
+
+
+def _component_in_status(kyma: Kyma, module: str) -> str:
+    return next((each.ocm_component_name for each in kyma.status.modules if each.name == module), "")
 
 
 def _component_in(manifest: Manifest | None) -> str:
@@ -165,5 +185,5 @@ def _resource_in(data: bytes) -> TrackingObject | None:
 
 
 def names_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
-    """Return the names by which a status speaks of Manifests."""
+    """Return the names of Manifests as a status shows them."""
     return tuple(f"Manifest {each.metadata.name}" for each in manifests)

@@ -24,7 +24,7 @@ from lifecycle_manager.module_catalog import (
 from lifecycle_manager.module_catalog.concerned import concerned_by_release, concerned_by_template, offer_changed
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.signals import ClusterReachable, DescriptorFound
-from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, names
+from lifecycle_manager_api import Manifest, ModuleReleaseMeta, ModuleTemplate, names
 
 log = structlog.get_logger("mandatory_modules")
 
@@ -126,7 +126,8 @@ def _setup_retirement(manager: Manager, offers: Offers, settings: MandatorySetti
         return templates.get(where) if key.kind == ModuleTemplate.KIND else releases.get(where)
 
     def all_releases() -> Iterable[ReleaseKey]:
-        return map(_key_of, (*templates.cache.list(), *releases.cache.list()))
+        found: tuple[Release, ...] = (*templates.cache.list(), *releases.cache.list())
+        return [_key_of(each) for each in found]
 
     def of_release(change: Change[DatedReleaseMeta]) -> Iterable[ReleaseKey]:
         """Return the release, and the templates of its module: a mandatory release decides which one is held."""

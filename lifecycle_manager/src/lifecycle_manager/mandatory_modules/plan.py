@@ -93,8 +93,8 @@ def is_held(seen: RetirementSnapshot) -> bool:
     """Tell whether a release has to have the finalizer.
 
     That is while it makes a module mandatory. One that is being deleted keeps it while Manifests exist that were built
-    from it: those of the template's version, or all of the release's module. It does not wait for Manifests that another
-    release makes mandatory as well.
+    from it: those of the template's version, or all of the ModuleReleaseMeta's module. It does not wait for Manifests
+    that another template or release makes mandatory as well.
     """
     release, offer = seen.release, seen.offer
     if not release.metadata.being_deleted:

@@ -7,6 +7,7 @@ descriptors that ModuleTemplates leave empty.
 """
 
 from lifecycle_manager.module_catalog.audience import Exclusion, excluded
+from lifecycle_manager.module_catalog.controller import setup
 from lifecycle_manager.module_catalog.manifests import (
     differs,
     is_mandatory_manifest,
@@ -32,6 +33,7 @@ __all__ = [
     "kyma_of_manifest",
     "module_of",
     "module_of_manifest",
+    "setup",
     "version_of",
     "wanted_manifest",
 ]

@@ -59,7 +59,7 @@ class Lookups:
     _controller: Controller[ComponentVersion, LookupState] = field(init=False)
 
     def __post_init__(self) -> None:
-        controller = self.manager.controller(
+        controller: Controller[ComponentVersion, LookupState] = self.manager.controller(
             "descriptor",
             state=LookupState,
             owner=lambda _: "",

@@ -116,7 +116,7 @@ def setup(
         having = who_has_release(change, kymas=kymas)
         return [_key(kyma, release.spec.module_name) for kyma in having] if release is not None else ()
 
-    controller = manager.controller(
+    controller: Controller[ModuleKey, ModuleConfigState] = manager.controller(
         "module-config",
         state=ModuleConfigState,
         owner=lambda key: key.kyma,
@@ -133,8 +133,8 @@ def setup(
 
     controller.receives(ObjectChanged, to=modules.of_object)  # the cause says which object to read
     controller.receives(ResyncRequested, to=modules.of_kyma, cause=lambda _: everything)
-    for signal in (ClusterReachable, ClusterReplaced):
-        controller.receives(signal, to=modules.of_kyma, priority=Priority.CHANGE, cause=lambda _: everything)
+    controller.receives(ClusterReachable, to=modules.of_kyma, priority=Priority.CHANGE, cause=lambda _: everything)
+    controller.receives(ClusterReplaced, to=modules.of_kyma, priority=Priority.CHANGE, cause=lambda _: everything)
     # Nobody reported what changed before the API server used the rules.
     controller.receives(
         WebhookRulesChanged,

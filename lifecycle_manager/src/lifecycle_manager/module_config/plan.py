@@ -59,9 +59,9 @@ Step = WriteModuleConfig | DeleteModuleConfig | SetCondition
 def decide(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Wanted | Undecided | None:
     """Return whether a module has a configuration; None where it has none.
 
-    It has one while the status of the Kyma lists the module, which it does until the module is removed, and the template
-    enables it. A Kyma without a state (just created, or restored without its status) and a module whose template is not
-    found decide nothing: ModuleConfigs are deleted only when it is certain that they are not wanted.
+    It has one while the status of the Kyma lists the module, which it does until the module is removed, and the
+    template enables it. A Kyma without a state (just created, or restored without its status) and a module whose
+    template is not found decide nothing: ModuleConfigs are deleted only when it is certain that they are not wanted.
     """
     if kyma is None:
         return None

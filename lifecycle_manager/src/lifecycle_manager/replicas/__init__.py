@@ -1,13 +1,12 @@
-"""Several replicas that share the fleet: every Kyma is one replica's, and whichever hears of a change tells that one.
+"""Replicas share the Kymas, and each event goes to the replica that has the Kyma.
 
-`sharing` decides by Leases whose a Kyma is, and has all looked at that this replica gets. `distribution` brings each
-event to the replica whose Kyma it concerns: `sending` hands it over there, and `receiving` takes it.
+`distribution` decides for each event, `sending` hands it over to another replica, `receiving` takes it there, and
+`message` is what they send. The runtime decides by Leases which replica has which Kyma.
 """
 
 from lifecycle_manager.replicas.distribution import Distribution
 from lifecycle_manager.replicas.message import REPLICA_HOST
 from lifecycle_manager.replicas.receiving import create_app
 from lifecycle_manager.replicas.sending import Deliveries
-from lifecycle_manager.replicas.sharing import Alone, Shared, Sharing, Work
 
-__all__ = ["REPLICA_HOST", "Alone", "Deliveries", "Distribution", "Shared", "Sharing", "Work", "create_app"]
+__all__ = ["REPLICA_HOST", "Deliveries", "Distribution", "create_app"]

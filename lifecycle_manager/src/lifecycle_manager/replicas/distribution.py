@@ -1,40 +1,38 @@
-"""Every event to the replica that looks after its Kyma. Whoever sent it is answered only once it was taken there."""
+"""Each event goes to the replica that has its Kyma. The sender gets its answer only once the event was taken there."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from kube_runtime.leases import HandOver
-from lifecycle_manager.events import VerifiedEvent
+from kube_runtime.leases import HandOver, Membership
+from lifecycle_manager.events import EventPublisher, VerifiedEvent
 from lifecycle_manager.replicas.sending import TIMEOUT_SECONDS, Deliveries
-from lifecycle_manager.replicas.sharing import Shared
-from lifecycle_manager.routing import EventRouter
 
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """The subscriber of every manager's path."""
+    """The subscriber for the path of every manager."""
 
-    router: EventRouter
+    publisher: EventPublisher
     give: Callable[[str, VerifiedEvent], Awaitable[None]]
 
     @classmethod
-    def here(cls, router: EventRouter) -> "Distribution":
+    def here(cls, publisher: EventPublisher) -> "Distribution":
         """Take every event here."""
 
         async def take(kyma_name: str, verified: VerifiedEvent) -> None:
-            router.take(kyma_name, verified)
+            publisher.take(kyma_name, verified)
 
-        return cls(router, take)
+        return cls(publisher, take)
 
     @classmethod
-    def among(cls, router: EventRouter, shared: Shared, deliveries: Deliveries) -> "Distribution":
-        """Take those of this replica's Kymas here, and hand over the others."""
+    def among(cls, publisher: EventPublisher, membership: Membership, deliveries: Deliveries) -> "Distribution":
+        """Take the events for this replica's Kymas here, and hand over the others."""
         hand_over: HandOver[VerifiedEvent] = HandOver(
-            shared.membership, accept=router.take, deliver=deliveries.deliver, timeout_seconds=TIMEOUT_SECONDS
+            membership, accept=publisher.take, deliver=deliveries.deliver, timeout_seconds=TIMEOUT_SECONDS
         )
-        return cls(router, hand_over.give)
+        return cls(publisher, hand_over.give)
 
     async def __call__(self, verified: VerifiedEvent) -> None:
-        """Have an event taken. Raises UnknownRuntime where no Kyma has that runtime, NotHandedOver."""
-        for kyma in self.router.kymas_of(verified):
+        """Have an event taken. Raises UnknownRuntime where no Kyma has the runtime id, NotHandedOver."""
+        for kyma in self.publisher.kymas_of(verified):
             await self.give(kyma.metadata.name, verified)

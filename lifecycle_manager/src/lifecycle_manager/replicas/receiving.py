@@ -1,4 +1,4 @@
-"""Taking events that other replicas hand over."""
+"""Takes events that other replicas hand over."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kube_runtime.leases import Membership
+from lifecycle_manager.events import EventPublisher
 from lifecycle_manager.replicas.message import (
-    LARGEST_BODY,
+    MAX_BODY_BYTES,
     PATH,
     REPLICA_HOST,
     Answer,
@@ -18,43 +20,41 @@ from lifecycle_manager.replicas.message import (
     decode_handed,
     encode,
 )
-from lifecycle_manager.replicas.sharing import Shared
-from lifecycle_manager.routing import EventRouter
 from lifecycle_manager.serving import BodyTooLarge, read_body
 
 
-def create_app(router: EventRouter, shared: Shared, ready: Callable[[], bool]) -> Starlette:
-    """Return the application. Its TLS has to require a client's certificate of the control plane's own authority.
+def create_app(publisher: EventPublisher, membership: Membership, ready: Callable[[], bool]) -> Starlette:
+    """Return the application. Its TLS has to require a client certificate of the CAs of KCP.
 
-    An event is taken where its Kyma is this replica's or is about to be; the sender may know less of that than we do.
+    An event is taken where its Kyma belongs to this replica or is about to; the sender may know that later.
     """
 
     async def take(request: Request) -> Response:
         if not _is_replica(request):
-            return Response("only replicas hand over events here", 403)
+            return Response("the client certificate does not belong to a replica", 403)
         if not ready():
             return Response("this replica is starting or stopping", 503)
         try:
-            handed = decode_handed(await read_body(request, LARGEST_BODY))
+            handed = decode_handed(await read_body(request, MAX_BODY_BYTES))
         except BodyTooLarge as error:
             return Response(str(error), 413)
         except msgspec.DecodeError as error:
             return Response(str(error), 400)
-        refused = [place for place, each in enumerate(handed) if not _take(each)]
+        refused = [position for position, each in enumerate(handed) if not _take(each)]
         return Response(encode(Answer(tuple(refused))), media_type="application/json")
 
     def _take(handed: Handed) -> bool:
-        owner = shared.membership.owner_of(handed.kyma)
-        if owner is None or owner.identity != shared.membership.identity:
+        owner = membership.owner_of(handed.kyma)
+        if owner is None or owner.identity != membership.identity:
             return False
-        router.take(handed.kyma, handed.verified)
+        publisher.take(handed.kyma, handed.verified)
         return True
 
     return Starlette(routes=[Route(PATH, take, methods=["POST"])])
 
 
 def _is_replica(request: Request) -> bool:
-    """Tell whether the peer's certificate, which TLS has verified, bears the name of replicas."""
+    """Tell whether the peer's certificate, which TLS has verified, has the name of replicas."""
     der = request.scope.get("extensions", {}).get("tls", {}).get("client_cert_der")
     if der is None:
         return False

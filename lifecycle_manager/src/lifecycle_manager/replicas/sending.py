@@ -1,4 +1,4 @@
-"""Handing events over to other replicas: over mutual TLS, as many at once as came during the request before."""
+"""Hands events over to other replicas by mutual TLS, in batches: those that arrived during the request before."""
 
 import asyncio
 from collections import deque
@@ -11,18 +11,18 @@ import structlog
 from kube_runtime.leases import Member, NotHandedOver
 from kyma_certs import ReloadingClientContext
 from lifecycle_manager.events import VerifiedEvent
-from lifecycle_manager.replicas.message import MOST_AT_ONCE, PATH, REPLICA_HOST, Answer, Handed, decode_answer, encode
+from lifecycle_manager.replicas.message import MAX_BATCH, PATH, REPLICA_HOST, Answer, Handed, decode_answer, encode
 
 log = structlog.get_logger("replicas")
 
-MOST_WAITING = 2_000
+MAX_WAITING = 2_000
 TIMEOUT_SECONDS = 2.0
 IDLE_SECONDS = 60.0
 
 
 @dataclass(eq=False)
 class Deliveries:
-    """Sends events to other replicas. `identity` is the certificate that they know this one by."""
+    """Sends events to other replicas. `identity` is the certificate of this one."""
 
     identity: ReloadingClientContext
     _links: dict[str, "_Link"] = field(default_factory=dict, init=False)
@@ -47,7 +47,7 @@ class Deliveries:
         await link.give(Handed(kyma_name, verified))
 
     async def _keep(self, link: "_Link") -> None:
-        """Use a link for as long as there is something to send; the next event makes another."""
+        """Use a link while there are events to send; the next event opens another."""
         try:
             await link.run()
         finally:
@@ -56,7 +56,7 @@ class Deliveries:
 
 
 class _Link:
-    """The way to one other replica: one request at a time."""
+    """The connection to one other replica: one request at a time."""
 
     def __init__(self, to: Member, identity: ReloadingClientContext) -> None:
         self.to = to
@@ -66,26 +66,26 @@ class _Link:
         self._filled = asyncio.Event()
 
     async def give(self, handed: Handed) -> None:
-        """Return once it was taken. Raises NotHandedOver where it was not."""
-        if len(self._waiting) >= MOST_WAITING:
-            raise NotHandedOver(f"{MOST_WAITING} events wait for {self.to.identity}")
+        """Return once the event was taken. Raises NotHandedOver where it was not."""
+        if len(self._waiting) >= MAX_WAITING:
+            raise NotHandedOver(f"{MAX_WAITING} events wait for {self.to.identity}")
         taken = asyncio.get_running_loop().create_future()
         self._waiting.append((handed, taken))
         self._filled.set()
         await taken
 
     async def run(self) -> None:
-        """Send what waits, until nothing did for a minute."""
+        """Send waiting events, until there were none for a minute."""
         try:
             while await self._run_with_one_certificate() or self._waiting:
-                log.debug("another connection", to=self.to.identity)
+                log.debug("reconnecting", to=self.to.identity)
         finally:
             self.closed = True
             for _, taken in self._waiting:
-                _settle(taken, NotHandedOver(f"the connection to {self.to.identity} has ended"))
+                _settle(taken, NotHandedOver(f"the connection to {self.to.identity} is closed"))
 
     async def _run_with_one_certificate(self) -> bool:
-        """Send until nothing waits any more, or the certificate is another one; return whether it was that."""
+        """Send until no event waits, or the certificate was replaced; return whether it was replaced."""
         self._identity.check()
         context = self._identity.ssl_context
         async with httpx.AsyncClient(verify=context, timeout=TIMEOUT_SECONDS, trust_env=False) as client:
@@ -93,7 +93,7 @@ class _Link:
                 self._identity.check()
                 if self._identity.ssl_context is not context:
                     return True
-                await self._send_what_waits(client)
+                await self._send_waiting(client)
         return False
 
     async def _is_filled(self) -> bool:
@@ -104,17 +104,17 @@ class _Link:
             return False
         return True
 
-    async def _send_what_waits(self, client: httpx.AsyncClient) -> None:
+    async def _send_waiting(self, client: httpx.AsyncClient) -> None:
         self._filled.clear()
         while self._waiting:
-            batch = [self._waiting.popleft() for _ in range(min(MOST_AT_ONCE, len(self._waiting)))]
+            batch = [self._waiting.popleft() for _ in range(min(MAX_BATCH, len(self._waiting)))]
             try:
                 refused = set((await self._send(client, [handed for handed, _ in batch])).refused)
             except (httpx.HTTPError, msgspec.DecodeError) as error:
                 log.warning("events could not be handed over", to=self.to.identity, error=type(error).__name__)
                 refused = set(range(len(batch)))
-            for place, (_, taken) in enumerate(batch):
-                _settle(taken, NotHandedOver(f"{self.to.identity} did not take it") if place in refused else None)
+            for position, (_, taken) in enumerate(batch):
+                _settle(taken, NotHandedOver(f"{self.to.identity} did not take it") if position in refused else None)
 
     async def _send(self, client: httpx.AsyncClient, batch: list[Handed]) -> Answer:
         response = await client.post(
@@ -129,7 +129,7 @@ class _Link:
 
 def _settle(taken: "asyncio.Future[None]", error: NotHandedOver | None) -> None:
     if taken.done():
-        return  # whoever waited has gone
+        return  # the request that waited was cancelled
     if error is None:
         taken.set_result(None)
     else:

@@ -1,8 +1,8 @@
 """When the modules of the fleet may change: the spread of releases over time, and maintenance windows.
 
-`schedule` decides whether a Kyma may change now and when it may next, `maintenance` reads the maintenance policy.
+`schedule` returns the timing of this moment, by which a Kyma's modules are resolved; `maintenance` reads the policy.
 """
 
-from lifecycle_manager.rollout.schedule import Schedule
+from lifecycle_manager.rollout.schedule import RolloutSettings, Schedule, Timing
 
-__all__ = ["Schedule"]
+__all__ = ["RolloutSettings", "Schedule", "Timing"]

@@ -1,8 +1,8 @@
 """When a cluster may be interrupted: the maintenance policy, a file of rules that an operator of the fleet writes.
 
-Each rule matches Kymas by regular expressions on their labels and names weekly windows; a default window serves the
-rest. A window is given in days of its own time zone, and one whose end is not after its begin ends on the next day. One
-that would end too soon is not begun any more.
+Each rule matches Kymas by regular expressions on their labels and has weekly windows; a default window applies to the
+rest. A window has days of its own time zone, and one whose end is not after its begin ends on the next day. A window
+that would end too soon is not used.
 """
 
 import re
@@ -21,7 +21,7 @@ _DAYS_AHEAD = 9
 
 
 class PolicyUnreadable(Exception):
-    """The maintenance policy can't be read, or is none."""
+    """The maintenance policy can't be read or is invalid."""
 
 
 class Span(NamedTuple):
@@ -31,7 +31,7 @@ class Span(NamedTuple):
     end: datetime
 
     def holds(self, now: datetime) -> bool:
-        """Tell whether a time is in it."""
+        """Tell whether a time is within it."""
         return self.begin <= now < self.end
 
 
@@ -42,10 +42,10 @@ class Window(msgspec.Struct, frozen=True):
     begin: str
     end: str
 
-    def next(self, now: datetime, least: timedelta) -> Span | None:
-        """Return the occurrence under way, or else the next, that leaves at least so much time.
+    def next(self, now: datetime, min_length: timedelta) -> Span | None:
+        """Return the current occurrence, or else the next, that leaves at least so much time.
 
-        It is None for a window without days, and for one that is never open for so long.
+        None for a window without days, and for one that is never open for so long.
         """
         begin, end = _time_of(self.begin), _time_of(self.end)
         first_day = now.astimezone(begin.tzinfo).date() - timedelta(days=1)
@@ -56,7 +56,7 @@ class Window(msgspec.Struct, frozen=True):
             opens, closes = datetime.combine(day, begin), datetime.combine(day, end)
             while closes <= opens:  # more than once where the two zones differ
                 closes += timedelta(days=1)
-            if closes - max(now, opens) >= least:
+            if closes - max(now, opens) >= min_length:
                 return Span(opens, closes)
         return None
 
@@ -64,7 +64,7 @@ class Window(msgspec.Struct, frozen=True):
 class Match(
     msgspec.Struct, frozen=True, rename={"global_account_id": "globalAccountID", "platform_region": "platformRegion"}
 ):
-    """Regular expressions on the labels of a Kyma; it is enough that one of them is found."""
+    """Regular expressions on the labels of a Kyma; one that is found is enough."""
 
     global_account_id: str = ""
     plan: str = ""
@@ -95,20 +95,20 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class MaintenancePolicy(msgspec.Struct, frozen=True):
-    """The rules in their order, and the window of all that no rule has one for."""
+    """The rules in their order, and the window of Kymas for which no rule has one."""
 
     default: Window
     rules: tuple[Rule, ...] = ()
 
-    def next_window(self, labels: Mapping[str, str], now: datetime, least: timedelta) -> Span | None:
-        """Return the occurrence that a Kyma may be interrupted in: the one under way, or else the next."""
+    def next_window(self, labels: Mapping[str, str], *, now: datetime, min_length: timedelta) -> Span | None:
+        """Return the occurrence in which a Kyma may be interrupted: the current one, or else the next."""
         for rule in self.rules:
             if not rule.match.found_in(labels):
                 continue
-            spans = [span for window in rule.windows if (span := window.next(now, least)) is not None]
+            spans = [span for window in rule.windows if (span := window.next(now, min_length)) is not None]
             if spans:
                 return min(spans)
-        return self.default.next(now, least)
+        return self.default.next(now, min_length)
 
 
 def read_policy(path: Path) -> MaintenancePolicy:
@@ -130,7 +130,7 @@ def _check_expression(expression: str) -> None:
     try:
         re.compile(expression)
     except re.error as error:
-        raise PolicyUnreadable(f"maintenance policy: {expression!r} is no regular expression: {error}") from None
+        raise PolicyUnreadable(f"maintenance policy: invalid regular expression {expression!r}: {error}") from None
 
 
 def _time_of(text: str) -> time:
@@ -139,5 +139,5 @@ def _time_of(text: str) -> time:
     except ValueError:
         parsed = time()
     if parsed.tzinfo is None:
-        raise PolicyUnreadable(f"maintenance policy: {text!r} is no time; write it like 22:00:00+00:00")
+        raise PolicyUnreadable(f"maintenance policy: invalid time {text!r}: expected one like 22:00:00+00:00")
     return parsed

@@ -1,50 +1,80 @@
 """When the modules of the fleet may change: how releases are spread, and the maintenance policy as its file has it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import structlog
+from kube_runtime.clock import Clock
 from prometheus_client import Gauge
 
 from kube_runtime import Informer
-from lifecycle_manager.kyma.resolution import Timing
 from lifecycle_manager.module_catalog.offer import claim_of
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, read_policy
 
-log = structlog.get_logger("kyma")
+log = structlog.get_logger("rollout")
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSettings:
+    """When versions of modules change.
+
+    - `max_delay`: over how long a new version in a channel is spread over the fleet
+    - `policy_file`: the maintenance windows; without it, no upgrade waits for one
+    - `min_window`: how long a window has to be open still for an upgrade to begin
+    """
+
+    max_delay: timedelta = timedelta(minutes=5)
+    policy_file: Path | None = None
+    min_window: timedelta = timedelta(minutes=20)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When changes may happen.
+
+    - `released_at`: since when a module's channels are as they are, where that is known
+    - `max_delay`: over how long a new version is spread over the fleet
+    - `policy`: the maintenance windows; without it, no upgrade waits for one
+    - `policy_error`: why they can't be read; then no upgrade that requires downtime happens
+    """
+
+    now: datetime
+    released_at: Mapping[str, datetime] = field(default_factory=dict)
+    max_delay: timedelta = timedelta(0)
+    policy: MaintenancePolicy | None = None
+    policy_error: str = ""
+    min_window: timedelta = timedelta(minutes=20)
 
 
 @dataclass(eq=False)
 class Schedule:
-    """Gives the timing of this moment. The policy's file is read again when it was changed."""
+    """Returns the timing of this moment. The policy's file is read again when it was changed."""
 
     releases: Informer[DatedReleaseMeta]
-    clock: Callable[[], datetime]
-    rollout: timedelta
-    policy_file: Path | None
-    least_window: timedelta
+    clock: Clock
+    settings: RolloutSettings
     readable: Gauge
     _policy: MaintenancePolicy | None = field(default=None, init=False)
-    _unreadable: str = field(default="", init=False)
+    _policy_error: str = field(default="", init=False)
     _modified: int | None = field(default=None, init=False)
     _released: tuple[int, dict[str, datetime]] = field(default=(-1, {}), init=False)
 
     def __post_init__(self) -> None:
-        self.readable.set(self.policy_file is None)  # where there is none, none is unreadable
+        self.readable.set(self.settings.policy_file is None)  # without a file there is nothing to fail on
 
     def timing(self) -> Timing:
         """Return what changes may happen now."""
-        self._follow_policy()
+        self._read_policy()
         return Timing(
-            now=self.clock(),
+            now=self.clock.now(),
             released_at=self._released_at(),
-            rollout=self.rollout,
+            max_delay=self.settings.max_delay,
             policy=self._policy,
-            policy_unreadable=self._unreadable,
-            least_window=self.least_window,
+            policy_error=self._policy_error,
+            min_window=self.settings.min_window,
         )
 
     def _released_at(self) -> dict[str, datetime]:
@@ -53,22 +83,23 @@ class Schedule:
             self._released = (state, dict(_times(self.releases.cache.list())))
         return self._released[1]
 
-    def _follow_policy(self) -> None:
-        if self.policy_file is None:
+    def _read_policy(self) -> None:
+        file = self.settings.policy_file
+        if file is None:
             return
         try:
-            modified = self.policy_file.stat().st_mtime_ns
+            modified = file.stat().st_mtime_ns
         except OSError:
             modified = -1
         if modified == self._modified:
             return
         self._modified = modified
         try:
-            self._policy, self._unreadable = read_policy(self.policy_file), ""
+            self._policy, self._policy_error = read_policy(file), ""
         except PolicyUnreadable as error:
-            self._policy, self._unreadable = None, str(error)
-            log.error("maintenance policy is not readable; upgrades with a downtime wait", error=str(error))  # noqa: TRY400
-        self.readable.set(not self._unreadable)
+            self._policy, self._policy_error = None, str(error)
+            log.error("can't read the maintenance policy; upgrades with downtime wait", error=str(error))  # noqa: TRY400
+        self.readable.set(not self._policy_error)
 
 
 def _times(releases: Iterable[DatedReleaseMeta]) -> Iterable[tuple[str, datetime]]:

@@ -1,28 +1,30 @@
-"""Access to user clusters. The Lifecycle Manager is the only gateway to an SKR, and this is its gate.
+"""Access to SKRs. The Lifecycle Manager is the only component that accesses SKRs, and does so through this folder.
 
-`access` finds the kubeconfig of a Kyma's cluster in its Secret, `connections` keeps one pooled client for each warm
-cluster and follows rotation, `announcement` says when a read is fresh enough to show what an event spoke of,
-`probing` finds out when a cluster that gave no answer is back, `finalizers` lets an object go that nobody else will
-let go, and `failure` turns whatever goes wrong on the way there into a reason and a message for a condition.
-`event_path`, `catalog_path` and `leaving` are what the folders that look after parts of a cluster read of each other
-in the conditions of its Kyma.
+`access` finds the kubeconfig of a Kyma's SKR in its Secret, `connections` keeps one pooled client for each SKR in use
+and follows rotated kubeconfigs, `controller` probes SKRs that do not answer, `announcement` decides when a read is new
+enough to show the change that an event reported, `finalizers` removes the finalizers of objects that nobody else
+finalizes, `failure` turns errors into a reason and a message for a condition, and `watcher` holds what the other
+folders know of the Watcher.
 """
 
 from lifecycle_manager.skr.access import (
+    ACCESS_SECRETS,
+    OUR_SECRETS,
     AccessSecretIncomplete,
     AccessSecretMissing,
     AccessSecretUnusable,
     ClusterClaimed,
     SkrAccessError,
     SkrUnreachable,
-    access_index,
 )
 from lifecycle_manager.skr.announcement import Announcement, Announcements, Seen
 from lifecycle_manager.skr.connections import Connections
+from lifecycle_manager.skr.controller import SkrSettings, connections_of, setup
 from lifecycle_manager.skr.failure import REACH_ERRORS, SkrFailure, failure_of
-from lifecycle_manager.skr.probing import ClusterProbe
 
 __all__ = [
+    "ACCESS_SECRETS",
+    "OUR_SECRETS",
     "REACH_ERRORS",
     "AccessSecretIncomplete",
     "AccessSecretMissing",
@@ -30,12 +32,13 @@ __all__ = [
     "Announcement",
     "Announcements",
     "ClusterClaimed",
-    "ClusterProbe",
     "Connections",
     "Seen",
     "SkrAccessError",
     "SkrFailure",
+    "SkrSettings",
     "SkrUnreachable",
-    "access_index",
+    "connections_of",
     "failure_of",
+    "setup",
 ]

@@ -1,32 +1,34 @@
-"""The kubeconfig by which a user cluster is reached: one Secret a Kyma, in the control plane.
+"""The kubeconfig of an SKR: one Secret for each Kyma, in KCP.
 
 SkrAccessError
-├── AccessSecretMissing      no Secret carries the Kyma's name
-├── AccessSecretIncomplete   it has no kubeconfig under the key `config`
-├── AccessSecretUnusable     its kubeconfig is no kubeconfig, or one that may not be used
-├── ClusterClaimed           it leads to a cluster that another Kyma has
-└── SkrUnreachable           it gave no answer lately, and is not asked until it answers a probe
+├── AccessSecretMissing      no Secret has the label with the Kyma's name
+├── AccessSecretIncomplete   the Secret has no kubeconfig under the key `config`
+├── AccessSecretUnusable     the kubeconfig is malformed, or of a kind that is refused
+├── ClusterClaimed           the kubeconfig leads to an SKR that belongs to another Kyma
+└── SkrUnreachable           the SKR did not answer, and gets no requests until it answers a probe
 """
 
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
 
-from kube_runtime import ClusterUnreachable, ManifestInvalid, load_yaml
+from kube_runtime import ClusterUnreachable, Index, ManifestInvalid, load_yaml
 from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import names
 
 KUBECONFIG_KEY = "config"
+OUR_SECRETS = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
+"""The label selector of access Secrets, of the Secret of the CAs, and of those with the Watchers' certificates."""
 
 
 class SkrAccessError(Exception):
-    """The control plane holds no usable credentials for a user cluster."""
+    """An SKR can't be accessed: no usable credentials in KCP, or no answer."""
 
     reason: str
 
 
 class AccessSecretMissing(SkrAccessError):
-    """There is no access Secret for the Kyma (yet, or any more)."""
+    """The Kyma has no access Secret (yet, or any more)."""
 
     reason = "AccessSecretMissing"
 
@@ -39,7 +41,7 @@ class AccessSecretMissing(SkrAccessError):
 
 
 class AccessSecretIncomplete(SkrAccessError):
-    """The access Secret is there, but holds no kubeconfig."""
+    """The access Secret holds no kubeconfig."""
 
     reason = "AccessSecretIncomplete"
 
@@ -60,19 +62,19 @@ class AccessSecretUnusable(SkrAccessError):
 
 
 class ClusterClaimed(SkrAccessError):
-    """The access Secret leads to a cluster that another Kyma has; two of them would undo each other's work for ever."""
+    """The access Secret leads to an SKR that belongs to another Kyma; both would undo each other's work for ever."""
 
     reason = "SKRClaimed"
 
     def __init__(self, kyma_name: str, claimant: str) -> None:
         super().__init__(
-            f"the access Secret leads to the cluster of Kyma {claimant}, which has it already; correct the Secret or "
-            f"delete one of the Kymas {kyma_name} and {claimant}"
+            f"the access Secret leads to the cluster of Kyma {claimant}; correct the Secret, or delete Kyma "
+            f"{kyma_name} or {claimant}"
         )
 
 
 class SkrUnreachable(SkrAccessError):
-    """The cluster gave no answer lately. It is not asked before it answers a probe, and then all goes on."""
+    """The SKR did not answer lately. It gets no requests until it answers a probe."""
 
     reason = "SKRUnreachable"
 
@@ -81,19 +83,22 @@ class SkrUnreachable(SkrAccessError):
 
     @staticmethod
     def message_of(error: ClusterUnreachable) -> str:
-        """Return the same words for the request that failed and for all that were not sent because of it."""
+        """Return one message for the request that failed and for all that were not sent because of it."""
         return f"the cluster can't be reached: {error}"
 
 
 def access_index(secret: Secret) -> Iterable[str]:
-    """Index an access Secret by the Kyma that it belongs to; other Secrets of ours have a purpose."""
+    """Index an access Secret by its Kyma; other Secrets of LM have the label of their purpose."""
     labels = secret.metadata.labels
     if names.PURPOSE not in labels and (kyma_name := labels.get(names.KYMA_NAME)):
         yield kyma_name
 
 
+ACCESS_SECRETS = Index("access", access_index)
+
+
 def choose_access_secret(kyma_name: str, candidates: Sequence[Secret]) -> Secret:
-    """Return the Secret to use: the oldest, so that a stray second one takes no cluster over.
+    """Return the Secret to use: the oldest, so that a stray second one does not take the Kyma over.
 
     Raises AccessSecretMissing where there is none.
     """
@@ -111,7 +116,7 @@ def kubeconfig_in(secret: Secret) -> str:
 
 
 def server_in(kubeconfig: str) -> str | None:
-    """Return the address of the API server that a kubeconfig leads to; None where it names none."""
+    """Return the address of the API server that a kubeconfig leads to; None where it has none."""
     try:
         config = load_yaml(kubeconfig)
         contexts, clusters = ({each["name"]: each for each in config[key]} for key in ("contexts", "clusters"))

@@ -1,11 +1,11 @@
-"""One pooled client for each warm user cluster.
+"""One pooled client for each SKR in use.
 
-A client is made from the access Secret when its cluster is first needed, kept while the Secret stays as it is,
-and replaced when the Secret changes, so that a rotated kubeconfig is followed without a restart. Only so many stay
-warm: the one that was not used for longest goes first. A client is closed when its last user has let go of it.
+A client is made from the access Secret when its SKR is first needed, kept while the Secret is unchanged, and replaced
+when the Secret changes, so that a rotated kubeconfig is followed without a restart. The number of idle clients is
+limited: the one that was not used for longest is closed first. A client is closed when nobody uses it any more.
 
-A cluster that gives no answer is not asked again by those who come after, who would each wait for nothing; it is probed
-(see `probe`) until it answers.
+An SKR that does not answer gets no further requests, each of which would time out; it is probed (see `probe`) until it
+answers.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.resources import Secret
 from lifecycle_manager.skr.access import (
+    ACCESS_SECRETS,
     AccessSecretUnusable,
     SkrAccessError,
     SkrUnreachable,
@@ -44,17 +45,17 @@ class _Connection:
 
 @dataclass(eq=False)
 class Connections:
-    """Gives out clients to user clusters, by the name of their Kyma.
+    """Lends clients for SKRs, by the name of their Kyma.
 
-    `secrets` must have the index `access` (see `access_index`). At most `warm` idle clients are kept. `fence` is asked
-    before every write, and raises where this process may not write. `on_silence` is told the name of a Kyma whose
-    cluster gave no answer, so that it is probed.
+    `secrets` must have the index ACCESS_SECRETS. At most `max_clients` idle clients are kept. `fence` is called before
+    every write, and raises where this process may not write. `on_silence` is called with the name of a Kyma whose SKR
+    did not answer, so that it is probed.
     """
 
     secrets: Informer[Secret]
     options: ClientOptions
     policy: KubeconfigPolicy
-    warm: int = 1000
+    max_clients: int = 1000
     fence: Callable[[], None] = lambda: None
     on_silence: Callable[[str], None] = lambda _: None
     _connections: OrderedDict[str, _Connection] = field(default_factory=OrderedDict, init=False)
@@ -62,10 +63,10 @@ class Connections:
 
     @asynccontextmanager
     async def to(self, kyma_name: str) -> AsyncIterator[Client]:
-        """Lend the client of a Kyma's cluster.
+        """Lend the client of a Kyma's SKR.
 
-        Raises SkrAccessError where the credentials are missing or unusable, or the cluster gave no answer lately.
-        Nothing is sent to the cluster by asking for its client.
+        Raises SkrAccessError where the credentials are missing or unusable, or the SKR did not answer lately.
+        Nothing is sent to the SKR by this call.
         """
         async with self._borrowed(kyma_name) as client:
             if client.failure is not None:
@@ -78,7 +79,7 @@ class Connections:
                     self.on_silence(kyma_name)
 
     def lead_to_the_same_cluster(self, *kyma_names: str) -> bool:
-        """Tell whether the access Secrets of these Kymas name one and the same API server."""
+        """Tell whether the access Secrets of these Kymas have the address of the same API server."""
         try:
             servers = {server_in(kubeconfig_in(self._secret_of(name))) for name in kyma_names}
         except SkrAccessError:
@@ -86,7 +87,7 @@ class Connections:
         return len(servers) == 1 and None not in servers
 
     async def probe(self, kyma_name: str) -> None:
-        """Ask a cluster for a sign of life. Raises SkrAccessError where it can't be asked, ClusterUnreachable."""
+        """Send a request to an SKR, whether it answered lately or not. Raises SkrAccessError, ClusterUnreachable."""
         async with self._borrowed(kyma_name) as client:
             await client.probe()
 
@@ -118,11 +119,11 @@ class Connections:
                 self._connections[kyma_name] = connection = opened
             connection.users += 1
             self._connections.move_to_end(kyma_name)
-        await self._cool_down()
+        await self._close_idle()
         return connection
 
     def _secret_of(self, kyma_name: str) -> Secret:
-        return choose_access_secret(kyma_name, self.secrets.cache.by_index("access", kyma_name))
+        return choose_access_secret(kyma_name, self.secrets.by_index(ACCESS_SECRETS, kyma_name))
 
     async def _open(self, secret: Secret) -> Client:
         try:
@@ -131,8 +132,8 @@ class Connections:
             raise AccessSecretUnusable(secret, str(error)) from None
         return client.fenced_by(self.fence)
 
-    async def _cool_down(self) -> None:
-        while len(self._connections) > self.warm:
+    async def _close_idle(self) -> None:
+        while len(self._connections) > self.max_clients:
             await self._retire(next(iter(self._connections)))
 
     async def _retire(self, kyma_name: str) -> None:

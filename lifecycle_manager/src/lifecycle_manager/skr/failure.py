@@ -1,4 +1,4 @@
-"""Whatever keeps the Lifecycle Manager from a user cluster, as the reason and message that a condition shows."""
+"""Errors of access to an SKR as the reason and message of a condition."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,12 @@ from kube_runtime import ClusterUnreachable, Forbidden, KubeError, ObjectUnreada
 from lifecycle_manager.skr.access import SkrAccessError, SkrUnreachable
 
 REACH_ERRORS = (SkrAccessError, ClusterUnreachable, Forbidden, Unauthorized)
-"""The failures that say something about a cluster or its credentials, not about one object in it."""
+"""Errors that concern an SKR or its credentials, not one object in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkrFailure:
-    """Why a user cluster could not be reached or used, and whether that may pass by itself."""
+    """Why an SKR could not be accessed; `may_pass` where that may end without anybody's intervention."""
 
     reason: str
     message: str
@@ -19,7 +19,7 @@ class SkrFailure:
 
 
 def failure_of(error: Exception) -> SkrFailure:
-    """Name a failure for people: what could not be done, and what to look at."""
+    """Return the reason and message of an error: what could not be done, and what to check."""
     match error:
         case SkrAccessError():
             return SkrFailure(error.reason, str(error), may_pass=isinstance(error, SkrUnreachable))

@@ -1,4 +1,4 @@
-"""Takes the finalizers off an object of a user cluster that is being deleted, where nobody is left to do it."""
+"""Removes the finalizers of objects in an SKR that are being deleted, where their controller no longer runs."""
 
 from typing import Any
 
@@ -20,14 +20,15 @@ def is_held(live: JsonObject) -> bool:
 async def strip_finalizers(
     skr: Client, resource: Resource[Any], live: JsonObject, owner: ApiObject, *, field_manager: str = FIELD_MANAGER
 ) -> None:
-    """Let an object go, as it was read; one that went meanwhile is as good. Raises KubeError.
+    """Remove the finalizers of an object in the version that was read; one that is gone is fine. Raises KubeError.
 
-    `owner` is who brought it, for the log: what is taken off was somebody's promise to clean up.
+    `owner` is the resource in KCP on whose behalf this is done, for the log: a finalizer stands for cleaning up that
+    is now skipped.
     """
     metadata = live["metadata"]
     name, namespace = str(metadata["name"]), str(metadata.get("namespace", ""))
     log.warning(
-        "finalizers taken off",
+        "finalizers removed",
         owner=f"{owner.KIND} {owner.metadata.name}",
         kind=resource.kind,
         namespace=namespace,

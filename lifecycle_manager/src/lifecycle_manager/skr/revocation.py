@@ -1,7 +1,7 @@
-"""Which certificates of a cluster's Watcher an operator has declared void, by an annotation on its Kyma.
+"""Which certificates of a Watcher an operator has revoked, by an annotation on its Kyma.
 
-The annotation is a point in time: what begins before it is refused from that moment on, and a new certificate takes its
-place. A time to come refuses every certificate until then.
+The annotation is a time: certificates that are valid from before it are refused, and a new one is issued. A time in the
+future refuses every certificate until then.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,10 +12,10 @@ FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 def revoked_before(kyma: Kyma) -> datetime | None:
-    """Return before which time a certificate must not begin, or None where nothing is revoked.
+    """Return the time from which on certificates must be valid at the earliest, or None where none is revoked.
 
-    What can't be read as a time was meant to revoke something, so it revokes everything. Certificates know whole
-    seconds only: a part of one counts as the next, or a new certificate could never be new enough.
+    A value that can't be parsed as a time was meant to revoke something, so it revokes everything. Certificates have
+    whole seconds: fractions are rounded up, or no new certificate could ever be new enough.
     """
     text = kyma.metadata.annotations.get(names.REVOKED_BEFORE, "").strip()
     if not text:

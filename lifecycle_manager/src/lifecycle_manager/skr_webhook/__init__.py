@@ -1,43 +1,48 @@
 """The Watcher in the SKR: its certificates, its Deployment, and the webhook by which the API server calls it.
 
-`authority` keeps the authorities that both sides of an event trust, `rotation` replaces them, `certificates` keeps the
-leaf that each SKR's Watcher shows, or `cert_manager` has it issued, `documents` says what belongs into a cluster,
-`reconciler` brings it there, and `canary` proves that events come back. `watcher_status` says of each Watcher CR how
-far it has come. The webhook itself is put in place only after the Watcher was heard from once, so that no user's write
-meets a missing backend.
+Start at `controller`, then `plan`: it decides from a `snapshot` what is installed, repaired, tested and removed, and
+`apply` carries that out. `timers` and `canary` are what a process remembers of one Watcher, `documents` are the objects
+in the SKR, `status` the condition. `certificates` keeps the certificate of each Watcher, or `cert_manager` has it
+issued. `ca_store` and `ca_rotation` keep the CAs that both ends of an event trust. `watcher_status` is the controller
+of Watcher CRs.
 """
 
-from lifecycle_manager.skr_webhook.authority import ROTATE, AuthorityStore, StoredAuthorities
-from lifecycle_manager.skr_webhook.canary import Canaries, CanaryTimes, is_canary
+from lifecycle_manager.skr_webhook.ca_rotation import CARotation, setup_ca
+from lifecycle_manager.skr_webhook.ca_store import CA_SECRET, ROTATE, CAStore, StoredCAs
+from lifecycle_manager.skr_webhook.canary import CanaryTimes
 from lifecycle_manager.skr_webhook.cert_manager import CertificatePending, CertManagerStore
-from lifecycle_manager.skr_webhook.certificates import CertificatesRevoked, CertificateStore, LeafRules, LeafStore
-from lifecycle_manager.skr_webhook.documents import WatcherSettings, manager_of
-from lifecycle_manager.skr_webhook.metrics import AuthorityCollector, certificates_issued
-from lifecycle_manager.skr_webhook.reconciler import SkrWebhookReconciler
-from lifecycle_manager.skr_webhook.records import TRUST_RECORD, WATCHER_RECORD
-from lifecycle_manager.skr_webhook.rotation import AuthorityRotation
-from lifecycle_manager.skr_webhook.watcher_status import WatcherStatusReconciler
+from lifecycle_manager.skr_webhook.certificates import (
+    CertificateMemory,
+    CertificatesRevoked,
+    CertificateStore,
+    LeafRules,
+    LeafStore,
+)
+from lifecycle_manager.skr_webhook.controller import WatcherSettings, setup
+from lifecycle_manager.skr_webhook.documents import WatcherDeployment
+from lifecycle_manager.skr_webhook.metrics import certificates_issued
+from lifecycle_manager.skr_webhook.timers import WatcherTimes
+from lifecycle_manager.skr_webhook.watcher_status import setup_status
 
 __all__ = [
+    "CA_SECRET",
     "ROTATE",
-    "TRUST_RECORD",
-    "WATCHER_RECORD",
-    "AuthorityCollector",
-    "AuthorityRotation",
-    "AuthorityStore",
-    "Canaries",
+    "CARotation",
+    "CAStore",
     "CanaryTimes",
     "CertManagerStore",
+    "CertificateMemory",
     "CertificatePending",
     "CertificateStore",
     "CertificatesRevoked",
     "LeafRules",
     "LeafStore",
-    "SkrWebhookReconciler",
-    "StoredAuthorities",
+    "StoredCAs",
+    "WatcherDeployment",
     "WatcherSettings",
-    "WatcherStatusReconciler",
+    "WatcherTimes",
     "certificates_issued",
-    "is_canary",
-    "manager_of",
+    "setup",
+    "setup_ca",
+    "setup_status",
 ]

@@ -1,22 +1,20 @@
-"""The Watchers' certificates where cert-manager issues them: we say what we want, and follow the Secrets it writes.
+"""The Watchers' certificates where cert-manager issues them: LM applies Certificates and reads the Secrets of those.
 
-Its Issuer takes our authority's Secret for its CA, so that whom to trust, and how one authority gives way to the next,
-are the same as without it. It renews ahead of time by itself; where a certificate may not stay for another reason, it
-is told to by the condition that `cmctl renew` sets.
+The Issuer uses the Secret of LM's CAs, so trust and the rotation of CAs are the same as without cert-manager. It renews
+certificates before they expire; where one may not stay for another reason, LM sets the condition that `cmctl renew`
+sets.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from kube_runtime import Client, Informer, ObjectKey, Resource
+from kube_runtime import Client, Clock, Informer, ObjectKey, Resource
 from kyma_certs import Algorithm, Authorities, KeyPair, LeafRequest
 from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
-from lifecycle_manager.skr_webhook.certificates import LeafRules, may_stay, nobody_counts, owner_references
+from lifecycle_manager.skr_webhook.certificates import CertificateMemory, LeafRules, may_stay, owner_references
 from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
 from lifecycle_manager_api import Kyma, names
 
@@ -25,71 +23,73 @@ ISSUERS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, VERSION, "Issuer", "
 CERTIFICATES: Resource[dict[str, Any]] = Resource.dynamic(
     GROUP, VERSION, "Certificate", "certificates", namespaced=True
 )
-LOOK_AGAIN_SECONDS = 600.0
-TELL_AGAIN_SECONDS = 15.0
+REAPPLY_SECONDS = 600.0
+REQUEST_AGAIN_SECONDS = 15.0
 
 
 class CertificatePending(Exception):
-    """cert-manager has not issued the certificate yet; its Secret wakes the Kyma."""
+    """cert-manager has not issued the certificate yet."""
 
 
 @dataclass(eq=False)
 class CertManagerStore:
-    """Keeps an Issuer, and for each Kyma's Watcher a Certificate, whose Secret is followed.
+    """Keeps an Issuer, and a Certificate for each Kyma's Watcher.
 
-    `count` is told of each that was asked for anew.
+    `count` is called for each renewal that was requested.
     """
 
     kcp: Client
     secrets: Informer[Secret]
-    clock: Callable[[], datetime]
+    clock: Clock
     rules: LeafRules
-    authority_secret: str
+    ca_secret: str
     issuer: str = "klm-watcher-selfsigned"
-    count: Callable[[], None] = nobody_counts
-    _applied: dict[str, tuple[bytes, float]] = field(default_factory=dict, init=False)
-    _told: dict[str, float] = field(default_factory=dict, init=False)
+    count: Callable[[], object] = lambda: None
+    _issuer_memory: CertificateMemory = field(default_factory=CertificateMemory, init=False)
 
-    async def ensure(self, kyma: Kyma, authorities: Authorities) -> KeyPair:
+    async def ensure(self, kyma: Kyma, cas: Authorities, memory: CertificateMemory) -> KeyPair:
         """Return the certificate of a Kyma's Watcher.
 
         Raises CertificatePending, CertificatesRevoked, NameReserved, NameRefused, or KubeError.
         """
         name = self.rules.name(kyma)
-        request = self.rules.request(kyma, self.clock())
-        await self._keep(ISSUERS, self.issuer, self._issuer())
-        await self._keep(CERTIFICATES, name, self._certificate(name, kyma, request))
-        secret = self.secrets.cache.get(ObjectKey(names.KCP_NAMESPACE, name))
+        request = self.rules.request(kyma, self.clock.now())
+        await self._keep(ISSUERS, self._issuer(), self._issuer_memory)
+        await self._keep(CERTIFICATES, self._certificate(name, kyma, request), memory)
+        secret = self.secrets.get(ObjectKey(names.KCP_NAMESPACE, name))
         pair = key_pair_in(secret) if secret is not None else None
         if secret is None or pair is None:
             raise CertificatePending(f"cert-manager has not issued Certificate {names.KCP_NAMESPACE}/{name} yet")
-        if not may_stay(pair, request, authorities):
-            await self._have_renewed(name)
-            raise CertificatePending(f"cert-manager is to issue Certificate {names.KCP_NAMESPACE}/{name} anew")
+        if not may_stay(pair, request, cas):
+            await self._request_renewal(name, memory)
+            raise CertificatePending(f"cert-manager has not renewed Certificate {names.KCP_NAMESPACE}/{name} yet")
         if not secret.metadata.owner_references:
             patch = {"metadata": {"ownerReferences": owner_references(kyma)}}
             await self.kcp.merge_patch(SECRETS, name, patch, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
         return pair
 
-    async def _keep(self, resource: Resource[dict[str, Any]], name: str, document: dict[str, Any]) -> None:
-        """Apply an object where it is another than before, or it is time to see that it is still there."""
-        key, text = f"{resource.plural}/{name}", msgspec.json.encode(document)
-        applied, at = self._applied.get(key, (b"", 0.0))
-        if applied == text and time.monotonic() - at < LOOK_AGAIN_SECONDS:
+    async def _keep(
+        self, resource: Resource[dict[str, Any]], document: dict[str, Any], memory: CertificateMemory
+    ) -> None:
+        """Apply an object where it differs from the one applied before, or that was long ago."""
+        text, now = msgspec.json.encode(document), self.clock.monotonic()
+        if memory.applied == text and now - memory.applied_at < REAPPLY_SECONDS:
             return
+        name = document["metadata"]["name"]
         await self.kcp.apply(resource, name, document, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
-        self._applied[key] = (text, time.monotonic())
+        memory.applied, memory.applied_at = text, now
 
-    async def _have_renewed(self, name: str) -> None:
-        """Tell cert-manager to issue a certificate anew, unless it was told a moment ago."""
-        if time.monotonic() - self._told.get(name, -TELL_AGAIN_SECONDS) < TELL_AGAIN_SECONDS:
+    async def _request_renewal(self, name: str, memory: CertificateMemory) -> None:
+        """Have cert-manager issue a certificate anew, unless that was requested a moment ago."""
+        now = self.clock.monotonic()
+        if now - memory.renewal_requested_at < REQUEST_AGAIN_SECONDS:
             return
         condition = {
             "type": "Issuing",
             "status": "True",
-            "reason": "AuthorityOrRevocationChanged",
-            "message": "the certificate there may not stay",
-            "lastTransitionTime": self.clock().isoformat().replace("+00:00", "Z"),
+            "reason": "CAOrRevocationChanged",
+            "message": "the CA or the revocation has changed",
+            "lastTransitionTime": self.clock.now().replace(microsecond=0).isoformat().replace("+00:00", "Z"),
         }
         document = _document(CERTIFICATES, name) | {"status": {"conditions": [condition]}}
         await self.kcp.apply(
@@ -100,11 +100,11 @@ class CertManagerStore:
             field_manager=f"{FIELD_MANAGER}-renewal",
             subresource="status",
         )
-        self._told[name] = time.monotonic()
+        memory.renewal_requested_at = now
         self.count()
 
     def _issuer(self) -> dict[str, Any]:
-        return _document(ISSUERS, self.issuer) | {"spec": {"ca": {"secretName": self.authority_secret}}}
+        return _document(ISSUERS, self.issuer) | {"spec": {"ca": {"secretName": self.ca_secret}}}
 
     def _certificate(self, name: str, kyma: Kyma, request: LeafRequest) -> dict[str, Any]:
         document = _document(CERTIFICATES, name)
@@ -140,7 +140,7 @@ def _key(request: LeafRequest) -> dict[str, Any]:
 
 
 def _go_duration(seconds: float) -> str:
-    """Write a duration as Go does, so that what is stored is what was applied."""
+    """Return a duration as Go formats it, so that the stored object equals the applied one."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes}m{rest}s"

@@ -1,8 +1,8 @@
-"""The certificate of each SKR's Watcher: what it serves the webhook with, and who it is towards KCP.
+"""The certificate of each SKR's Watcher, with which it serves the webhook and authenticates itself to KCP.
 
-Its common name is the runtime id, and that is all that the event endpoint believes about where an event comes from.
-Several replicas may issue at once: a Secret is created or replaced in the version that was read, and whoever comes
-second takes what is there.
+Its common name is the runtime id, and the event endpoint trusts nothing else about where an event comes from. Several
+replicas may issue at once: a Secret is created, or replaced in the version that was read, and the second replica takes
+what exists.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from kube_runtime import AlreadyExists, Client, Conflict, Informer, ObjectKey
+from kube_runtime import AlreadyExists, Client, Clock, Conflict, Informer, ObjectKey
 from kyma_certs import Algorithm, Authorities, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
 from lifecycle_manager.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
 from lifecycle_manager.skr.identity import runtime_id_of
@@ -32,22 +32,22 @@ SERVICE_NAMES = (
 
 
 class CertificatesRevoked(Exception):
-    """No certificate may be issued now: an operator revoked all that begin before a time that is still to come."""
+    """No certificate may be issued now: an operator revoked all that are valid from before a time in the future."""
 
 
 class CertificateContended(Exception):
-    """The certificate's Secret changed while it was being written, and not into one that serves."""
+    """The certificate's Secret changed while it was being written, and its new content can't be used."""
 
 
 class NameReserved(Exception):
-    """A cluster's domain is a name of the control plane, which no Watcher's certificate may bear."""
+    """The domain of an SKR is a name of KCP, which no Watcher's certificate may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafRules:
-    """What a Watcher's certificate says, and whether one that is there may stay.
+    """What a Watcher's certificate contains.
 
-    `reserved_names` are those of the control plane: a Watcher that bore one could pass for it.
+    `reserved_names` are those of KCP: a Watcher with one of them could impersonate it.
     """
 
     lifetime: timedelta = timedelta(days=90)
@@ -63,14 +63,14 @@ class LeafRules:
         return self.naming_template % kyma.metadata.name
 
     def request(self, kyma: Kyma, now: datetime) -> LeafRequest:
-        """Return what a Kyma's certificate is to say. Raises CertificatesRevoked, NameReserved or NameRefused."""
+        """Return what a Kyma's certificate has to contain. Raises CertificatesRevoked, NameReserved or NameRefused."""
         domain = kyma.metadata.annotations.get(names.SKR_DOMAIN)
         if domain and any(_covers(domain, name) for name in self.reserved_names):
-            raise NameReserved(f"the domain {domain!r} of the cluster is a name of the control plane")
+            raise NameReserved(f"annotation {names.SKR_DOMAIN}: the domain {domain!r} is a name of the control plane")
         not_before = revoked_before(kyma)
         if not_before is not None and not_before > now:
             raise CertificatesRevoked(
-                f"an operator revoked the certificates that begin before {not_before.isoformat()}"
+                f"annotation {names.REVOKED_BEFORE}: certificates are revoked until {not_before.isoformat()}"
             )
         wanted = dict.fromkeys((*SERVICE_NAMES, *((domain,) if domain else ()), *self.additional_dns_names))
         return LeafRequest(
@@ -87,67 +87,74 @@ class LeafRules:
         return purpose_labels(CERTIFICATE_PURPOSE) | {names.KYMA_NAME: kyma.metadata.name}
 
 
-def may_stay(pair: KeyPair, request: LeafRequest, authorities: Authorities) -> bool:
-    """Tell whether a certificate says what it should, by an authority that lasts; its end is not looked at."""
+def may_stay(pair: KeyPair, request: LeafRequest, cas: Authorities) -> bool:
+    """Tell whether a certificate has the requested content and was issued by a CA that stays; expiry is not checked."""
     shown = describe(pair.certificate_pem)
     return (
         shown.common_name == request.common_name
         and set(shown.dns_names) == set(request.dns_names)
         and (request.not_before is None or shown.not_before >= request.not_before)
         and key_of(pair.certificate_pem) == request.key
-        and authorities.vouch_for(pair.certificate_pem)
+        and cas.vouch_for(pair.certificate_pem)
     )
 
 
-def nobody_counts() -> None:
-    """Count nothing."""
-
-
 def owner_references(kyma: Kyma) -> list[dict[str, str]]:
-    """Return what has an object deleted together with a Kyma."""
+    """Return the owner references of an object that is garbage collected with a Kyma."""
     metadata = kyma.metadata
     return [{"apiVersion": KYMAS.api_version, "kind": KYMAS.kind, "name": metadata.name, "uid": metadata.uid}]
+
+
+@dataclass(eq=False, slots=True)
+class CertificateMemory:
+    """What a process remembers of one certificate that cert-manager issues; monotonic seconds."""
+
+    applied: bytes = b""
+    applied_at: float = float("-inf")
+    renewal_requested_at: float = float("-inf")
 
 
 class LeafStore(Protocol):
     """Where the certificates of the Watchers come from."""
 
-    async def ensure(self, kyma: Kyma, authorities: Authorities) -> KeyPair:
-        """Return the certificate of a Kyma's Watcher, a new one where the one there may not stay."""
+    async def ensure(self, kyma: Kyma, cas: Authorities, memory: CertificateMemory) -> KeyPair:
+        """Return the certificate of a Kyma's Watcher, a new one where the existing one may not stay."""
         ...
 
 
 @dataclass(eq=False)
 class CertificateStore:
-    """Keeps one certificate for each Kyma's Watcher in a Secret in KCP, and renews it ahead of its end.
+    """Keeps one certificate for each Kyma's Watcher in a Secret in KCP, and renews it before it expires.
 
-    `count` is told of each that was issued.
+    `count` is called for each that was issued.
     """
 
     kcp: Client
     secrets: Informer[Secret]
-    clock: Callable[[], datetime]
+    clock: Clock
     rules: LeafRules = field(default_factory=LeafRules)
-    count: Callable[[], None] = nobody_counts
+    count: Callable[[], object] = lambda: None
 
-    async def ensure(self, kyma: Kyma, authorities: Authorities) -> KeyPair:
-        """Return the certificate of a Kyma's Watcher, issued anew where the one there may not stay.
+    async def ensure(self, kyma: Kyma, cas: Authorities, _memory: CertificateMemory) -> KeyPair:
+        """Return the certificate of a Kyma's Watcher, issued anew where the existing one may not stay.
 
         Raises CertificatesRevoked, CertificateContended, NameReserved, NameRefused, or KubeError.
         """
         name = self.rules.name(kyma)
-        request = self.rules.request(kyma, self.clock())
-        known = self.secrets.cache.get(ObjectKey(names.KCP_NAMESPACE, name))
+        request = self.rules.request(kyma, self.clock.now())
+        known = self.secrets.get(ObjectKey(names.KCP_NAMESPACE, name))
         pair = key_pair_in(known) if known is not None else None
-        if pair is not None and self._serves(pair, request, authorities):
+        if pair is not None and self._is_valid(pair, request, cas):
             return pair
-        pair = await asyncio.to_thread(issue, authorities.signing, request, now=self.clock())
-        document = tls_secret_document(name, names.KCP_NAMESPACE, pair, authorities.trusted, self.rules.labels(kyma))
+        pair = await asyncio.to_thread(issue, cas.signing, request, now=self.clock.now())
+        document = tls_secret_document(
+            name, names.KCP_NAMESPACE, pair, trust=cas.trusted, labels=self.rules.labels(kyma)
+        )
         document["metadata"]["ownerReferences"] = owner_references(kyma)
-        return await self._store(name, document, known) or await self._of_somebody_else(name, request, authorities)
+        return await self._store(name, document, known) or await self._of_another_replica(name, request, cas)
 
     async def _store(self, name: str, document: dict[str, object], known: Secret | None) -> KeyPair | None:
-        """Store a certificate in place of the one that was read; None where another replica was quicker."""
+        """Store a certificate in place of the one that was read; None where another replica was faster."""
         namespace = names.KCP_NAMESPACE
         try:
             if known is None:
@@ -157,23 +164,24 @@ class CertificateStore:
                 stored = await self.kcp.merge_patch(SECRETS, name, patch, namespace, field_manager=FIELD_MANAGER)
         except (AlreadyExists, Conflict):
             return None
+        self.secrets.wrote(stored)
         self.count()
         return key_pair_in(stored)
 
-    async def _of_somebody_else(self, name: str, request: LeafRequest, authorities: Authorities) -> KeyPair:
+    async def _of_another_replica(self, name: str, request: LeafRequest, cas: Authorities) -> KeyPair:
         """Return what another replica issued meanwhile. Raises CertificateContended where that may not stay."""
         pair = key_pair_in(await self.kcp.get(SECRETS, name, names.KCP_NAMESPACE))
-        if pair is None or not self._serves(pair, request, authorities):
+        if pair is None or not self._is_valid(pair, request, cas):
             raise CertificateContended(f"Secret {names.KCP_NAMESPACE}/{name} changed while it was being written")
         return pair
 
-    def _serves(self, pair: KeyPair, request: LeafRequest, authorities: Authorities) -> bool:
-        due = renewal_due(pair.certificate_pem, renew_before=self.rules.renew_before, now=self.clock())
-        return not due and may_stay(pair, request, authorities)
+    def _is_valid(self, pair: KeyPair, request: LeafRequest, cas: Authorities) -> bool:
+        due = renewal_due(pair.certificate_pem, renew_before=self.rules.renew_before, now=self.clock.now())
+        return not due and may_stay(pair, request, cas)
 
 
 def _covers(pattern: str, name: str) -> bool:
-    """Tell whether a name in a certificate, which may begin with a wildcard, stands for another."""
+    """Tell whether a name in a certificate, which may begin with a wildcard, matches another."""
     pattern, name = pattern.lower().rstrip("."), name.lower().rstrip(".")
     if pattern.startswith("*."):
         return name.partition(".")[2] == pattern[2:]

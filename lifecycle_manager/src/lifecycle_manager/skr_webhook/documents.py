@@ -1,4 +1,4 @@
-"""What belongs into an SKR for its Watcher, as Kubernetes documents: a pure function of a few facts."""
+"""The objects of the Watcher in an SKR, as pure functions."""
 
 import base64
 from collections.abc import Iterable, Mapping
@@ -7,6 +7,7 @@ from typing import Any
 
 from kube_runtime import InventoryEntry
 from kyma_certs import KeyPair
+from lifecycle_manager.skr.watcher import manager_of
 from lifecycle_manager.skr_webhook.tls_secret import tls_secret_document
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, Watcher, names
 
@@ -22,10 +23,10 @@ CATALOG_WEBHOOK = f"{names.KCP_NAMESPACE}.module-catalog.{names.GROUP}"
 CANARY_WEBHOOK = f"{names.KCP_NAMESPACE}.canary.{names.GROUP}"
 MODULES_WEBHOOK = f"{names.KCP_NAMESPACE}.module-configs.{names.GROUP}"
 OUR_WEBHOOKS = frozenset({CATALOG_WEBHOOK, CANARY_WEBHOOK, MODULES_WEBHOOK})
-"""The names of webhooks that no Watcher CR brings."""
+"""The names of the webhooks that are not made from a Watcher CR."""
 
-# A Pod that is to stop is asked for a while longer, until every node knows that it has gone from its Service. Then it
-# has 5 s to answer, and 10 s to tell what it has.
+# A Pod that has to stop still gets requests, until every node has removed it from its Service. Then it has 5 s to
+# answer and 10 s to send its events.
 SECONDS_IN_SERVICE = 5
 SECONDS_TO_STOP = 30
 
@@ -33,11 +34,11 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class WatcherSettings:
-    """How the Watcher runs in every cluster. `kcp_address` is host:port of the event endpoint."""
+class WatcherDeployment:
+    """How the Watcher runs in every SKR. `kcp_address` is host:port of the event endpoint."""
 
-    image: str
-    kcp_address: str
+    image: str = "skr-watcher:latest"
+    kcp_address: str = "localhost:8082"
     memory_limit: str = "200Mi"
     cpu_limit: str = "0.1"
     replicas: int = 1
@@ -45,7 +46,7 @@ class WatcherSettings:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ModuleRule:
-    """A kind of Module CR whose changes are to be heard of, by its plural; or its status, by `plural/status`."""
+    """A kind of Module CR whose changes are reported, by its plural; or its status, by `plural/status`."""
 
     group: str
     plural: str
@@ -61,17 +62,17 @@ INVENTORY = (
     InventoryEntry("networking.k8s.io", "v1", "NetworkPolicy", names.SKR_NAMESPACE, NAME),
     InventoryEntry("policy", "v1", "PodDisruptionBudget", names.SKR_NAMESPACE, NAME),
 )
-"""All that is ever installed, whatever revision installed it: what removal has to remove."""
+"""All objects that any revision installs: those that a removal deletes."""
 
 
-def workload_documents(settings: WatcherSettings, certificate: KeyPair, trust: bytes) -> tuple[Document, ...]:
-    """Return the objects that the Watcher runs with; the webhook itself comes once it answers."""
+def workload_documents(settings: WatcherDeployment, certificate: KeyPair, trust: bytes) -> tuple[Document, ...]:
+    """Return the objects that the Watcher needs to run; the webhook is installed once it sends events."""
     labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}
     return (
         _priority_class(),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(NAME)}
         | {"automountServiceAccountToken": False},
-        tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust, labels),
+        tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust=trust, labels=labels),
         _service(),
         _network_policy(settings),
         _disruption_budget(),
@@ -84,7 +85,7 @@ def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleR
 
     It has one webhook for each Watcher CR, one for the catalog, one for the canary, and one for all Module CRs.
 
-    Without any Watcher CR the default one is in force: changes of the Kyma CR are heard of.
+    Without any Watcher CR there is a default one, for changes of the Kyma CR.
     """
     from_watchers = [_webhook_of(watcher, trust) for watcher in sorted(watchers, key=_watcher_name)]
     rules = sorted(set(module_rules))
@@ -100,11 +101,6 @@ def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleR
             *modules,
         ],
     }
-
-
-def manager_of(watcher: Watcher) -> str:
-    """Return the manager whose path the events of a Watcher CR go to."""
-    return watcher.spec.manager or watcher.metadata.labels.get(names.MANAGED_BY, names.LIFECYCLE_MANAGER)
 
 
 def name_of(watcher: Watcher) -> str:
@@ -128,13 +124,13 @@ def _webhook_of(watcher: Watcher, trust: bytes) -> Document:
 
 
 def _catalog_webhook(trust: bytes) -> Document:
-    """Hear of edits of what we put into the catalog, so that they are put right at once; others' objects are theirs."""
+    """Report edits of the objects of LM in the catalog, so that they are reverted at once."""
     rules = [_rule(names.GROUP, "*", kind.PLURAL) for kind in (ModuleTemplate, ModuleReleaseMeta)]
     return _webhook(CATALOG_WEBHOOK, names.LIFECYCLE_MANAGER, rules, {names.WATCHED_BY: "kyma"}, trust)
 
 
 def _canary_webhook(trust: bytes) -> Document:
-    """Hear of our own changes of the Watcher's ServiceAccount, by which the way of events is tried."""
+    """Report LM's own changes of the Watcher's ServiceAccount, which test the event path."""
     rule = _rule("", "v1", "serviceaccounts") | {"operations": ["UPDATE"], "scope": "Namespaced"}
     webhook = _webhook(CANARY_WEBHOOK, names.LIFECYCLE_MANAGER, [rule], LABELS, trust)
     namespace = {"matchLabels": {"kubernetes.io/metadata.name": names.SKR_NAMESPACE}}
@@ -178,7 +174,7 @@ def _priority_class() -> Document:
         "metadata": {"name": PRIORITY_CLASS},
         "value": 2_000_000,
         "globalDefault": False,
-        "description": "The Kyma Watcher, which tells the control plane of changes in this cluster.",
+        "description": "The Kyma Watcher, which reports changes in this cluster to the control plane.",
     }
 
 
@@ -194,10 +190,10 @@ def _service() -> Document:
     }
 
 
-def _network_policy(settings: WatcherSettings) -> Document:
-    """Let the Watcher be asked and read, and reach the control plane and DNS; nothing else.
+def _network_policy(settings: WatcherDeployment) -> Document:
+    """Allow requests to the Watcher and its metrics, and from it to KCP and DNS; nothing else.
 
-    Where the API server and the control plane have their addresses is not known here, so the ports have to do.
+    The addresses of the API server and of KCP are not known here, so only ports are restricted.
     """
     port = int(settings.kcp_address.rpartition(":")[2])
     return {
@@ -220,7 +216,7 @@ def _network_policy(settings: WatcherSettings) -> Document:
 
 
 def _disruption_budget() -> Document:
-    """Have nodes drained one Watcher at a time; a single one may go, because its start makes up for its absence."""
+    """Have nodes drained one Watcher at a time. A single one may be evicted: it requests a resync when it starts."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -233,7 +229,7 @@ def _disruption_budget() -> Document:
     }
 
 
-def _deployment(settings: WatcherSettings) -> Document:
+def _deployment(settings: WatcherDeployment) -> Document:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -261,7 +257,7 @@ def _deployment(settings: WatcherSettings) -> Document:
     }
 
 
-def _container(settings: WatcherSettings) -> Document:
+def _container(settings: WatcherDeployment) -> Document:
     return {
         "name": "server",
         "image": settings.image,

@@ -1,6 +1,6 @@
-"""What is measured of the trust between the control plane and the Watchers."""
+"""Metrics of the CAs and of the Watchers' certificates."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter
@@ -8,63 +8,93 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kyma_certs import Authorities, describe
-from lifecycle_manager.skr_webhook.rotation import AuthorityRotation
 
 STABLE, ANNOUNCED, SWITCHED = "Stable", "Announced", "Switched"
 
 
 def certificates_issued(registry: CollectorRegistry) -> Counter:
-    """Return the counter of Watchers' certificates that were issued, or that cert-manager was told to issue anew."""
+    """Return the counter of Watchers' certificates that were issued, or that cert-manager had to renew."""
     return Counter(
         "lifecycle_mgr_watcher_certificates_issued",
-        "Watchers' certificates that were issued; of cert-manager, those that it was told to issue anew.",
+        "Watchers' certificates that were issued; with cert-manager, those whose renewal was requested.",
         ["issuer"],
         registry=registry,
     )
 
 
-class AuthorityCollector(Collector):
-    """The authority that is in force in this process, and the rotation that is under way, when somebody asks."""
+class CACollector(Collector):
+    """The CAs in force in this process and the phase of the rotation, at the time of the scrape."""
 
-    def __init__(self, rotation: AuthorityRotation) -> None:
-        self._rotation = rotation
+    def __init__(
+        self,
+        current: Callable[[], Authorities | None],
+        clusters_behind: Callable[[], Sequence[str]],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._current = current
+        self._clusters_behind = clusters_behind
+        self._now = now
 
     def collect(self) -> Iterator[Metric]:
         """Give the metrics. Called in the thread of the metrics server."""
-        in_force, now = self._rotation.current, self._rotation.clock()
+        in_force, now = self._current(), self._now()
+        if in_force is None:
+            return  # the manager has not started yet
         phase = GaugeMetricFamily(
             "lifecycle_mgr_watcher_authority_phase",
-            "The phase of the rotation of the Watchers' authority; only the one that is in force has a sample.",
+            "The phase of the rotation of the Watchers' CA; only the present one has a sample.",
             labels=["phase"],
         )
         phase.add_metric([phase_of(in_force)], 1)
         yield phase
         yield GaugeMetricFamily(
             "lifecycle_mgr_watcher_authority_phase_age_seconds",
-            "How long the rotation of the Watchers' authority has been in its phase; 0 where there is none.",
+            "How long the rotation of the Watchers' CA has been in its phase; 0 where there is none.",
             value=_seconds_since(in_force.since, now),
         )
         yield GaugeMetricFamily(
             "lifecycle_mgr_watcher_authority_expiry_timestamp_seconds",
-            "When the authority ends that issues the Watchers' certificates, in Unix time.",
+            "When the CA expires that issues the Watchers' certificates, in Unix time.",
             value=describe(in_force.signing.certificate_pem).not_after.timestamp(),
         )
         yield GaugeMetricFamily(
             "lifecycle_mgr_watcher_authority_clusters_behind",
-            "Clusters whose Watcher does not have yet what is in force; they hold a rotation up.",
-            value=len(self._rotation.laggards()),
+            "Clusters whose Watcher does not have the CAs in force yet; a rotation waits for them.",
+            value=len(self._clusters_behind()),
         )
 
     def describe(self) -> Iterator[Metric]:
-        """Give no samples: what there is is known only when it is asked for."""
+        """Give no samples: they are known only at the time of a scrape."""
         yield from ()
 
 
-def phase_of(authorities: Authorities) -> str:
+class RenewalCollector(Collector):
+    """The Kymas of this replica whose Watcher's certificate should have been renewed."""
+
+    def __init__(self, overdue: Callable[[], Iterator[str]]) -> None:
+        self._overdue = overdue
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the metric. Called in the thread of the metrics server."""
+        overdue = GaugeMetricFamily(
+            "lifecycle_mgr_self_signed_cert_not_renew",
+            "Whether a Watcher's certificate should have been renewed; one without a sample was.",
+            labels=["kyma_name"],
+        )
+        for name in self._overdue():
+            overdue.add_metric([name], 1)
+        yield overdue
+
+    def describe(self) -> Iterator[Metric]:
+        """Give no samples: they are known only at the time of a scrape."""
+        yield from ()
+
+
+def phase_of(cas: Authorities) -> str:
     """Return the phase of a rotation."""
-    if authorities.following is not None:
+    if cas.following is not None:
         return ANNOUNCED
-    return SWITCHED if authorities.former_pem is not None else STABLE
+    return SWITCHED if cas.former_pem is not None else STABLE
 
 
 def _seconds_since(moment: datetime | None, now: datetime) -> float:

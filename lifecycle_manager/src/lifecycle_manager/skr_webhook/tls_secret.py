@@ -1,4 +1,4 @@
-"""A certificate, its key and the trust that goes with them, as a Kubernetes Secret of type kubernetes.io/tls."""
+"""A certificate, its key and the trusted CAs as a Kubernetes Secret of type kubernetes.io/tls."""
 
 import base64
 from collections.abc import Mapping
@@ -8,14 +8,14 @@ from kyma_certs import KeyPair
 from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import names
 
-AUTHORITY_PURPOSE = "watcher-authority"
+CA_PURPOSE = "watcher-authority"  # stored in the Secret's label, so it stays
 CERTIFICATE_PURPOSE = "watcher-certificate"
 
 
 def tls_secret_document(
-    name: str, namespace: str, pair: KeyPair, trust: bytes, labels: Mapping[str, str]
+    name: str, namespace: str, pair: KeyPair, *, trust: bytes, labels: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the Secret that holds a key pair under `tls.crt` and `tls.key`, and whom to trust under `ca.crt`."""
+    """Return the Secret that holds a key pair under `tls.crt` and `tls.key`, and the trusted CAs under `ca.crt`."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -30,7 +30,7 @@ def tls_secret_document(
 
 
 def key_pair_in(secret: Secret, name: str = "tls") -> KeyPair | None:
-    """Return the key pair of a Secret, or None where it holds none of that name."""
+    """Return the key pair of a Secret, or None where it has none of that name."""
     certificate, key = secret.data.get(f"{name}.crt"), secret.data.get(f"{name}.key")
     if not certificate or not key:
         return None
@@ -38,7 +38,7 @@ def key_pair_in(secret: Secret, name: str = "tls") -> KeyPair | None:
 
 
 def purpose_labels(purpose: str) -> dict[str, str]:
-    """Return the labels that mark a Secret as ours, and as no access Secret."""
+    """Return the labels of a Secret of LM that is not an access Secret."""
     return {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.PURPOSE: purpose}
 
 

@@ -1,51 +1,85 @@
-"""What became of a Watcher CR: whether it is in force in the clusters, as its own status says it.
+"""The status of a Watcher CR: whether the webhooks of all SKRs are made from it.
 
-Each Kyma notes which Watcher CRs its cluster's webhook was made from, so one look over the cache tells how far a change
-has come. The status is written when the word changes, and while a change is on its way no more than once in a while:
-ten thousand clusters must not become ten thousand writes of one object.
+Each Kyma records from which Watcher CRs its SKR's webhook was made, so the cache of Kymas shows the progress of a
+change. The status is written when the condition changes, and during a rollout only every few seconds: ten thousand
+SKRs must not cause ten thousand writes of one object.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from kube_runtime import Client, Informer, ObjectKey, Result
+from kube_runtime import Causes, Change, Controller, Informer, Manager, ObjectKey, Result
 from lifecycle_manager.kcp_writes import write_status
-from lifecycle_manager.kyma_conditions import BROKEN_AFTER_WORKING as WORKED_BEFORE
-from lifecycle_manager.kyma_conditions import WEBHOOK as CONDITION
-from lifecycle_manager.resources import WATCHERS
-from lifecycle_manager.skr_webhook.documents import manager_of
-from lifecycle_manager.skr_webhook.records import WATCHER_RECORD
-from lifecycle_manager.skr_webhook.watcher_flaws import flaw_of
+from lifecycle_manager.kyma_changes import WATCHER_RECORD
+from lifecycle_manager.kyma_conditions import BROKEN_AFTER_WORKING, WEBHOOK
+from lifecycle_manager.resources import KYMAS, WATCHERS
+from lifecycle_manager.skr.watcher import manager_of
+from lifecycle_manager.skr_webhook.watcher_validation import error_of
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma, State, Watcher, WatcherStatus
 from lifecycle_manager_api.conditions import find, set_condition
 
 FIELD_MANAGER = "lifecycle-manager-watcher-status"
-WATCHERS_MARK = "."
+RECORD_SEPARATOR = "."
+"""Between the digest of the objects and that of the Watcher CRs, in the annotation that records both."""
+
 READY = "Ready"
+INVALID = "Invalid"
+ROLLING_OUT = "RollingOut"
+IN_FORCE = "InForce"
+
+SETTLE_SECONDS = 0.2
 ROLLOUT_SECONDS = 5.0
-QUIET_SECONDS = 300.0
+INTERVAL_SECONDS = 300.0
 
 
 @dataclass(frozen=True, eq=False)
 class WatcherStatusReconciler:
-    """Keeps the status of one Watcher CR. The key is its own."""
+    """Keeps the status of one Watcher CR."""
 
-    kcp: Client
+    manager: Manager
     watchers: Informer[Watcher]
     kymas: Informer[Kyma]
-    clock: Callable[[], datetime]
 
-    async def reconcile(self, key: ObjectKey) -> Result:
-        """Say how far a Watcher CR has come. Raises KubeError."""
-        watcher = self.watchers.cache.get(key)
+    async def reconcile(self, key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        """Write the status where it has changed. Raises KubeError."""
+        watcher = self.watchers.get(key)
         if watcher is None or watcher.metadata.being_deleted:
             return Result()
-        status = status_of(watcher, self.watchers.cache.list(), self.kymas.cache.list(), self.clock())
+        status = status_of(watcher, self.watchers.list(), self.kymas.list(), self.manager.clock.now())
         if status != watcher.status:
-            await write_status(self.kcp, WATCHERS, watcher.metadata, status, field_manager=FIELD_MANAGER)
-        return Result(requeue_after=ROLLOUT_SECONDS if status.state == State.PROCESSING else QUIET_SECONDS)
+            client, metadata = self.manager.client, watcher.metadata
+            self.watchers.wrote(await write_status(client, WATCHERS, metadata, status, field_manager=FIELD_MANAGER))
+        return Result(requeue_after=ROLLOUT_SECONDS if status.state == State.PROCESSING else INTERVAL_SECONDS)
+
+
+def setup_status(manager: Manager) -> Controller[ObjectKey, None]:
+    """Keep the status of each Watcher CR, on one replica."""
+    watchers = manager.informer(WATCHERS)
+    controller: Controller[ObjectKey, None] = manager.controller(
+        "watcher-status", owner=lambda key: f"Watcher {key.name}", concurrency=1
+    )
+
+    def all_watchers(_: Change[Watcher]) -> Iterable[ObjectKey]:
+        return map(WATCHERS.key_of, watchers.list())
+
+    controller.watches(watchers, to=all_watchers, when=watches_other, after=SETTLE_SECONDS)
+    controller.starts_with(lambda: map(WATCHERS.key_of, watchers.list()))
+    controller.reconciles(WatcherStatusReconciler(manager, watchers, manager.informer(KYMAS)).reconcile)
+    return controller
+
+
+def watches_other(change: Change[Watcher]) -> bool:
+    """Tell whether a Watcher CR was created or deleted, or more than its status has changed."""
+    old, new = change.old, change.new
+    return (
+        old is None
+        or new is None
+        or old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+    )
 
 
 def status_of(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable[Kyma], now: datetime) -> WatcherStatus:
@@ -62,35 +96,35 @@ def status_of(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable
     )
 
 
-def watchers_in_force(watchers: Iterable[Watcher]) -> tuple[Watcher, ...]:
-    """Return the Watcher CRs that are to be in force: those that are not on their way out and have no flaw."""
-    return tuple(each for each in watchers if not each.metadata.being_deleted and flaw_of(each) is None)
+def valid_watchers(watchers: Iterable[Watcher]) -> tuple[Watcher, ...]:
+    """Return the Watcher CRs that webhooks are made from: the valid ones that are not being deleted."""
+    return tuple(each for each in watchers if not each.metadata.being_deleted and error_of(each) is None)
 
 
 def watchers_digest(watchers: Iterable[Watcher]) -> str:
-    """Return a short name for what the Watcher CRs say now."""
-    said = sorted(
-        f"{each.metadata.uid} {each.metadata.generation} {manager_of(each)}" for each in watchers_in_force(watchers)
+    """Return a digest of the Watcher CRs that webhooks are made from."""
+    lines = sorted(
+        f"{each.metadata.uid} {each.metadata.generation} {manager_of(each)}" for each in valid_watchers(watchers)
     )
-    return hashlib.blake2b("\n".join(said).encode(), digest_size=6).hexdigest()
+    return hashlib.blake2b("\n".join(lines).encode(), digest_size=6).hexdigest()
 
 
 def _progress(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable[Kyma]) -> tuple[State, str, str]:
     """Return the state of a Watcher CR, the reason and a message."""
-    if (flaw := flaw_of(watcher)) is not None:
-        return State.ERROR, "Invalid", flaw
+    if (error := error_of(watcher)) is not None:
+        return State.ERROR, INVALID, error
     digest = watchers_digest(all_watchers)
-    reached = [_noted_watchers(kyma) == digest for kyma in kymas if _has_webhook(kyma)]
+    reached = [_recorded_watchers(kyma) == digest for kyma in kymas if _has_webhook(kyma)]
     if behind := reached.count(False):
-        return State.PROCESSING, "RollingOut", f"not in force yet in {behind} of {len(reached)} clusters"
-    return State.READY, "InForce", "in force in every cluster"
+        return State.PROCESSING, ROLLING_OUT, f"not in force yet in {behind} of {len(reached)} clusters"
+    return State.READY, IN_FORCE, "in force in every cluster"
 
 
-def _noted_watchers(kyma: Kyma) -> str:
-    return kyma.metadata.annotations.get(WATCHER_RECORD, "").partition(WATCHERS_MARK)[2]
+def _recorded_watchers(kyma: Kyma) -> str:
+    return kyma.metadata.annotations.get(WATCHER_RECORD, "").partition(RECORD_SEPARATOR)[2]
 
 
 def _has_webhook(kyma: Kyma) -> bool:
-    condition = find(kyma.status.conditions, CONDITION)
-    installed = condition is not None and (condition.status == "True" or condition.reason in WORKED_BEFORE)
+    condition = find(kyma.status.conditions, WEBHOOK)
+    installed = condition is not None and (condition.status == "True" or condition.reason in BROKEN_AFTER_WORKING)
     return installed and not kyma.metadata.being_deleted

@@ -1,4 +1,4 @@
-"""A module as a project of files: made from a template, checked as a whole, packed for a registry.
+"""A module as a project of files: created from a template, checked, and packaged for a registry.
 
-Start at `commands`, which are `new`, `validate` and `package` of the command line.
+Start reading at `commands`: `new`, `validate` and `package` of the command line.
 """

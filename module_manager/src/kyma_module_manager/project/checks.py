@@ -1,4 +1,4 @@
-"""Does everything in a module fit together? Each check is a function from the project to what is wrong."""
+"""The checks of `klm module validate`: each is a function from the project to the problems that it finds."""
 
 import asyncio
 import re
@@ -15,23 +15,28 @@ from kyma_module_manager.project.schema import violations
 from kyma_module_manager.testing import render_module_cr
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate
 
-__all__ = ["CHECKS", "CheckResult", "run_checks"]
+__all__ = ["CHECKS", "NO_MODULE_CONFIG", "CheckResult", "notices", "run_checks"]
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?")
 READ_VERBS = {"get", "list", "watch"}
 WRITE_VERBS = {"get", "create", "patch", "delete"}
+NO_MODULE_CONFIG = (
+    "spec.enableModuleConfig is off: Lifecycle Manager writes no ModuleConfig, so the manager's function is never "
+    "called. The module is installed by its Manifest alone. To use the manager, set it to true in the ModuleTemplate, "
+    "or run klm module package --enableModuleConfig."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check and what it found wrong; nothing, if all is well."""
+    """One check and the problems that it found."""
 
     title: str
     problems: tuple[str, ...]
 
 
 def run_checks(project: ModuleProject) -> tuple[CheckResult, ...]:
-    """Run every check in order; one that cannot be made because of an earlier one's findings is left out."""
+    """Run all checks in order, but only the first one if parts of the project are missing."""
     results: list[CheckResult] = []
     for title, check in CHECKS:
         problems = tuple(check(project))
@@ -41,12 +46,18 @@ def run_checks(project: ModuleProject) -> tuple[CheckResult, ...]:
     return tuple(results)
 
 
+def notices(project: ModuleProject) -> Iterator[str]:
+    """Yield what the author of a valid module should know about it."""
+    if project.manager is not None and not _enables_module_config(project):
+        yield NO_MODULE_CONFIG
+
+
 def _parts(project: ModuleProject) -> Iterator[str]:
     for kind in ("CustomResourceDefinition", "ModuleTemplate", "ModuleReleaseMeta"):
         if len(project.of_kind(kind)) != 1:
-            yield f"there are {len(project.of_kind(kind))} of {kind} in the folder module, not one"
-    if project.manager is None:
-        yield 'pyproject.toml names no manager: [tool.kyma-module] manager = "package:objects"'
+            yield f"folder module: found {len(project.of_kind(kind))} of kind {kind}, expected 1"
+    if project.manager is None and _enables_module_config(project):
+        yield 'pyproject.toml names no manager; expected [tool.kyma-module] manager = "package:objects"'
 
 
 def _types(project: ModuleProject) -> Iterator[str]:
@@ -61,13 +72,11 @@ def _names(project: ModuleProject) -> Iterator[str]:
     template, release = _one(project, "ModuleTemplate")["spec"], _one(project, "ModuleReleaseMeta")["spec"]
     module = template.get("moduleName", "")
     if not MODULE_NAME.fullmatch(module):
-        yield f"{module!r} is no module name: words of three or more lower-case letters, joined by hyphens"
+        yield f"invalid module name {module!r}: expected words of three or more lower-case letters, joined by hyphens"
     if project.manager is not None and project.manager.module != module:
-        yield f"the manager is declared for {project.manager.module}, the template is of {module}"
+        yield f"the manager is declared for module {project.manager.module}, the ModuleTemplate for {module}"
     if release.get("moduleName") != module:
-        yield f"the release is of {release.get('moduleName')}, the template is of {module}"
-    if not template.get("enableModuleConfig"):
-        yield "the template does not set enableModuleConfig, so the manager would see nothing"
+        yield f"the ModuleReleaseMeta is for module {release.get('moduleName')}, the ModuleTemplate for {module}"
 
 
 def _versions(project: ModuleProject) -> Iterator[str]:
@@ -75,16 +84,16 @@ def _versions(project: ModuleProject) -> Iterator[str]:
     version = template.get("version", "")
     component = template.get("descriptor", {}).get("component", {})
     if not VERSION.fullmatch(version):
-        yield f"{version!r} is no semantic version"
+        yield f"invalid version {version!r}: expected a semantic version such as 1.2.3"
     if component.get("version") != version:
-        yield f"the descriptor is of version {component.get('version')}, the template of {version}"
+        yield f"the descriptor has version {component.get('version')}, the ModuleTemplate {version}"
     if (name := release.get("ocmComponentName")) is not None and component.get("name") != name:
-        yield f"the descriptor is of component {component.get('name')}, the release of {name}"
+        yield f"the descriptor names the component {component.get('name')}, the ModuleReleaseMeta {name}"
     if not any(channel.get("version") == version for channel in release.get("channels", ())):
-        yield f"no channel of the release has the version {version}"
+        yield f"no channel of the ModuleReleaseMeta has version {version}"
 
 
-def _definition(project: ModuleProject) -> Iterator[str]:
+def _crd(project: ModuleProject) -> Iterator[str]:
     crd = _one(project, "CustomResourceDefinition")["spec"]
     for version in crd.get("versions", ()):
         schema = version.get("schema", {}).get("openAPIV3Schema", {})
@@ -93,7 +102,7 @@ def _definition(project: ModuleProject) -> Iterator[str]:
         if "status" not in version.get("subresources", {}):
             yield f"version {version.get('name')} of {crd['names']['kind']} has no status subresource"
     if not _one(project, "ModuleTemplate")["spec"].get("data"):
-        yield "the template holds no default Module CR in spec.data"
+        yield "the ModuleTemplate has no default Module CR in spec.data"
 
 
 def _module_crs(project: ModuleProject) -> Iterator[str]:
@@ -107,7 +116,7 @@ def _module_crs(project: ModuleProject) -> Iterator[str]:
         schema = schemas.get(module_cr.get("apiVersion", ""))
         if schema is None or module_cr.get("kind") != crd["names"]["kind"]:
             found = f"{module_cr.get('kind')} of {module_cr.get('apiVersion')}"
-            yield f"{where} is {found}; the CRD serves {crd['names']['kind']} of {' or '.join(schemas)}"
+            yield f"{where} is a {found}; the CRD serves {crd['names']['kind']} of {' and '.join(schemas)}"
         else:
             yield from (f"{where}: {problem}" for problem in violations(module_cr, schema))
 
@@ -115,7 +124,7 @@ def _module_crs(project: ModuleProject) -> Iterator[str]:
 def _rendering(project: ModuleProject) -> Iterator[str]:
     for where, module_cr in project.module_crs():
         try:
-            asyncio.run(render_module_cr(_manager(project), module_cr))
+            _rendered(project, module_cr)
         except SyncFailed as error:
             yield f"{where}: {error.reason}: {error}"
 
@@ -126,15 +135,15 @@ def _rights(project: ModuleProject) -> Iterator[str]:
     needed = {(crd["group"], crd["names"]["kind"], frozenset(READ_VERBS))}
     for _, module_cr in project.module_crs():
         try:
-            rendered = asyncio.run(render_module_cr(_manager(project), module_cr))
+            objects = _rendered(project, module_cr)
         except SyncFailed:
-            continue  # the check before this one has said so
-        for each in rendered.objects:
+            continue  # reported by the check before this one
+        for each in objects:
             needed.add((each["apiVersion"].rpartition("/")[0], each["kind"], frozenset(WRITE_VERBS)))
     for group, kind, verbs in sorted(needed, key=lambda each: each[:2]):
         if not any(_allows(rule, group, kind, verbs) for rule in rules):
             what = f"{', '.join(sorted(verbs))} {kind} of {group or 'core'}"
-            yield f"no ClusterRole in the folder module lets Lifecycle Manager {what}"
+            yield f"no ClusterRole in the folder module allows Lifecycle Manager to {what}"
 
 
 def _allows(rule: Document, group: str, kind: str, verbs: frozenset[str]) -> bool:
@@ -151,17 +160,24 @@ def _one(project: ModuleProject, kind: str) -> dict[str, Any]:
     return project.of_kind(kind)[0]
 
 
-def _manager(project: ModuleProject) -> Any:
-    return project.manager
+def _enables_module_config(project: ModuleProject) -> bool:
+    return any(template.get("spec", {}).get("enableModuleConfig") for template in project.of_kind("ModuleTemplate"))
+
+
+def _rendered(project: ModuleProject, module_cr: Document) -> tuple[Document, ...]:
+    """Return the objects that the manager makes of a Module CR, none without a manager. Raises SyncFailed."""
+    if project.manager is None:
+        return ()
+    return asyncio.run(render_module_cr(project.manager, module_cr)).objects
 
 
 CHECKS: tuple[tuple[str, Callable[[ModuleProject], Iterator[str]]], ...] = (
-    ("the module has all its parts", _parts),
+    ("all parts of the module are present", _parts),
     ("ModuleTemplate and ModuleReleaseMeta are well formed", _types),
-    ("all parts speak of the same module", _names),
+    ("all parts name the same module", _names),
     ("versions and component agree", _versions),
-    ("the CRD has a schema and a status", _definition),
-    ("default and example fit the CRD", _module_crs),
-    ("the manager renders default and example", _rendering),
-    ("Lifecycle Manager may apply what the manager returns", _rights),
+    ("the CRD has a schema and a status subresource", _crd),
+    ("default and example Module CR match the CRD", _module_crs),
+    ("the manager renders default and example Module CR", _rendering),
+    ("Lifecycle Manager may apply the rendered objects", _rights),
 )

@@ -1,4 +1,4 @@
-"""`new`, `validate` and `package`: from a name to a module in a registry."""
+"""The commands `klm module new`, `validate` and `package`."""
 
 import asyncio
 from pathlib import Path
@@ -9,7 +9,7 @@ from rich.console import Console
 
 from kube_runtime import dump_yaml
 from kyma_module_manager.exceptions import DeclarationError
-from kyma_module_manager.project.checks import run_checks
+from kyma_module_manager.project.checks import NO_MODULE_CONFIG, notices, run_checks
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import ComponentVersion, pack
@@ -18,40 +18,60 @@ from kyma_module_manager.project.registry import Credentials, Registry, Registry
 
 __all__ = ["app"]
 
-app = typer.Typer(name="module", help="Make, check and pack a Kyma module.", no_args_is_help=True)
+app = typer.Typer(name="module", help="Create, check and package a Kyma module.", no_args_is_help=True)
 console = Console()
-Directory = Annotated[Path, typer.Argument(help="The module's project.", file_okay=False)]
+Directory = Annotated[Path, typer.Argument(help="Folder of the module's project.", file_okay=False)]
+MODULE_CONFIG_FLAGS = ("--enableModuleConfig", "--enable-module-config/--no-enable-module-config")
 
 
 @app.command()
 def new(
     name: Annotated[str, typer.Argument(help="The module's name, such as cloud-resources.")],
-    directory: Annotated[Path | None, typer.Option("--dir", help="Where to; by default a folder of that name.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Kind of the Module CR; by default made from the name.")] = None,
-    group: Annotated[str | None, typer.Option(help="Its API group; by default NAME.kyma-project.io.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Folder to create; by default the module's name.")
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Kind of the Module CR; by default derived from the name.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="API group of the Module CR; by default NAME.kyma-project.io.")
+    ] = None,
+    *,
+    enable_module_config: Annotated[
+        bool,
+        typer.Option(
+            *MODULE_CONFIG_FLAGS,
+            help="Set spec.enableModuleConfig in the ModuleTemplate: Lifecycle Manager writes ModuleConfigs, from "
+            "which the manager reads the Module CRs. Without it the module is installed by its Manifest alone.",
+        ),
+    ] = False,
 ) -> None:
-    """Make a module that works: manager, CRD, ModuleTemplate, ModuleReleaseMeta, chart, tests, README."""
+    """Create a working module: manager, CRD, ModuleTemplate, ModuleReleaseMeta, chart, tests, README."""
     target = directory or Path(name)
     try:
-        written = generate_project(ModuleNames.of(name, kind=kind, group=group), target)
+        names = ModuleNames.of(name, kind=kind, group=group)
+        written = generate_project(names, target, enable_module_config=enable_module_config)
     except DeclarationError as error:
         raise typer.BadParameter(str(error)) from error
     for path in written:
         console.print(f"  {path}", highlight=False)
+    if not enable_module_config:
+        _print_notice(NO_MODULE_CONFIG)
     console.print(f"\n[green]✓[/] {len(written)} files. Next: [bold]cd {target}[/] and [bold]klm module validate[/]")
 
 
 @app.command()
 def validate(directory: Directory = Path()) -> None:
-    """Check that everything in a module fits together; nothing is sent anywhere."""
+    """Check that the parts of a module are valid and consistent, without contacting any server."""
     try:
-        results = run_checks(read_project(directory))
+        project = read_project(directory)
+        results = run_checks(project)
     except DeclarationError as error:
         raise typer.BadParameter(str(error)) from error
     for result in results:
         console.print(f"{'[red]✗[/]' if result.problems else '[green]✓[/]'} {result.title}", highlight=False)
         for problem in result.problems:
             console.print(f"    {problem}", highlight=False, markup=False)
+    for notice in notices(project):
+        _print_notice(notice)
     if any(result.problems for result in results):
         raise typer.Exit(1)
 
@@ -60,17 +80,30 @@ def validate(directory: Directory = Path()) -> None:
 def package(
     directory: Directory = Path(),
     *,
-    registry: Annotated[str, typer.Option(help="Where to push, as host[:port][/path].")],
+    registry: Annotated[str, typer.Option(help="Registry to push to, as host[:port][/path].")],
     username: Annotated[str | None, typer.Option(envvar="MODULE_REGISTRY_USERNAME")] = None,
     password: Annotated[str | None, typer.Option(envvar="MODULE_REGISTRY_PASSWORD", show_default=False)] = None,
-    plain_http: Annotated[bool, typer.Option("--plain-http", help="Without TLS, for a registry nearby.")] = False,
-    output: Annotated[Path | None, typer.Option(help="ModuleTemplate to write, with the descriptor in it.")] = None,
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="Use HTTP without TLS, for a local registry.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(help="ModuleTemplate to write; by default dist/module-template.yaml.")
+    ] = None,
+    enable_module_config: Annotated[
+        bool | None,
+        typer.Option(
+            *MODULE_CONFIG_FLAGS,
+            help="Set spec.enableModuleConfig in the ModuleTemplate to write; by default as in the project's.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Push a module as an OCM component version and write the ModuleTemplate that refers to it."""
     host, _, path = registry.partition("/")
     credentials = Credentials(username, password) if username and password else None
     try:
-        packed = pack(read_project(directory), host, path.strip("/"))
+        project = read_project(directory)
+        packed = pack(project, host, path=path.strip("/"), enable_module_config=enable_module_config)
         digest = asyncio.run(_push(f"{'http' if plain_http else 'https'}://{host}", credentials, packed))
     except (DeclarationError, RegistryError) as error:
         console.print(f"[red]✗[/] {error}", highlight=False)
@@ -79,7 +112,13 @@ def package(
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(dump_yaml(packed.module_template))
     console.print(f"[green]✓[/] {host}/{packed.repository}:{packed.tag}@{digest}", highlight=False, soft_wrap=True)
-    console.print(f"[green]✓[/] {target}; apply it in the control plane", highlight=False, soft_wrap=True)
+    console.print(f"[green]✓[/] {target}: apply it to the control plane", highlight=False, soft_wrap=True)
+    if project.manager is not None and not packed.module_template["spec"].get("enableModuleConfig"):
+        _print_notice(NO_MODULE_CONFIG)
+
+
+def _print_notice(text: str) -> None:
+    console.print(f"[yellow]![/] {text}", highlight=False, soft_wrap=True)
 
 
 async def _push(url: str, credentials: Credentials | None, packed: ComponentVersion) -> str:

@@ -1,4 +1,4 @@
-"""The names that follow from a module's name: of its kind, its API group, its Python package."""
+"""Names derived from a module's name: its kind, API group and Python package."""
 
 import re
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ __all__ = ["ModuleNames"]
 MODULE_NAME = re.compile(r"[a-z]{3,}(-[a-z]{3,})*")
 KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
-LONGEST_MODULE_NAME = 64
+MAX_MODULE_NAME_LENGTH = 64
 
 
 @dataclass(frozen=True)
 class ModuleNames:
-    """A module's name and what is derived from it unless it is given."""
+    """A module's name, and the names that are derived from it unless they are given."""
 
     module: str
     kind: str
@@ -23,16 +23,19 @@ class ModuleNames:
 
     @classmethod
     def of(cls, module: str, *, kind: str | None = None, group: str | None = None) -> "ModuleNames":
-        """Derive the names of a module. Raises DeclarationError where Kyma or Kubernetes would refuse one."""
-        if not MODULE_NAME.fullmatch(module) or len(module) > LONGEST_MODULE_NAME:
+        """Derive the names of a module. Raises DeclarationError if Kyma or Kubernetes would reject one."""
+        if not MODULE_NAME.fullmatch(module) or len(module) > MAX_MODULE_NAME_LENGTH:
             raise DeclarationError(
-                f"{module!r} is no module name: words of three or more lower-case letters, joined by hyphens"
+                f"invalid module name {module!r}: expected words of three or more lower-case letters, joined by "
+                f"hyphens, at most {MAX_MODULE_NAME_LENGTH} characters"
             )
         names = cls(module, kind or _camel_case(module), group or f"{module}.kyma-project.io")
         if not KIND.fullmatch(names.kind):
-            raise DeclarationError(f"{names.kind!r} is no kind: letters and digits, the first a capital")
+            raise DeclarationError(f"invalid kind {names.kind!r}: expected letters and digits, the first a capital")
         if not GROUP.fullmatch(names.group):
-            raise DeclarationError(f"{names.group!r} is no API group: a DNS name such as {module}.example.com")
+            raise DeclarationError(
+                f"invalid API group {names.group!r}: expected a DNS name such as {module}.example.com"
+            )
         return names
 
     @property
@@ -51,7 +54,7 @@ class ModuleNames:
         return f"{self.singular}es" if self.singular.endswith(("s", "x", "ch", "sh")) else f"{self.singular}s"
 
     def as_mapping(self) -> dict[str, str]:
-        """Return every name under the word by which a template asks for it."""
+        """Return the names by the placeholders of the template files."""
         words = ("module", "kind", "group", "package", "singular", "plural")
         return {word: getattr(self, word) for word in words}
 

@@ -1,4 +1,4 @@
-"""Packs a module as an OCM component version: a descriptor, and beside it what is to be installed in the SKR.
+"""Packs a module as an OCM component version: its descriptor, its CRDs and its default Module CR.
 
 The layout is the OCI mapping of the Open Component Model: repository `<path>/component-descriptors/<component>`, the
 version as tag, layer 0 a tar with `component-descriptor.yaml`, every local blob a further layer.
@@ -24,7 +24,7 @@ TAR_MEDIA_TYPE = "application/x-tar"
 
 @dataclass(frozen=True)
 class ComponentVersion:
-    """A module ready to be pushed, and its ModuleTemplate with the descriptor in it."""
+    """The blobs to push for a module, and its ModuleTemplate with the descriptor in it."""
 
     repository: str
     tag: str
@@ -33,25 +33,35 @@ class ComponentVersion:
     module_template: Document
 
 
-def pack(project: ModuleProject, registry: str, path: str) -> ComponentVersion:
-    """Pack a project for a repository path of a registry. Raises DeclarationError where a part is missing."""
+def pack(
+    project: ModuleProject, registry: str, *, path: str = "", enable_module_config: bool | None = None
+) -> ComponentVersion:
+    """Pack a project for a repository path of a registry. Raises DeclarationError if a part is missing.
+
+    `enable_module_config` replaces the field of that name in the project's ModuleTemplate; None keeps it.
+    """
     templates = project.of_kind("ModuleTemplate")
     if len(templates) != 1:
-        raise DeclarationError(f"there are {len(templates)} ModuleTemplates, not one; try validate")
+        raise DeclarationError(
+            f"folder module: found {len(templates)} of kind ModuleTemplate, expected 1; run klm module validate"
+        )
     template = templates[0]
     component = template["spec"]["descriptor"]["component"]
-    definitions = project.of_kind("CustomResourceDefinition")
-    raw_manifest = _tar("raw-manifest.yaml", "---\n".join(dump_yaml(each) for each in definitions))
+    crds = project.of_kind("CustomResourceDefinition")
+    raw_manifest = _tar("raw-manifest.yaml", "---\n".join(dump_yaml(each) for each in crds))
     default = _tar("default-cr.yaml", dump_yaml(template["spec"]["data"]))
     descriptor = _descriptor(component, f"{registry}/{path}".rstrip("/"), raw_manifest, default)
     layer = Blob(_archive("component-descriptor.yaml", dump_yaml(descriptor)), DESCRIPTOR_MEDIA_TYPE)
     config = json.dumps({"componentDescriptorLayer": layer.descriptor()}, separators=(",", ":")).encode()
+    changed: Document = {"descriptor": descriptor}
+    if enable_module_config is not None:
+        changed["enableModuleConfig"] = enable_module_config
     return ComponentVersion(
         repository="/".join(filter(None, (path, "component-descriptors", component["name"]))),
         tag=component["version"].replace("+", ".build-"),
         config=Blob(config, CONFIG_MEDIA_TYPE),
         layers=(layer, raw_manifest, default),
-        module_template=template | {"spec": template["spec"] | {"descriptor": descriptor}},
+        module_template=template | {"spec": template["spec"] | changed},
     )
 
 
@@ -69,7 +79,7 @@ def _descriptor(component: Document, base_url: str, raw_manifest: Blob, default:
             "sources": component.get("sources") or [],
             "componentReferences": component.get("componentReferences") or [],
             "resources": [
-                *(each for each in component.get("resources") or [] if each.get("name") not in _OURS),
+                *(each for each in component.get("resources") or [] if each.get("name") not in _PACKED),
                 _resource("raw-manifest", version, raw_manifest),
                 _resource("default-cr", version, default),
             ],
@@ -77,7 +87,7 @@ def _descriptor(component: Document, base_url: str, raw_manifest: Blob, default:
     }
 
 
-_OURS = frozenset({"raw-manifest", "default-cr"})
+_PACKED = frozenset({"raw-manifest", "default-cr"})
 
 
 def _resource(name: str, version: str, blob: Blob) -> dict[str, Any]:
@@ -100,7 +110,7 @@ def _tar(name: str, text: str) -> Blob:
 
 
 def _archive(name: str, text: str) -> bytes:
-    """Return a tar of one file that is the same whenever and by whomever it is made."""
+    """Return a reproducible tar of one file: without its time and owner."""
     content = text.encode()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:

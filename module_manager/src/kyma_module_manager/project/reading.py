@@ -1,4 +1,4 @@
-"""A module's project as it lies on disk, read once: its YAML by kind, and its manager."""
+"""Reads a module's project from disk: its YAML documents, and its manager."""
 
 import tomllib
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ class ModuleProject:
         return tuple(each for each in self.documents if each.get("kind") == kind)
 
     def module_crs(self) -> Iterator[tuple[str, Document]]:
-        """Yield the Module CRs that ship with the module, each with where it stands."""
+        """Yield the Module CRs of the project, each with its place for messages."""
         for template in self.of_kind("ModuleTemplate"):
             if isinstance(data := template.get("spec", {}).get("data"), dict):
-                yield "the template's default", data
+                yield "the ModuleTemplate's default", data
         kinds = {crd["spec"]["names"]["kind"] for crd in self.of_kind("CustomResourceDefinition")}
         for document in self.documents:
             if document.get("kind") in kinds:
@@ -41,10 +41,10 @@ class ModuleProject:
 
 
 def read_project(directory: Path) -> ModuleProject:
-    """Read a project. Raises DeclarationError where it is none or cannot be read."""
+    """Read a project. Raises DeclarationError if the folder is not a module project or cannot be read."""
     folder = directory / FOLDER
     if not folder.is_dir():
-        raise DeclarationError(f"{directory} is no module project: there is no folder {FOLDER}")
+        raise DeclarationError(f"{directory} is not a module project: it has no folder {FOLDER}")
     documents = tuple(document for path in sorted(folder.glob("*.yaml")) for document in _documents(path))
     return ModuleProject(directory, documents, _manager(directory))
 

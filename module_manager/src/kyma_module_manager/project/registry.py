@@ -1,7 +1,7 @@
-"""Pushes to an OCI registry what a component version consists of: blobs, then the manifest that names them.
+"""Pushes a component version to an OCI registry: its blobs, then the manifest that refers to them.
 
-A small client of our own over the HTTP client that the runtime has anyway: pushing needs four requests of the
-distribution API and its two ways to sign in.
+A small client of its own over the HTTP client that the runtime needs anyway: pushing takes four requests of the
+distribution API, and its two authentication schemes.
 """
 
 import base64
@@ -22,18 +22,18 @@ from kyma_module_manager.exceptions import ModuleManagerError
 __all__ = ["Blob", "Credentials", "Registry", "RegistryError"]
 
 TIMEOUT = aiohttp.ClientTimeout(total=60, connect=10)
-LARGEST_ANSWER_BYTES = 64 * 1024
+MAX_RESPONSE_BYTES = 64 * 1024
 MANIFEST_MEDIA_TYPE = "application/vnd.oci.image.manifest.v1+json"
 CHALLENGE_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 
 class RegistryError(ModuleManagerError):
-    """The registry could not be reached or refused a request."""
+    """The registry could not be reached, or rejected a request."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Name and password for a registry; the password does not show in logs."""
+    """User name and password for a registry; the password is not part of the representation."""
 
     username: str
     password: str
@@ -42,7 +42,7 @@ class Credentials:
         return f"Credentials({self.username!r}, …)"
 
     def header(self) -> str:
-        """Return them as the Authorization header of HTTP Basic."""
+        """Return the Authorization header of HTTP Basic."""
         return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
 
@@ -55,11 +55,11 @@ class Blob:
 
     @property
     def digest(self) -> str:
-        """The content's SHA-256 as registries write it."""
+        """SHA-256 of the content, in the notation of registries."""
         return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
 
     def descriptor(self) -> dict[str, Any]:
-        """Return how a manifest refers to this blob."""
+        """Return the reference to this blob for a manifest."""
         return {"mediaType": self.media_type, "digest": self.digest, "size": len(self.content)}
 
 
@@ -96,7 +96,7 @@ class Registry:
         await self._request(
             "PUT",
             f"{self._url}/v2/{repository}/manifests/{tag}",
-            wanted=(201,),
+            expected=(201,),
             body=content,
             headers={"Content-Type": MANIFEST_MEDIA_TYPE},
         )
@@ -104,17 +104,17 @@ class Registry:
 
     async def _push_blob(self, repository: str, blob: Blob) -> None:
         blobs = f"{self._url}/v2/{repository}/blobs"
-        status, _ = await self._request("HEAD", f"{blobs}/{blob.digest}", wanted=(200, 404))
+        status, _ = await self._request("HEAD", f"{blobs}/{blob.digest}", expected=(200, 404))
         if status == 200:
             return
-        _, headers = await self._request("POST", f"{blobs}/uploads/", wanted=(202,))
+        _, headers = await self._request("POST", f"{blobs}/uploads/", expected=(202,))
         location = URL(self._url).join(URL(headers["Location"], encoded=True))
         if location.host != URL(self._url).host:
-            raise RegistryError(f"the registry sends the upload elsewhere, to {location.host}")
+            raise RegistryError(f"{self._url} redirects the upload to another host, {location.host}")
         await self._request(
             "PUT",
             str(location.update_query(digest=blob.digest)),
-            wanted=(201,),
+            expected=(201,),
             body=blob.content,
             headers={"Content-Type": "application/octet-stream"},
         )
@@ -124,23 +124,23 @@ class Registry:
         method: str,
         url: str,
         *,
-        wanted: tuple[int, ...],
+        expected: tuple[int, ...],
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str]]:
-        status, answer, text = await self._send(method, url, body, headers)
-        if status == 401 and "WWW-Authenticate" in answer:
-            await self._sign_in(answer["WWW-Authenticate"])
-            status, answer, text = await self._send(method, url, body, headers)
-        if status not in wanted:
-            raise RegistryError(f"{method} {urlsplit(url).path} was answered {status}: {text}")
-        return status, answer
+        status, response_headers, text = await self._send(method, url, body, headers)
+        if status == 401 and "WWW-Authenticate" in response_headers:
+            await self._authenticate(response_headers["WWW-Authenticate"])
+            status, response_headers, text = await self._send(method, url, body, headers)
+        if status not in expected:
+            raise RegistryError(f"{method} {url} returned {status}: {text}")
+        return status, response_headers
 
     async def _send(
         self, method: str, url: str, body: bytes | None, headers: Mapping[str, str] | None
     ) -> tuple[int, Mapping[str, str], str]:
         if self._session is None:
-            raise RegistryError("the registry is used outside of its context")
+            raise RegistryError("Registry must be used as an asynchronous context manager")
         sent = dict(headers or {})
         if self._authorization is not None:
             sent["Authorization"] = self._authorization
@@ -148,23 +148,25 @@ class Registry:
             async with self._session.request(
                 method, URL(url, encoded=True), data=body, headers=sent, allow_redirects=False
             ) as response:
-                text = (await response.content.read(LARGEST_ANSWER_BYTES)).decode(errors="replace")
+                text = (await response.content.read(MAX_RESPONSE_BYTES)).decode(errors="replace")
                 return response.status, response.headers, text
         except (aiohttp.ClientError, TimeoutError) as error:
             raise RegistryError(f"{self._url}: {type(error).__name__}: {error}") from error
 
-    async def _sign_in(self, challenge: str) -> None:
-        """Get a token where the registry asks for one, as `Bearer realm="…",service="…",scope="…"`."""
+    async def _authenticate(self, challenge: str) -> None:
+        """Get a token from the service that the registry names, as `Bearer realm="…",service="…",scope="…"`."""
         kind, _, rest = challenge.partition(" ")
         parameters = dict(CHALLENGE_PARAMETER.findall(rest))
         realm = parameters.pop("realm", "")
         if kind.lower() != "bearer" or not realm:
-            raise RegistryError("the registry refuses these credentials" if self._credentials else "sign in first")
+            raise RegistryError(
+                f"{self._url} {'rejects the credentials' if self._credentials else 'requires credentials'}"
+            )
         if urlsplit(realm).scheme != "https" and urlsplit(self._url).scheme == "https":
-            raise RegistryError(f"the registry sends credentials to {urlsplit(realm).netloc} without TLS")
+            raise RegistryError(f"{self._url} requests credentials for {urlsplit(realm).netloc} without TLS")
         self._authorization = self._credentials.header() if self._credentials else None
         status, _, text = await self._send("GET", f"{realm}?{urlencode(parameters)}", None, None)
         if status != 200:
-            raise RegistryError(f"the registry's token service answered {status}")
+            raise RegistryError(f"the token service {urlsplit(realm).netloc} returned {status}")
         token = json.loads(text)
         self._authorization = f"Bearer {token.get('token') or token.get('access_token')}"

@@ -1,6 +1,6 @@
-"""Checks a Module CR against the schema of its CRD, by the part of OpenAPI v3 that CRDs are written in.
+"""Checks a Module CR against the schema of its CRD: the subset of OpenAPI v3 that CRDs use.
 
-The API server has the last word; this finds beforehand what authors of modules get wrong, and says where.
+The API server decides; this finds the usual mistakes before, without a cluster.
 """
 
 import re
@@ -22,7 +22,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def violations(value: object, schema: Schema, path: str = "") -> Iterator[str]:
-    """Yield what is wrong with a value, each with the path of the field."""
+    """Yield the violations of a schema by a value, each with the path of the field."""
     here = path or "the object"
     if value is None:
         if not schema.get("nullable"):
@@ -58,35 +58,35 @@ def _has_type(value: object, schema: Schema) -> bool:
 
 
 def _string(value: str, schema: Schema, path: str) -> Iterator[str]:
-    yield from _limits(len(value), schema, "minLength", "maxLength", f"{path} has {len(value)} characters")
+    yield from _limits(len(value), schema, "minLength", "maxLength", text=f"{path} has {len(value)} characters")
     if "pattern" in schema and not re.search(schema["pattern"], value):
         yield f"{path} is {value!r}, which does not match {schema['pattern']}"
 
 
 def _number(value: float, schema: Schema, path: str) -> Iterator[str]:
-    yield from _limits(value, schema, "minimum", "maximum", f"{path} is {value}")
+    yield from _limits(value, schema, "minimum", "maximum", text=f"{path} is {value}")
 
 
 def _object(value: Mapping[str, object], schema: Schema, path: str) -> Iterator[str]:
     here = path or "the object"
-    yield from _limits(len(value), schema, "minProperties", "maxProperties", f"{here} has {len(value)} fields")
+    yield from _limits(len(value), schema, "minProperties", "maxProperties", text=f"{here} has {len(value)} fields")
     for name in schema.get("required", ()):
         if name not in value:
             yield f"{here} has no {name}"
     properties = schema.get("properties", {})
-    more = schema.get("additionalProperties")
+    additional = schema.get("additionalProperties")
     for name, item in value.items():
         below = f"{path}.{name}".lstrip(".")
         if name in properties:
             yield from violations(item, properties[name], below)
-        elif isinstance(more, Mapping):
-            yield from violations(item, more, below)
-        elif not more and not schema.get("x-kubernetes-preserve-unknown-fields") and not _is_root(path, name):
+        elif isinstance(additional, Mapping):
+            yield from violations(item, additional, below)
+        elif not additional and not schema.get("x-kubernetes-preserve-unknown-fields") and not _is_root(path, name):
             yield f"{below} is not in the schema"
 
 
 def _array(value: Sequence[object], schema: Schema, path: str) -> Iterator[str]:
-    yield from _limits(len(value), schema, "minItems", "maxItems", f"{path} has {len(value)} items")
+    yield from _limits(len(value), schema, "minItems", "maxItems", text=f"{path} has {len(value)} items")
     for index, item in enumerate(value):
         yield from violations(item, schema.get("items", {}), f"{path}[{index}]")
     keys = schema.get("x-kubernetes-list-map-keys")
@@ -101,15 +101,15 @@ def _duplicates(
     for index, item in enumerate(value):
         if isinstance(item, Mapping):
             if identity(item) in seen:
-                yield f"{path}[{index}] has the same key as one before it"
+                yield f"{path}[{index}] has the same key as an item before it"
             seen.add(identity(item))
 
 
-def _limits(size: float, schema: Schema, least: str, most: str, said: str) -> Iterator[str]:
-    if size < schema.get(least, size):
-        yield f"{said}, fewer than {schema[least]}"
-    if size > schema.get(most, size):
-        yield f"{said}, more than {schema[most]}"
+def _limits(size: float, schema: Schema, minimum: str, maximum: str, *, text: str) -> Iterator[str]:
+    if size < schema.get(minimum, size):
+        yield f"{text}, fewer than {schema[minimum]}"
+    if size > schema.get(maximum, size):
+        yield f"{text}, more than {schema[maximum]}"
 
 
 def _is_root(path: str, name: str) -> bool:

@@ -1,9 +1,10 @@
-"""Test kit for module teams: a Module CR in, objects out, by the very code that runs in production.
+"""Test kit for module teams: runs a manager on a Module CR by the code of production.
 
     rendered = await render_module_cr(objects, Path("module/example.yaml"))
     assert rendered.one("ConfigMap", "default-greeting", "kyma-system")["data"] == {"greeting": "hello"}
 
-`kyma_module_manager.testing.plugin` is a pytest plugin that runs a manager against a real API server instead.
+The pytest plugin `kyma_module_manager.testing.plugin` runs a manager against a real API server; it needs the extra
+`testing`.
 """
 
 from kyma_module_manager.testing.harness import ManagerHarness, run_manager

@@ -1,4 +1,4 @@
-"""A manager at work on a real control plane, with the test in the roles of the user and of Lifecycle Manager."""
+"""Runs a manager on a real control plane; the test plays the user and Lifecycle Manager."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -18,28 +18,28 @@ from lifecycle_manager_api import ModuleConfig, State, SyncedObject, SyncResourc
 __all__ = ["ManagerHarness", "run_manager"]
 
 T = TypeVar("T")
-# The garbage collector learns of new kinds twice a minute only, and on a busy machine it misses a turn.
-PATIENCE_SECONDS = 120.0
+# The garbage collector discovers new kinds every 30 seconds, on a busy machine later.
+TIMEOUT_SECONDS = 120.0
 FIELD_MANAGER = "lifecycle-manager"
 
 
 class ManagerHarness:
-    """What a test does to a running manager, and what it waits for. `client` has every right, the manager few."""
+    """Changes the resources of a running manager, and waits for their state. `client` has all rights."""
 
     def __init__(self, client: Client, manager: ModuleManager[Any], kyma: str) -> None:
         self.client = client
         self.manager = manager
         self.kyma = kyma
         selector = f"{names.KYMA_NAME}={kyma}"
-        self._configs = _Observed(Informer(client, MODULE_CONFIGS, label_selector=selector))
-        self._sync_resources = _Observed(Informer(client, SYNC_RESOURCES, label_selector=selector))
+        self._configs = _Watched(Informer(client, MODULE_CONFIGS, label_selector=selector))
+        self._sync_resources = _Watched(Informer(client, SYNC_RESOURCES, label_selector=selector))
 
     @classmethod
     @asynccontextmanager
     async def open(
         cls, client: Client, manager: ModuleManager[Any], kyma: str = "test-kyma"
     ) -> AsyncIterator["ManagerHarness"]:
-        """Watch what belongs to one Kyma while the block runs."""
+        """Watch the resources of one Kyma while the block runs."""
         harness = cls(client, manager, kyma)
         async with asyncio.TaskGroup() as group:
             watching = [group.create_task(each.informer.run()) for each in (harness._configs, harness._sync_resources)]
@@ -53,7 +53,7 @@ class ManagerHarness:
         return f"{self.kyma}-{self.manager.module}"
 
     async def write_module_cr(self, module_cr: ModuleCr) -> ModuleConfig:
-        """Bring a Module CR to the control plane, as Lifecycle Manager does when a user has written it."""
+        """Write the ModuleConfig of a Module CR, as Lifecycle Manager does after a user's change."""
         config = module_config_of(self.manager.module, module_cr, kyma=self.kyma)
         metadata = {"name": self.name, "namespace": names.KCP_NAMESPACE, "labels": dict(config.metadata.labels)}
         document = {
@@ -67,13 +67,13 @@ class ManagerHarness:
         )
 
     async def delete_module_cr(self) -> None:
-        """Take the Module CR away again, as Lifecycle Manager does: in the foreground."""
+        """Delete the ModuleConfig in the foreground, as Lifecycle Manager does."""
         await self.client.delete(MODULE_CONFIGS, self.name, names.KCP_NAMESPACE, propagation="Foreground")
 
     async def report(
         self, state: State, synced: Iterable[SyncedObject] = (), *, reason: str = "Applied", message: str = ""
     ) -> SyncResource:
-        """Report on the SyncResource as Lifecycle Manager does after applying it."""
+        """Write the status of the SyncResource, as Lifecycle Manager does after applying it."""
         await self.sync_resource()
         current = await self.client.get(SYNC_RESOURCES, self.name, names.KCP_NAMESPACE)
         condition = {
@@ -104,61 +104,61 @@ class ManagerHarness:
         )
 
     async def sync_resource(self, where: Callable[[SyncResource], bool] = lambda _: True) -> SyncResource:
-        """Wait until the SyncResource is there and as it should be. Raises TimeoutError with what there was."""
-        return await self._sync_resources.there(self._key, where)
+        """Wait until the SyncResource exists and satisfies `where`. Raises TimeoutError with its last state."""
+        return await self._sync_resources.exists(self._key, where)
 
     async def sync_resource_gone(self) -> None:
-        """Wait until there is no SyncResource. Raises TimeoutError with what there was."""
-        await self._sync_resources.gone(self._key)
+        """Wait until the SyncResource is deleted. Raises TimeoutError with its last state."""
+        await self._sync_resources.deleted(self._key)
 
     async def module_config(self, where: Callable[[ModuleConfig], bool] = lambda _: True) -> ModuleConfig:
-        """Wait until the ModuleConfig is there and as it should be. Raises TimeoutError with what there was."""
-        return await self._configs.there(self._key, where)
+        """Wait until the ModuleConfig exists and satisfies `where`. Raises TimeoutError with its last state."""
+        return await self._configs.exists(self._key, where)
 
     async def module_config_gone(self) -> None:
-        """Wait until there is no ModuleConfig. Raises TimeoutError with what there was."""
-        await self._configs.gone(self._key)
+        """Wait until the ModuleConfig is deleted. Raises TimeoutError with its last state."""
+        await self._configs.deleted(self._key)
 
     @property
     def _key(self) -> ObjectKey:
         return ObjectKey(names.KCP_NAMESPACE, self.name)
 
 
-class _Observed(Generic[T]):
-    """An informer that can be waited on."""
+class _Watched(Generic[T]):
+    """An informer, and waiting for an object in its cache."""
 
     def __init__(self, informer: Informer[T]) -> None:
         self.informer = informer
         self._changed = asyncio.Event()
         informer.on_change(lambda _: self._changed.set())
 
-    async def there(self, key: ObjectKey, where: Callable[[T], bool]) -> T:
+    async def exists(self, key: ObjectKey, where: Callable[[T], bool]) -> T:
         found = await self._until(key, lambda each: each is not None and where(each))
         if found is None:
-            raise AssertionError("waited for an object and was given none")
+            raise AssertionError(f"{key} does not exist")
         return found
 
-    async def gone(self, key: ObjectKey) -> None:
+    async def deleted(self, key: ObjectKey) -> None:
         await self._until(key, lambda each: each is None)
 
     async def _until(self, key: ObjectKey, wanted: Callable[[T | None], bool]) -> T | None:
-        await self.informer.wait_synced(PATIENCE_SECONDS)
+        await self.informer.wait_synced(TIMEOUT_SECONDS)
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 while not wanted(found := self.informer.cache.get(key)):
                     self._changed.clear()
                     await self._changed.wait()
                 return found
         except TimeoutError as error:
-            there = self.informer.cache.get(key)
-            raise TimeoutError(f"after {PATIENCE_SECONDS:g} s {key} is {there!r}") from error
+            last = self.informer.cache.get(key)
+            raise TimeoutError(f"timed out after {TIMEOUT_SECONDS:g} s; the state of {key} is {last!r}") from error
 
 
 @asynccontextmanager
 async def run_manager(
     manager: ModuleManager[Any], kubeconfig: Path, admin_kubeconfig: Path, *, kyma: str = "test-kyma"
 ) -> AsyncIterator[ManagerHarness]:
-    """Run a manager against a control plane while the block runs, with the rights that its kubeconfig gives it."""
+    """Run a manager while the block runs, with the rights of its kubeconfig."""
     stop = asyncio.Event()
     options = ServiceOptions(health_host="127.0.0.1", health_port=0)
     async with (

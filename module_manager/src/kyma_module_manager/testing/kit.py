@@ -1,4 +1,4 @@
-"""Runs a manager on a Module CR without any cluster."""
+"""Runs a manager on a Module CR without a cluster."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,17 +21,17 @@ ModuleCr = str | Path | Mapping[str, Any] | msgspec.Struct
 
 @dataclass(frozen=True)
 class RenderedObjects:
-    """What a manager made of a Module CR, and the text that would go into the SyncResource."""
+    """The objects that a manager returned for a Module CR, and the text of the SyncResource."""
 
     objects: tuple[dict[str, Any], ...]
     text: str
 
     def one(self, kind: str, name: str, namespace: str = "") -> dict[str, Any]:
-        """Return the one object of that identity. Raises LookupError that names what there is."""
+        """Return the object with that identity. Raises LookupError with the identities of all objects."""
         found = [each for each in self.objects if _identity(each) == (kind, namespace, name)]
         if len(found) != 1:
-            there = ", ".join("/".join(filter(None, _identity(each))) for each in self.objects) or "nothing"
-            raise LookupError(f"{len(found)} of {kind} {namespace}/{name}; there is {there}")
+            there = ", ".join("/".join(filter(None, _identity(each))) for each in self.objects) or "none"
+            raise LookupError(f"found {len(found)} of {kind} {namespace}/{name}; the objects are: {there}")
         return found[0]
 
     def of_kind(self, kind: str) -> tuple[dict[str, Any], ...]:
@@ -49,12 +49,12 @@ async def render_module_cr(
 ) -> RenderedObjects:
     """Run a manager on a Module CR: YAML text, the path of a file, a mapping or a struct.
 
-    For managers with a second stage, `written` is the text of an earlier run, and `synced` what Lifecycle
-    Manager reported of its objects. Raises PermanentError or RenderingFailed as the manager does.
+    For managers with a second stage, `written` is the text of an earlier run, and `synced` the reported state of its
+    objects. Raises PermanentError or RenderingFailed, as the manager does.
     """
     config = module_config_of(manager.module, module_cr, kyma=kyma)
-    reported = tuple(synced)
-    sync_resource = _sync_resource_of(config, written, reported) if reported or written else None
+    states = tuple(synced)
+    sync_resource = _sync_resource_of(config, written, states) if states or written else None
     rendering = await render(manager, ModuleContext(config, sync_resource))
     return RenderedObjects(rendering.objects, rendering.text)
 

@@ -7,8 +7,8 @@
             await harness.write_module_cr(Path("module/example.yaml"))
             written = await harness.sync_resource()
 
-The API server is started once for all tests, by the `local` package of the Lifecycle Manager distribution. The
-manager gets the rights of `rbac.yaml` and no others, so a right that is missing shows in its test.
+The API server is started once for all tests by kyma-local-clusters, which the extra `testing` installs. The manager has
+only the rights of `rbac.yaml`, so that a missing right fails a test.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ __all__ = ["ControlPlane", "control_plane", "managed"]
 
 USER = "kyma-module-manager"
 SERVED_SECONDS = 120.0
-START_SECONDS = 600.0  # binaries may have to be fetched or built first
+START_SECONDS = 600.0  # the binaries may have to be downloaded or built first
 
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """A control plane with the CRDs in it: access for the test, and for a manager."""
+    """Kubeconfigs of a control plane with the CRDs: for the test, and for a manager."""
 
     admin_kubeconfig: Path
     manager_kubeconfig: Path
@@ -48,11 +48,11 @@ class ControlPlane:
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane for all tests of the session. It lives on an event loop in a thread of its own."""
+    """A control plane for all tests of the session, on the event loop of a thread of its own."""
     started: Future[ControlPlane] = Future()
     stop = threading.Event()
     thread = threading.Thread(
-        target=lambda: asyncio.run(_hold(tmp_path_factory.mktemp("control-plane"), started, stop)),
+        target=lambda: asyncio.run(_run_control_plane(tmp_path_factory.mktemp("control-plane"), started, stop)),
         name="control-plane",
     )
     thread.start()
@@ -65,7 +65,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 
 @pytest.fixture
 def managed(control_plane: ControlPlane) -> Callable[[ModuleManager[Any]], AbstractAsyncContextManager[ManagerHarness]]:
-    """Runs a manager while a block runs: `async with managed(objects) as harness`; each test has its own Kyma."""
+    """Runs a manager while a block runs: `async with managed(objects) as harness`. Each test has its own Kyma."""
     return partial(
         run_manager,
         kubeconfig=control_plane.manager_kubeconfig,
@@ -74,8 +74,8 @@ def managed(control_plane: ControlPlane) -> Callable[[ModuleManager[Any]], Abstr
     )
 
 
-async def _hold(directory: Path, started: "Future[ControlPlane]", stop: threading.Event) -> None:
-    # Here and not on top, so that the kit can be used where the local clusters are not installed.
+async def _run_control_plane(directory: Path, started: "Future[ControlPlane]", stop: threading.Event) -> None:
+    # Imported here, so that pytest can load the plugin without the extra `testing`.
     from kyma_local.clusters import LocalClusters  # noqa: PLC0415
 
     try:
@@ -91,7 +91,7 @@ async def _hold(directory: Path, started: "Future[ControlPlane]", stop: threadin
 
 
 async def _prepare(admin: Path) -> None:
-    """Bring CRDs, the namespace and the manager's rights to the control plane."""
+    """Apply the CRDs, the namespace and the manager's rights."""
     role = parse_objects((files("kyma_module_manager") / "rbac.yaml").read_text())[0].document
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.KCP_NAMESPACE}}
     binding = {
@@ -114,7 +114,7 @@ async def _prepare(admin: Path) -> None:
 
 
 async def _served(client: Client) -> None:
-    """Wait until the new kinds can be read: a CRD is accepted a moment before it is served."""
+    """Wait until the new kinds are served, which is a moment after their CRDs are accepted."""
     resources: tuple[Resource[Any], ...] = (MODULE_CONFIGS, SYNC_RESOURCES)
     async with asyncio.TaskGroup() as group:
         for resource in resources:

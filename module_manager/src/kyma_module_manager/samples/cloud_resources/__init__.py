@@ -1,8 +1,8 @@
-"""Cloud resources: NFS volumes and VPC peerings that a user asks for, as objects in the user's cluster.
+"""Cloud resources: NFS volumes and VPC peerings that a user configures, as objects in the SKR.
 
-Run it by `kyma-module-manager run kyma_module_manager.samples.cloud_resources:objects`. The folder also holds what
-makes it a module: `crd.yaml`, `module-template.yaml`, `module-release-meta.yaml`, an `example.yaml` and, in
-`skr-role.yaml`, what Lifecycle Manager must be allowed in the user cluster for it.
+Run it by `kyma-module-manager run kyma_module_manager.samples.cloud_resources:objects`. The folder also has the other
+parts of the module: `crd.yaml`, `module-template.yaml`, `module-release-meta.yaml`, an `example.yaml`, and the rights
+of Lifecycle Manager in the SKR, `skr-role.yaml`.
 """
 
 from kyma_module_manager.samples.cloud_resources.infrastructure import Infrastructure

@@ -1,4 +1,4 @@
-"""The Module CR as a type. What the CRD's schema has checked already is not checked again."""
+"""The type of the Module CR. The schema of the CRD has checked the values already."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ class NfsVolume(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class VpcPeering(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One network to which workloads may talk."""
+    """One network that workloads may connect to."""
 
     name: str
     remote_network: str
@@ -26,7 +26,7 @@ class VpcPeering(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class InfrastructureSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the user asks for."""
+    """The configuration that the user writes."""
 
     nfs_volumes: tuple[NfsVolume, ...] = ()
     vpc_peerings: tuple[VpcPeering, ...] = ()

@@ -1,4 +1,4 @@
-"""The manager: a PersistentVolume and a ConfigMap a volume, a NetworkPolicy a peering."""
+"""The manager: a PersistentVolume and a ConfigMap for each volume, a NetworkPolicy for each peering."""
 
 import hashlib
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ PEERING_LABEL = "cloud-resources.kyma-project.io/vpc-peering"
 
 @module_manager("cloud-resources", crd=Infrastructure)
 def objects(infrastructure: Infrastructure) -> Iterator[dict[str, Any]]:
-    """Turn an Infrastructure into the objects that carry it."""
+    """Return the objects of an Infrastructure."""
     for volume in infrastructure.spec.nfs_volumes:
         yield _persistent_volume(infrastructure, volume)
-        yield _volume_facts(infrastructure, volume)
+        yield _volume_config_map(infrastructure, volume)
     for peering in infrastructure.spec.vpc_peerings:
         yield _network_policy(infrastructure, peering)
 
@@ -38,7 +38,7 @@ def _persistent_volume(infrastructure: Infrastructure, volume: NfsVolume) -> dic
     }
 
 
-def _volume_facts(infrastructure: Infrastructure, volume: NfsVolume) -> dict[str, Any]:
+def _volume_config_map(infrastructure: Infrastructure, volume: NfsVolume) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -54,7 +54,10 @@ def _volume_facts(infrastructure: Infrastructure, volume: NfsVolume) -> dict[str
 
 def _network_policy(infrastructure: Infrastructure, peering: VpcPeering) -> dict[str, Any]:
     if peering.remote_network in ("0.0.0.0/0", "::/0"):
-        raise PermanentError(f"VPC peering {peering.name} is with the whole internet", reason="NetworkTooWide")
+        raise PermanentError(
+            f"VPC peering {peering.name}: remoteNetwork {peering.remote_network} is the whole internet",
+            reason="NetworkTooWide",
+        )
     block = {"ipBlock": {"cidr": peering.remote_network}}
     ports = {"ports": [{"protocol": "TCP", "port": port} for port in peering.ports]} if peering.ports else {}
     return {
@@ -62,7 +65,7 @@ def _network_policy(infrastructure: Infrastructure, peering: VpcPeering) -> dict
         "kind": "NetworkPolicy",
         "metadata": _metadata(infrastructure, f"vpc-{peering.name}"),
         "spec": {
-            # Only Pods that ask for the peering by label: selecting all would cut the others off.
+            # Only Pods with the label of the peering: selecting all would block other traffic of the others.
             "podSelector": {"matchLabels": {PEERING_LABEL: peering.name}},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"from": [block], **ports}],
@@ -87,7 +90,7 @@ def _labels(infrastructure: Infrastructure) -> dict[str, str]:
 
 
 def _volume_name(infrastructure: Infrastructure, volume: NfsVolume) -> str:
-    """Name a PersistentVolume by what may not change in it, so that a new address becomes a new volume."""
+    """Name a PersistentVolume after its immutable fields, so that a new address becomes a new volume."""
     metadata = infrastructure.metadata
     address = hashlib.sha256(f"{volume.server}:{volume.path}:{volume.read_only}".encode()).hexdigest()[:8]
     return f"{metadata.namespace}-{metadata.name}-{volume.name}-{address}"

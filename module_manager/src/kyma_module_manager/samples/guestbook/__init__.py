@@ -1,4 +1,4 @@
-"""Guestbook: an application that must not start before its database is ready, made in two stages.
+"""Guestbook: an application in two stages, which must not start before its database is ready.
 
 The database is the first stage. Lifecycle Manager reports the state of every object that it applied, and runs the
 manager's function again when one changes; once the database is ready, the function returns the application as well.

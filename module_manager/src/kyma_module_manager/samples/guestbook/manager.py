@@ -1,4 +1,4 @@
-"""The manager: first a Redis, and when that is ready the application in front of it."""
+"""The manager: a Redis and, as soon as that is ready, the application that uses it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ __all__ = ["Guestbook", "objects"]
 
 
 class GuestbookSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the user asks for."""
+    """The configuration that the user writes."""
 
     replicas: int = 2
     version: str = "v5"
@@ -37,7 +37,7 @@ def objects(guestbook: Guestbook, context: ModuleContext) -> Iterator[dict[str, 
 
 
 def _may_start(guestbook: Guestbook, context: ModuleContext) -> bool:
-    """Tell whether the application is due: it stays, once started, while the database is being changed."""
+    """Tell whether to return the application: once started, it stays while the database is being changed."""
     namespace, name = guestbook.metadata.namespace, guestbook.metadata.name
     database = context.synced("StatefulSet", f"{name}-database", namespace, group="apps")
     started = context.written("Deployment", name, namespace, group="apps") is not None

@@ -1,0 +1,122 @@
+"""What an event leads to: signals for the controllers of the Kyma whose SKR sent it.
+
+An event is a hint. It names the object to read, and the read decides. Whatever an event contains is looked up among the
+Kymas of the one runtime that its certificate names, so no SKR can reach the objects of another. Which controllers a
+signal concerns is theirs to decide.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from kube_runtime import Informer, Manager, ObjectKey
+from lifecycle_manager.events.endpoint import Subscriber, UnknownRuntime, VerifiedEvent
+from lifecycle_manager.indexes import BY_RUNTIME
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.signals import (
+    ObjectChanged,
+    ObjectReference,
+    ResyncRequested,
+    Trace,
+    UnclaimedChange,
+    WatcherHeard,
+)
+from lifecycle_manager.skr.revocation import revoked_before
+from lifecycle_manager.skr.watcher import HEARTBEAT, is_canary, manager_of
+from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager_api import Kyma, Watcher, WatchEvent, names
+
+log = structlog.get_logger("events")
+
+RESYNC = "RESYNC"
+
+
+@dataclass(frozen=True, eq=False)
+class ManagerPaths(Mapping[str, Subscriber]):
+    """The managers whose path takes events: LM's, and each that a Watcher CR names.
+
+    Only LM accesses SKRs, so whatever manager an event is for, LM reads the object.
+    """
+
+    watchers: Informer[Watcher]
+    subscriber: Subscriber
+
+    def __getitem__(self, manager: str) -> Subscriber:
+        """Return the subscriber to the events for a manager."""
+        if manager not in set(self):
+            raise KeyError(manager)
+        return self.subscriber
+
+    def __iter__(self) -> Iterator[str]:
+        """Name the managers."""
+        named = (manager_of(watcher) for watcher in self.watchers.list())
+        return iter(dict.fromkeys((names.LIFECYCLE_MANAGER, *named)))
+
+    def __len__(self) -> int:
+        """Count the managers."""
+        return sum(1 for _ in self)
+
+
+class EventPublisher:
+    """Publishes verified events as signals."""
+
+    def __init__(self, manager: Manager, latency: ChangeLatency) -> None:
+        self._manager = manager
+        self._kymas: Informer[Kyma] = manager.informer(KYMAS, indexes=[BY_RUNTIME])
+        self._latency = latency
+
+    def kymas_of(self, verified: VerifiedEvent) -> Sequence[Kyma]:
+        """Return the Kymas of the runtime that sent an event, usually one. Raises UnknownRuntime."""
+        kymas = self._kymas.by_index(BY_RUNTIME, verified.runtime_id)
+        if not kymas:
+            raise UnknownRuntime(verified.runtime_id)
+        return kymas
+
+    def revoked_before(self, runtime_id: str) -> datetime | None:
+        """Return the time from which on certificates of a runtime must be valid, or None where none is revoked."""
+        kymas = self._kymas.by_index(BY_RUNTIME, runtime_id)
+        return max(filter(None, map(revoked_before, kymas)), default=None)
+
+    def take(self, kyma_name: str, verified: VerifiedEvent) -> None:
+        """Publish the signals of an event for a Kyma."""
+        event = verified.event
+        if self._kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma_name)) is None:
+            return  # deleted meanwhile
+        canary = is_canary(event)
+        self._manager.publish(WatcherHeard(kyma_name, canary))
+        if canary:
+            log.debug("canary arrived", kyma=kyma_name)
+            return
+        if event.operation == HEARTBEAT:
+            log.debug("heartbeat", kyma=kyma_name, counters=dict(event.counters))
+            return
+        self._publish_change(kyma_name, event)
+        log.info(
+            "event taken",
+            kyma=kyma_name,
+            operation=event.operation,
+            watched=f"{event.watched_gvk.kind} {event.watched.namespace}/{event.watched.name}",
+            event_id=event.id,
+            traceparent=event.traceparent,
+            observed_at=event.observed_at,
+        )
+        self._latency.event_taken(event.observed_at)
+
+    def _publish_change(self, kyma_name: str, event: WatchEvent) -> None:
+        if event.operation == RESYNC:
+            self._manager.publish(ResyncRequested(kyma_name))
+            return
+        gvk, watched = event.watched_gvk, event.watched
+        change = ObjectChanged(
+            kyma_name,
+            ObjectReference(gvk.group, gvk.kind, watched.namespace, watched.name),
+            event.operation,
+            uid=event.uid,
+            resource_version=event.resource_version,
+            trace=Trace(event.id, event.traceparent, event.observed_at),
+        )
+        enqueued = self._manager.publish(change)
+        if not enqueued and (gvk.group, gvk.kind) != (names.GROUP, Kyma.KIND):
+            self._manager.publish(UnclaimedChange(kyma_name))

@@ -1,0 +1,102 @@
+"""The states of Kymas and modules as metrics, from the caches at the time of a scrape."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kube_runtime import Manager
+from lifecycle_manager.kyma_conditions import event_path_fault
+from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
+from lifecycle_manager.resources import KYMAS, MANIFESTS
+from lifecycle_manager_api import Kyma, Manifest, names
+
+
+class FleetCollector(Collector):
+    """The states of Kymas and modules.
+
+    Nothing is stored, so the samples of deleted Kymas disappear. Only the present state has a sample, with the value 1:
+    a fleet has tens of thousands of modules. Each replica reports its own Kymas, so sums over the replicas are right.
+    """
+
+    def __init__(
+        self,
+        kymas: Callable[[], Iterable[Kyma]],
+        manifests: Callable[[], Iterable[Manifest]],
+        *,
+        offers: Offers,
+        owns: Callable[[str], bool],
+    ) -> None:
+        self._kymas = kymas
+        self._manifests = manifests
+        self._offers = offers
+        self._owns = owns
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the metrics. Called in the thread of the metrics server."""
+        kymas = [kyma for kyma in self._kymas() if self._owns(kyma.metadata.name)]
+        share = GaugeMetricFamily("lifecycle_mgr_replica_kymas", "Kymas of this replica.")
+        share.add_metric([], len(kymas))
+        yield share
+        yield from _of_kymas(kymas)
+        yield _event_path_faults(kymas)
+        yield from self._of_mandatory_modules()
+
+    def describe(self) -> Iterator[Metric]:
+        """Give no samples: they are known only at the time of a scrape."""
+        yield from ()
+
+    def _of_mandatory_modules(self) -> Iterator[Metric]:
+        count = GaugeMetricFamily("lifecycle_mgr_mandatory_modules", "Number of mandatory modules.")
+        count.add_metric([], len(self._offers.current().mandatory))
+        states = GaugeMetricFamily(
+            "lifecycle_mgr_mandatory_module_state",
+            "State of a mandatory module in a Kyma.",
+            labels=["module_name", "kyma_name", "state"],
+        )
+        for manifest in self._manifests():
+            kyma = kyma_of_manifest(manifest)
+            if is_mandatory_manifest(manifest) and self._owns(kyma):
+                states.add_metric([module_of_manifest(manifest), kyma, str(manifest.status.state)], 1)
+        yield count
+        yield states
+
+
+def _of_kymas(kymas: Iterable[Kyma]) -> Iterator[Metric]:
+    whole = GaugeMetricFamily(
+        "lifecycle_mgr_kyma_state", "State of a Kyma.", labels=["kyma_name", "state", "shoot", "instance_id"]
+    )
+    parts = GaugeMetricFamily(
+        "lifecycle_mgr_module_state",
+        "State of a module in a Kyma.",
+        labels=["module_name", "kyma_name", "state", "shoot", "instance_id"],
+    )
+    for kyma in kymas:
+        metadata = kyma.metadata
+        cluster = [
+            metadata.annotations.get(names.SKR_DOMAIN, "").removeprefix("*.").partition(".")[0],
+            metadata.labels.get(names.INSTANCE_ID, ""),
+        ]
+        whole.add_metric([metadata.name, str(kyma.status.state), *cluster], 1)
+        for module in kyma.status.modules:
+            parts.add_metric([module.name, metadata.name, str(module.state), *cluster], 1)
+    yield whole
+    yield parts
+
+
+def _event_path_faults(kymas: Iterable[Kyma]) -> Metric:
+    faults = GaugeMetricFamily(
+        "lifecycle_mgr_skr_event_path_broken",
+        "Clusters whose changes are not reported by events, and why; one without a sample has no such fault.",
+        labels=["kyma_name", "reason"],
+    )
+    for kyma in kymas:
+        if (fault := event_path_fault(kyma)) is not None:
+            faults.add_metric([kyma.metadata.name, fault.reason], 1)
+    return faults
+
+
+def setup(manager: Manager, offers: Offers) -> None:
+    """Register the metrics of the fleet."""
+    kymas, manifests = manager.informer(KYMAS), manager.informer(MANIFESTS)
+    manager.registry.register(FleetCollector(kymas.list, manifests.list, offers=offers, owns=manager.sharding.owns))

@@ -1,0 +1,179 @@
+"""The controller of Kymas and all its triggers.
+
+A Kyma is reconciled when it changes, when its offer, its Manifests, ModuleConfigs or SyncResources change, for events
+from its SKR, when its SKR can be reached again, and once an interval.
+"""
+
+from collections.abc import Iterable
+
+from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
+from lifecycle_manager.indexes import (
+    BY_CHANNEL,
+    BY_MODULE,
+    BY_TEMPLATE,
+    MANIFESTS_BY_KYMA,
+    MODULE_CONFIGS_BY_KYMA,
+    SYNC_RESOURCES_BY_KYMA,
+)
+from lifecycle_manager.kyma.crd import KymaCrds, crd_changed
+from lifecycle_manager.kyma.reconciler import KymaReconciler, KymaSettings, KymaState
+from lifecycle_manager.kyma.status import OWN_CONDITIONS
+from lifecycle_manager.kyma_changes import kyma_changed, metadata_changed
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
+from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    MODULE_TEMPLATES,
+    SYNC_RESOURCES,
+)
+from lifecycle_manager.rollout import Schedule
+from lifecycle_manager.signals import (
+    ClusterReachable,
+    DescriptorFound,
+    ObjectChanged,
+    ObjectReference,
+    ResyncRequested,
+    UnclaimedChange,
+)
+from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.telemetry import policy_readable
+from lifecycle_manager_api import (
+    Condition,
+    Kyma,
+    Manifest,
+    ModuleConfig,
+    ModuleTemplate,
+    SyncResource,
+    names,
+)
+
+KYMA_CRD = f"metadata.name={KYMAS.plural_name}"
+SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
+
+SETTLE_SECONDS = 0.2
+"""How long to wait for further changes: the parts of a Kyma often change several at a time."""
+
+
+def setup(
+    manager: Manager, connections: Connections, *, offers: Offers, settings: KymaSettings
+) -> Controller[ObjectKey, KymaState]:
+    """Add the controller of Kymas to a manager."""
+    kymas = manager.informer(KYMAS, indexes=(BY_MODULE, BY_CHANNEL, BY_TEMPLATE))
+    templates = manager.informer(MODULE_TEMPLATES)
+    releases = manager.informer(DATED_RELEASE_METAS)
+    manifests = manager.informer(MANIFESTS, indexes=(MANIFESTS_BY_KYMA,))
+    module_configs = manager.informer(MODULE_CONFIGS, indexes=(MODULE_CONFIGS_BY_KYMA,))
+    sync_resources = manager.informer(SYNC_RESOURCES, indexes=(SYNC_RESOURCES_BY_KYMA,))
+    # Not required: SKRs have a CRD, and an installation with the rights of an earlier version can't read CRDs.
+    crds = manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_CRD, required=False)
+    controller: Controller[ObjectKey, KymaState] = manager.controller(
+        "kyma", state=KymaState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
+    )
+
+    def changed_offer(template: ModuleTemplate | None) -> Iterable[ObjectKey]:
+        return _keys(who_has_template(template, kymas=kymas, releases=releases)) if template is not None else ()
+
+    def announced(event: ObjectChanged) -> Iterable[ObjectKey]:
+        key = _key(event.kyma)
+        if event.reference != SKR_KYMA or kymas.get(key) is None:
+            return ()
+        controller.state_or_new(key).announcements.announce(event, now=manager.clock.monotonic())
+        return (key,)
+
+    controller.watches(kymas, when=status_is_outdated)
+    controller.watches(crds, to=lambda _: _keys(kymas.list()), when=crd_changed, priority=Priority.RESYNC)
+    controller.watches(templates, to=lambda change: changed_offer(change.new or change.old), when=offer_changed)
+    controller.watches(releases, to=lambda change: _keys(who_has_release(change, kymas=kymas)), when=offer_changed)
+    controller.watches(manifests, to=_kyma_of_manifest, when=manifest_state_changed, after=SETTLE_SECONDS)
+    controller.watches(module_configs, to=_kyma_of_part, when=state_changed, after=SETTLE_SECONDS)
+    controller.watches(sync_resources, to=_kyma_of_part, when=state_changed, after=SETTLE_SECONDS)
+    controller.receives(
+        DescriptorFound,
+        to=lambda found: changed_offer(templates.get(ObjectKey(found.namespace, found.template))),
+        priority=Priority.CHANGE,
+    )
+    controller.receives(ClusterReachable, to=_kyma_of_signal, priority=Priority.CHANGE)
+    controller.receives(ResyncRequested, to=_kyma_of_signal)
+    controller.receives(UnclaimedChange, to=_kyma_of_signal)
+    controller.receives(ObjectChanged, to=announced, cause=lambda _: SKR_KYMA)
+    controller.reconciles(
+        KymaReconciler(
+            manager=manager,
+            connections=connections,
+            kymas=kymas,
+            manifests=manifests,
+            module_configs=module_configs,
+            sync_resources=sync_resources,
+            crds=KymaCrds(crds),
+            offers=offers,
+            schedule=Schedule(releases, manager.clock, settings.rollout, policy_readable(manager.registry)),
+            settings=settings,
+        ).reconcile
+    )
+    return controller
+
+
+def status_is_outdated(change: Change[Kyma]) -> bool:
+    """Tell whether a Kyma's change is more than what its own controller wrote to its status.
+
+    The SKR shows the conditions of other domains in full, with their messages and times.
+    """
+    old, new = change.old, change.new
+    return kyma_changed(change) or (
+        old is not None and new is not None and _other_conditions(old) != _other_conditions(new)
+    )
+
+
+def manifest_state_changed(change: Change[Manifest]) -> bool:
+    """Tell whether a Manifest's change matters to its Kyma: what is wanted, or its state."""
+    old, new = change.old, change.new
+    return (
+        old is None
+        or new is None
+        or old.metadata.generation != new.metadata.generation
+        or metadata_changed(old.metadata, new.metadata)
+        or old.status.state != new.status.state
+        or old.status.observed_generation != new.status.observed_generation
+        or _operation(old) != _operation(new)
+    )
+
+
+def state_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
+    """Tell whether a part of a Kyma is created, deleted or in another state."""
+    old, new = change.old, change.new
+    return old is None or new is None or old.status.state != new.status.state
+
+
+def _other_conditions(kyma: Kyma) -> list[Condition]:
+    return [condition for condition in kyma.status.conditions if condition.type not in OWN_CONDITIONS]
+
+
+def _operation(manifest: Manifest) -> str:
+    return manifest.status.last_operation.operation if manifest.status.last_operation is not None else ""
+
+
+def _key(kyma: str) -> ObjectKey:
+    return ObjectKey(names.KCP_NAMESPACE, kyma)
+
+
+def _keys(kymas: Iterable[Kyma]) -> Iterable[ObjectKey]:
+    return [_key(kyma.metadata.name) for kyma in kymas]
+
+
+def _kyma_of_signal(signal: ClusterReachable | ResyncRequested | UnclaimedChange) -> Iterable[ObjectKey]:
+    return (_key(signal.kyma),)
+
+
+def _kyma_of_manifest(change: Change[Manifest]) -> Iterable[ObjectKey]:
+    manifest = change.new or change.old
+    kyma = manifest.metadata.labels.get(names.KYMA_NAME) if manifest is not None else None
+    return (_key(kyma),) if kyma else ()
+
+
+def _kyma_of_part(change: Change[ModuleConfig] | Change[SyncResource]) -> Iterable[ObjectKey]:
+    part = change.new or change.old
+    return (_key(part.spec.kyma),) if part is not None else ()

@@ -1,0 +1,49 @@
+"""Kubernetes Events on the Kyma CR, in KCP and in the SKR: what changed between two statuses.
+
+Reported are a state that changed, and the reason of a module in trouble. What stays the same is not reported again.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from lifecycle_manager.kyma.reasons import MODULE_READY, MODULE_REMOVED, MORE_MODULES
+from lifecycle_manager_api import KymaStatus, State
+
+MAX_MODULE_EVENTS = 20
+_TROUBLE = frozenset({State.ERROR, State.WARNING})
+
+
+class Event(NamedTuple):
+    """What one Kubernetes Event says."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    note: str
+
+
+def events_between(before: KymaStatus, after: KymaStatus) -> tuple[Event, ...]:
+    """Return the Events of a change: of many modules the first, and one that counts the others."""
+    of_modules = tuple(_of_modules(before, after))
+    more = len(of_modules) - MAX_MODULE_EVENTS
+    rest = (Event("Warning", MORE_MODULES, f"{more} more modules changed, see status.modules"),)
+    return (*of_modules[:MAX_MODULE_EVENTS], *(rest if more > 0 else ()), *_of_kyma(before, after))
+
+
+def _of_modules(before: KymaStatus, after: KymaStatus) -> Iterator[Event]:
+    known = {module.name: module for module in before.modules}
+    for module in after.modules:
+        old = known.pop(module.name, None)
+        if module.state in _TROUBLE:
+            if old is None or (old.state, old.message) != (module.state, module.message):
+                yield Event("Warning", f"Module{module.state.value}", f"module {module.name}: {module.message}")
+        elif old is not None and old.state is not module.state and module.state is State.READY:
+            version = f" in version {module.version}" if module.version else ""
+            yield Event("Normal", MODULE_READY, f"module {module.name} is ready{version}")
+    for name in known:
+        yield Event("Normal", MODULE_REMOVED, f"module {name} is removed")
+
+
+def _of_kyma(before: KymaStatus, after: KymaStatus) -> Iterator[Event]:
+    if before.state is not after.state and after.state is not State.EMPTY:
+        operation = after.last_operation.operation if after.last_operation is not None else ""
+        yield Event("Warning" if after.state in _TROUBLE else "Normal", f"State{after.state.value}", operation)

@@ -1,0 +1,26 @@
+"""Reasons of a Kyma's conditions, modules and Events. Those that other domains read are in `kyma_conditions`."""
+
+REACHABLE = "Reachable"
+
+MODULES_READY = "ModulesReady"
+MODULES_NOT_READY = "ModulesNotReady"
+REMOVING = "Removing"
+
+READY = "Ready"
+DELETING = "Deleting"
+DELETION_STUCK = "DeletionStuck"
+
+MODULE_UNMANAGED = "ModuleUnmanaged"
+MODULE_MANDATORY = "ModuleMandatory"
+MODULE_NOT_FOUND = "ModuleNotFound"
+CHANNEL_NOT_FOUND = "ChannelNotFound"
+MODULE_TEMPLATE_NOT_FOUND = "ModuleTemplateNotFound"
+DESCRIPTOR_UNREADABLE = "DescriptorUnreadable"
+DOWNGRADE_NOT_ALLOWED = "DowngradeNotAllowed"
+ROLLOUT_PENDING = "RolloutPending"
+WAITS_FOR_MAINTENANCE = "WaitsForMaintenance"
+
+MODULE_NOT_WRITTEN = "ModuleNotWritten"
+MODULE_READY = "ModuleReady"
+MODULE_REMOVED = "ModuleRemoved"
+MORE_MODULES = "MoreModules"

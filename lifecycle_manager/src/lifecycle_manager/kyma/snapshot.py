@@ -1,0 +1,78 @@
+"""What the rules of a Kyma decide on: one snapshot of the caches and one read of its SKR."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import msgspec
+
+from kube_runtime import Client, NotFound, ObjectUnreadable
+from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.resources import KYMAS, RAW_KYMAS
+from lifecycle_manager.rollout import Timing
+from lifecycle_manager.skr import SkrFailure
+from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
+
+
+@dataclass(frozen=True, slots=True)
+class SkrView:
+    """The Kyma CR in the SKR; None where there is none (or no CRD for it).
+
+    Where it is not `is_readable` it has only its metadata, which is enough to delete it.
+    """
+
+    kyma: Kyma | None
+    is_readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a state may last before it is reported or acted on.
+
+    - `unreachable`: an SKR that does not answer makes its Kyma an Error
+    - `deletion`: a deletion that makes no progress is a Warning
+    - `purge`: finalizers that block a deletion are removed; None for never
+    """
+
+    unreachable: timedelta = timedelta(seconds=30)
+    deletion: timedelta = timedelta(minutes=10)
+    purge: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that `plan` decides on.
+
+    `skr` is a failure where the SKR could not be read or written; `crd_hash` is that of KCP's CRD, empty where that
+    can't be read.
+    """
+
+    timing: Timing
+    kyma: Kyma
+    offer: Offer
+    skr: SkrView | SkrFailure
+    crd_hash: str
+    manifests: tuple[Manifest, ...] = ()
+    module_configs: tuple[ModuleConfig, ...] = ()
+    sync_resources: tuple[SyncResource, ...] = ()
+    patience: Patience = field(default_factory=Patience)
+
+
+async def read_skr(skr: Client, *, deleting: bool = False) -> SkrView:
+    """Read the Kyma CR of an SKR. Raises KubeError.
+
+    Where the Kyma is being deleted, a Kyma CR that users made unreadable, after changing its CRD, does not matter.
+    """
+    try:
+        kyma = await skr.get(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+        return SkrView(kyma)
+    except NotFound:
+        return SkrView(None)
+    except ObjectUnreadable:
+        if not deleting:
+            raise
+    try:
+        document = await skr.get(RAW_KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+    except NotFound:
+        return SkrView(None)
+    metadata = msgspec.convert(document["metadata"], ObjectMeta)
+    return SkrView(Kyma(metadata=metadata, spec=KymaSpec(channel="")), is_readable=False)

@@ -1,0 +1,126 @@
+"""Connections to SKRs, and the controller that probes those that do not answer.
+
+The key is the name of a Kyma. An SKR that stays silent is probed after growing pauses, by workers of their own, so that
+other keys do not wait for it. Once it answers, or its access Secret changes, ClusterReachable enqueues all that failed.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from kube_runtime import (
+    Causes,
+    Change,
+    ClientOptions,
+    Controller,
+    KubeconfigPolicy,
+    Manager,
+    Priority,
+    Result,
+    RetryPolicy,
+)
+from lifecycle_manager.resources import SECRETS, Secret
+from lifecycle_manager.signals import ClusterReachable, ClusterSilent
+from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError, access_index
+from lifecycle_manager.skr.connections import Connections
+
+log = structlog.get_logger("skr")
+
+PROBE_POLICY = RetryPolicy(base_seconds=0.5, most_seconds=60.0, rate=100.0, burst=1000)
+FIRST_PROBE_SECONDS = 0.1
+
+MIB = 1024 * 1024
+# The users of an SKR can replace the server of an API group by their own, so its answers are limited.
+MAX_RESPONSE_BYTES, MAX_LIST_BYTES = 64 * MIB, 128 * MIB
+MAX_REQUESTS_IN_FLIGHT = 16
+# Longer than the pause between two canaries, so that one connection to each SKR stays open; shorter than the idle
+# timeout of servers, so that no server closes it during a request.
+KEEP_ALIVE_SECONDS = 70.0
+SPARE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkrSettings:
+    """Limits of the access to SKRs."""
+
+    qps: float = 200.0
+    burst: int = 400
+    request_timeout_seconds: float = 10.0
+    max_clients: int = 1000
+    allow_insecure_kubeconfigs: bool = False
+    max_concurrent_probes: int = 200
+
+
+def connections_of(
+    manager: Manager, settings: SkrSettings = SkrSettings(), *, fence: Callable[[], None] = lambda: None
+) -> Connections:
+    """Return the connections to SKRs. `fence` is called before each write, and raises where it is not allowed."""
+    options = ClientOptions(
+        qps=settings.qps,
+        burst=settings.burst,
+        timeout_seconds=settings.request_timeout_seconds,
+        max_in_flight=MAX_REQUESTS_IN_FLIGHT,
+        keep_alive_seconds=KEEP_ALIVE_SECONDS,
+        spare_seconds=SPARE_SECONDS,
+        max_response_bytes=MAX_RESPONSE_BYTES,
+        max_list_bytes=MAX_LIST_BYTES,
+        circuit=True,
+    )
+    policy = KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict()
+    return Connections(
+        manager.informer(SECRETS, label_selector=OUR_SECRETS, indexes=[ACCESS_SECRETS]),
+        options,
+        policy,
+        max_clients=settings.max_clients,
+        fence=fence,
+        on_silence=lambda kyma: _publish_silence(manager, kyma),
+    )
+
+
+def setup(manager: Manager, connections: Connections, settings: SkrSettings = SkrSettings()) -> Controller[str, None]:
+    """Probe SKRs that do not answer, and publish ClusterReachable for those that do again."""
+    controller: Controller[str, None] = manager.controller(
+        "skr-probe",
+        owner=str,
+        exists=lambda _: True,
+        concurrency=settings.max_concurrent_probes,
+        retry=PROBE_POLICY,
+        retry_priority=Priority.RESYNC,
+    )
+
+    def unless_probed(signal: ClusterSilent) -> Iterable[str]:
+        return () if controller.queue.failures(signal.kyma) else (signal.kyma,)
+
+    async def probe(kyma: str, _causes: Causes, _state: None) -> Result:
+        try:
+            await connections.probe(kyma)
+        except SkrAccessError:
+            return Result()  # without credentials; new ones enqueue all that needs them
+        log.info("cluster answers again", kyma=kyma)
+        manager.publish(ClusterReachable(kyma))
+        return Result()
+
+    controller.receives(ClusterSilent, to=unless_probed, after=FIRST_PROBE_SECONDS)
+    controller.reconciles(probe)
+
+    async def follow_secrets() -> None:  # from the start on: what exists then is reconciled anyway
+        connections.secrets.on_change(lambda change: _publish_access(manager, change), replay=False)
+
+    manager.before_start(follow_secrets)
+    return controller
+
+
+def kymas_of_access(change: Change[Secret]) -> frozenset[str]:
+    """Return the names of the Kymas whose access Secret was created, changed or deleted."""
+    secrets = (change.old, change.new)
+    return frozenset(kyma for secret in secrets if secret is not None for kyma in access_index(secret))
+
+
+def _publish_silence(manager: Manager, kyma: str) -> None:
+    manager.publish(ClusterSilent(kyma))
+
+
+def _publish_access(manager: Manager, change: Change[Secret]) -> None:
+    for kyma in kymas_of_access(change):
+        manager.publish(ClusterReachable(kyma))

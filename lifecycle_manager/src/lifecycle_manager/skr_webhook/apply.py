@@ -1,0 +1,190 @@
+"""Carries one step for a Watcher out, and returns the snapshot with its outcome.
+
+Events may arrive during each await and change the timers, so the snapshot takes them from the state anew after each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from kube_runtime import Applier, ApplyResult, Client, Informer, Invalid, KubeError, KubernetesObject, Manager
+from kyma_certs import KeyPair, renewal_due
+from lifecycle_manager.kcp_writes import patch_metadata
+from lifecycle_manager.kyma_conditions import WEBHOOK, write_condition
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.signals import WebhookRulesChanged
+from lifecycle_manager.skr_webhook.ca_rotation import CARotation
+from lifecycle_manager.skr_webhook.canary import send_canary
+from lifecycle_manager.skr_webhook.certificates import CertificateMemory, LeafStore
+from lifecycle_manager.skr_webhook.documents import INVENTORY, Document, WatcherDeployment
+from lifecycle_manager.skr_webhook.plan import (
+    ApplyObjects,
+    Done,
+    EnsureCertificate,
+    FindDesired,
+    RemoveObjects,
+    Report,
+    SendCanary,
+    Step,
+)
+from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, NoCertificate, WatcherSnapshot, desired_objects
+from lifecycle_manager.skr_webhook.status import NO_CERTIFICATE, Status, event_type, is_reported
+from lifecycle_manager.skr_webhook.timers import Timers
+from lifecycle_manager_api import Kyma, Watcher, names
+
+FIELD_MANAGER = "lifecycle-manager-skr-webhook"
+REPAIR_FIELD_MANAGER = "lifecycle-manager-skr-webhook-repair"
+WEBHOOK_KIND = "ValidatingWebhookConfiguration"
+
+log = structlog.get_logger("skr_webhook")
+
+
+@dataclass(eq=False, slots=True)
+class WatcherState:
+    """What a process remembers of one Watcher, lost with the process or when another replica gets the Kyma."""
+
+    timers: Timers
+    certificate: CertificateMemory = field(default_factory=CertificateMemory)
+    renewal_overdue: bool = False
+    applier: tuple[Client, Applier] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class WatcherSteps:
+    """Carries steps out. `renewal_alarm`: how long before its end a certificate should have been renewed."""
+
+    manager: Manager
+    kymas: Informer[Kyma]
+    watchers: Informer[Watcher]
+    rules: ModuleRuleReader
+    certificates: LeafStore
+    cas: CARotation
+    deployment: WatcherDeployment
+    renewal_alarm: timedelta
+
+    async def apply(self, seen: WatcherSnapshot, step: Step, *, state: WatcherState, skr: Client) -> WatcherSnapshot:
+        """Carry a step out. Raises KubeError."""
+        found: dict[str, Any] = {}
+        match step:
+            case Report(status):
+                found["kyma"] = await self.report(seen.kyma, status)
+            case EnsureCertificate():
+                found["certificate"] = await self._ensure_certificate(seen.kyma, state)
+            case FindDesired(with_webhook) if isinstance(seen.certificate, KeyPair):
+                found["desired"] = desired_objects(
+                    self.deployment,
+                    seen.certificate,
+                    self.cas.current,
+                    watchers=self.watchers.list(),
+                    rules=await self.rules.read(seen.kyma, skr),
+                    with_webhook=with_webhook,
+                )
+            case ApplyObjects():
+                found = {"kyma": await self._apply_objects(seen, step, state=state, skr=skr), "applied": True}
+            case SendCanary():
+                await self._send_canary(step, state=state, skr=skr)
+                found["canary_sent"] = True
+            case RemoveObjects():
+                found["remaining"] = (await applier_of(state, skr).delete(INVENTORY)).inventory
+            case FindDesired() | Done():
+                raise ValueError(f"{type(step).__name__} can't be carried out now")
+        return replace(seen, now=self.manager.clock.monotonic(), timers=state.timers, **found)
+
+    async def report(self, kyma: Kyma, status: Status) -> Kyma:
+        """Write the condition where it has changed, and an Event where a fault begins or ends. Raises KubeError."""
+        if is_reported(kyma, status):
+            return kyma
+        written = await write_condition(
+            self.manager.client,
+            kyma,
+            WEBHOOK,
+            (status.status, status.reason, status.message),
+            now=self.manager.clock.now(),
+            field_manager=FIELD_MANAGER,
+        )
+        if written is None:
+            return kyma
+        self.kymas.wrote(written)
+        if kind := event_type(kyma, status):
+            self.manager.events.record(KYMAS, kyma, status.reason, status.message, type=kind, action="Watch")
+        return written
+
+    async def _ensure_certificate(self, kyma: Kyma, state: WatcherState) -> KeyPair | NoCertificate:
+        try:
+            certificate = await self.certificates.ensure(kyma, self.cas.current, state.certificate)
+        except tuple(NO_CERTIFICATE) as error:
+            reason, retry_after = NO_CERTIFICATE[type(error)]
+            return NoCertificate(reason, str(error), retry_after)
+        state.renewal_overdue = renewal_due(
+            certificate.certificate_pem, renew_before=self.renewal_alarm, now=self.manager.clock.now()
+        )
+        return certificate
+
+    async def _apply_objects(
+        self, seen: WatcherSnapshot, step: ApplyObjects, *, state: WatcherState, skr: Client
+    ) -> Kyma:
+        applied = await apply_over_changes(skr, applier_of(state, skr), step.desired.documents)
+        applied.raise_first_failure()
+        now = self.manager.clock.monotonic()
+        drifted = step.recorded and any(outcome.action != "unchanged" for outcome in applied.outcomes)
+        state.timers = state.timers.repaired(seen.times, now=now, drifted=drifted)
+        if any(each.entry.kind == WEBHOOK_KIND and each.action in {"created", "changed"} for each in applied.outcomes):
+            self.manager.publish(WebhookRulesChanged(seen.kyma.metadata.name))
+        if step.recorded:
+            return seen.kyma
+        if not step.desired.with_webhook:
+            state.timers = replace(state.timers, since=now)
+        patch = {"annotations": dict(step.desired.records)}
+        client, metadata = self.manager.client, seen.kyma.metadata
+        written = await patch_metadata(client, KYMAS, metadata, patch, field_manager=FIELD_MANAGER)
+        self.kymas.wrote(written)
+        return written
+
+    async def _send_canary(self, step: SendCanary, *, state: WatcherState, skr: Client) -> None:
+        state.timers = replace(state.timers, path=step.path)
+        try:
+            await send_canary(skr, write=step.write)
+        except Exception:
+            state.timers = replace(state.timers, path=(state.timers.path or step.path).refused())
+            raise
+        path = (state.timers.path or step.path).sent(self.manager.clock.monotonic(), write=step.write)
+        state.timers = replace(state.timers, path=path)
+
+
+def applier_of(state: WatcherState, skr: Client) -> Applier:
+    """Return the applier for a client: a new one where the client is new."""
+    if state.applier is None or state.applier[0] is not skr:
+        applier = Applier(skr, field_manager=FIELD_MANAGER, labels={names.MANAGED_BY: names.LIFECYCLE_MANAGER})
+        state.applier = (skr, applier)
+    return state.applier[1]
+
+
+async def apply_over_changes(skr: Client, applier: Applier, documents: Sequence[Document]) -> ApplyResult:
+    """Apply objects that belong to LM alone, over the changes of others. The outcomes have the errors.
+
+    Apply keeps fields that others added, and where these conflict it is refused for ever: a port whose number was
+    edited would be there twice, with one name. So a refused object is overwritten, and applied once more.
+    """
+    objects = [KubernetesObject.of(document, index) for index, document in enumerate(documents)]
+    applied = await applier.apply(objects, INVENTORY, prune=False)
+    refused = [outcome.index for outcome in applied.failed if isinstance(outcome.cause, Invalid)]
+    overwritten = [index for index in refused if index is not None and await _overwrite(skr, documents[index])]
+    return await applier.apply(objects, INVENTORY, prune=False) if overwritten else applied
+
+
+async def _overwrite(skr: Client, document: Document) -> bool:
+    """Overwrite the content of an object; return whether that was possible."""
+    metadata = document["metadata"]
+    content = {field: value for field, value in document.items() if field not in {"apiVersion", "kind", "metadata"}}
+    try:
+        resource = await skr.mapper.resource(document["apiVersion"], document["kind"])
+        await skr.merge_patch(
+            resource, metadata["name"], content, metadata.get("namespace"), field_manager=REPAIR_FIELD_MANAGER
+        )
+    except KubeError as error:
+        log.warning("changed object can't be repaired", kind=document["kind"], name=metadata["name"], error=str(error))
+        return False
+    return True

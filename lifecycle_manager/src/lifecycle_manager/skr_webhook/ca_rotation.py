@@ -1,0 +1,145 @@
+"""Replaces the CA of KCP, one step at a time, and has this process use the CAs that are in force.
+
+Every replica runs this controller. A step is decided on one version of the Secret and taken by the first replica; the
+others read the result. Which CAs an SKR has is recorded on its Kyma once they were applied there. Each step is an Event
+of the Secret.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+import structlog
+
+from kube_runtime import Causes, Change, Conflict, Controller, Informer, Manager, ObjectKey, Result
+from kyma_certs import Authorities, RotationRules, Step, describe, next_step
+from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
+from lifecycle_manager.resources import KYMAS, SECRETS, Secret
+from lifecycle_manager.signals import CAsChanged
+from lifecycle_manager.skr import OUR_SECRETS
+from lifecycle_manager.skr_webhook.ca_store import CAStore, StoredCAs
+from lifecycle_manager.skr_webhook.metrics import CACollector
+from lifecycle_manager_api import Kyma
+
+IDLE_SECONDS = 3600.0
+ROTATING_SECONDS = 2.0
+MAX_NAMES = 5
+
+EVENTS: Mapping[Step, tuple[str, str]] = {
+    Step.ANNOUNCE: ("CAAnnounced", "another CA is trusted too, and issues once every cluster trusts it"),
+    Step.NOTE_SPREAD: ("CASpread", "every cluster has the CAs of this phase of the rotation"),
+    Step.SWITCH: ("CASwitched", "the new CA issues; the former is trusted while it has certificates"),
+    Step.DROP: ("CAReplaced", "the former CA is not trusted any more"),
+}
+"""The reason and the note of the Event for each step."""
+
+log = structlog.get_logger("ca")
+
+
+@dataclass(eq=False)
+class CARotation:
+    """Keeps the CAs up to date. `current` are those in force in this process, after `start`."""
+
+    manager: Manager
+    store: CAStore
+    kymas: Informer[Kyma]
+    rules: RotationRules
+    _current: Authorities | None = field(default=None, init=False)
+
+    @property
+    def current(self) -> Authorities:
+        """The CAs in force in this process."""
+        if self._current is None:
+            raise RuntimeError("the CAs are read at the start of the manager, which has not run yet")
+        return self._current
+
+    def current_or_none(self) -> Authorities | None:
+        """Return the CAs in force in this process, None before its start."""
+        return self._current
+
+    async def start(self) -> None:
+        """Read the CAs, or create the first one. Raises CASecretInvalid or KubeError."""
+        self._follow((await self.store.ensure()).cas)
+
+    async def reconcile(self, _key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        """Follow the Secret, and take the next step of a rotation where one is due. Raises KubeError."""
+        stored = await self.store.ensure()
+        self._follow(stored.cas)
+        step = next_step(
+            stored.cas,
+            self.rules,
+            everybody_has_it=not self.clusters_behind(),
+            asked=stored.rotation_requested,
+            now=self.manager.clock.now(),
+        )
+        if step is not None:
+            stored = await self._take(step, stored)
+        return Result(requeue_after=self._requeue_after(stored.cas))
+
+    def clusters_behind(self) -> list[str]:
+        """Return the names of the Kymas whose SKR has a Watcher without the CAs in force."""
+        return [
+            kyma.metadata.name
+            for kyma in self.kymas.list()
+            if not kyma.metadata.being_deleted
+            and WATCHER_RECORD in kyma.metadata.annotations
+            and kyma.metadata.annotations.get(TRUST_RECORD) != self.current.fingerprint
+        ]
+
+    async def _take(self, step: Step, stored: StoredCAs) -> StoredCAs:
+        try:
+            after = await self.store.take(step, stored)
+        except Conflict:  # another replica was faster
+            after = await self.store.ensure()
+        else:
+            log.info("CA rotation", step=str(step), in_force=after.cas.fingerprint)
+            self._record_event(step, after)
+        self._follow(after.cas)
+        return after
+
+    def _record_event(self, step: Step, stored: StoredCAs) -> None:
+        """Record an Event for a step; a step that did not wait for every SKR is a warning that names some of them."""
+        reason, note = EVENTS[step]
+        behind = self.clusters_behind() if step in {Step.SWITCH, Step.DROP} else []
+        if behind:
+            named = ", ".join(behind[:MAX_NAMES])
+            note = f"{note}; the time to wait for {len(behind)} clusters was over: {named}"
+        kind: Literal["Normal", "Warning"] = "Warning" if behind else "Normal"
+        self.manager.events.record(SECRETS, stored.secret, reason, note, type=kind, action="RotateCA")
+
+    def _requeue_after(self, cas: Authorities) -> float:
+        """Return the seconds until there may be something to do: soon, in an hour, or when a rotation is due."""
+        if cas.rotating:
+            return ROTATING_SECONDS
+        due = describe(cas.signing.certificate_pem).not_after - self.rules.renew_before
+        return min(IDLE_SECONDS, max(ROTATING_SECONDS, (due - self.manager.clock.now()) / timedelta(seconds=1)))
+
+    def _follow(self, cas: Authorities) -> None:
+        """Put the CAs in force in this process."""
+        before, self._current = self._current, cas
+        if before is not None and before.fingerprint != cas.fingerprint:
+            self.manager.publish(CAsChanged())
+
+
+def setup_ca(manager: Manager, store: CAStore, rules: RotationRules) -> CARotation:
+    """Keep the CAs on every replica: each serves with them, and two that take a step at once agree.
+
+    `store` has a client that is not fenced, for the same reason.
+    """
+    secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS)
+    rotation = CARotation(manager, store, manager.informer(KYMAS), rules)
+
+    def is_ca(change: Change[Secret]) -> bool:
+        secret = change.new or change.old
+        return secret is not None and SECRETS.key_of(secret) == store.key
+
+    manager.registry.register(CACollector(rotation.current_or_none, rotation.clusters_behind, manager.clock.now))
+    manager.before_start(rotation.start)
+    controller: Controller[ObjectKey, None] = manager.controller(
+        "ca", owner=lambda _: "", exists=lambda _: True, concurrency=1
+    )
+    controller.watches(secrets, when=is_ca)
+    controller.starts_with(lambda: (store.key,))
+    controller.reconciles(rotation.reconcile)
+    return rotation

@@ -1,0 +1,160 @@
+"""The CAs of KCP in their Secret: which one issues the Watchers' certificates, and which ones are trusted.
+
+`tls.crt` and `tls.key` issue, `next.crt` and `next.key` will, `former.crt` did, and `ca.crt` has all that are trusted.
+Several replicas may work on the Secret at once: it is created, never applied, so the second one takes what exists; and
+each step of a rotation names the version that it was decided on, so only one of them takes it.
+"""
+
+import asyncio
+import base64
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kube_runtime import AlreadyExists, Client, Clock, NotFound, ObjectKey
+from kyma_certs import (
+    Algorithm,
+    Authorities,
+    KeyPair,
+    Step,
+    announced,
+    create_authority,
+    dropped,
+    spread,
+    switched,
+)
+from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
+from lifecycle_manager.skr_webhook.tls_secret import CA_PURPOSE, key_pair_in, purpose_labels, tls_secret_document
+from lifecycle_manager_api import names
+
+CA_SECRET = "klm-watcher"  # noqa: S105 - a name
+ROTATE = f"{names.GROUP}/rotate-authority"
+"""Set by an operator on the Secret, with any value, to have the CA replaced ahead of time."""
+
+SINCE = f"{names.GROUP}/rotation-since"
+SPREAD_AT = f"{names.GROUP}/rotation-spread-at"
+
+
+class CASecretInvalid(Exception):
+    """The Secret of the CAs exists, but holds no key pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCAs:
+    """The Secret, the CAs in it, and whether an operator requested a rotation."""
+
+    secret: Secret
+    cas: Authorities
+    rotation_requested: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CAStore:
+    """Reads the CAs from their Secret, creates it where it does not exist, and takes the steps of a rotation."""
+
+    kcp: Client
+    clock: Clock
+    lifetime: timedelta = timedelta(days=3650)
+    algorithm: Algorithm = Algorithm.ECDSA_P256
+    name: str = CA_SECRET
+    namespace: str = names.KCP_NAMESPACE
+
+    @property
+    def key(self) -> ObjectKey:
+        """The key of the Secret."""
+        return ObjectKey(self.namespace, self.name)
+
+    async def ensure(self) -> StoredCAs:
+        """Return the CAs. Raises CASecretInvalid, or KubeError where KCP does not answer."""
+        try:
+            secret = await self.kcp.get(SECRETS, self.name, self.namespace)
+        except NotFound:
+            secret = await self._create()
+        return self._stored(secret)
+
+    async def take(self, step: Step, stored: StoredCAs) -> StoredCAs:
+        """Take a step of a rotation. Raises Conflict where the Secret has changed since the step was decided."""
+        now = self.clock.now()
+        match step:
+            case Step.ANNOUNCE:
+                after = announced(stored.cas, await self._new(), now=now)
+            case Step.NOTE_SPREAD:
+                after = spread(stored.cas, now=now)
+            case Step.SWITCH:
+                after = switched(stored.cas, now=now)
+            case Step.DROP:
+                after = dropped(stored.cas)
+        annotations = _times(after) | ({ROTATE: None} if step is Step.ANNOUNCE else {})
+        patch = {
+            "metadata": {"resourceVersion": stored.secret.metadata.resource_version, "annotations": annotations},
+            "data": _data(after),
+        }
+        patched = await self.kcp.merge_patch(SECRETS, self.name, patch, self.namespace, field_manager=FIELD_MANAGER)
+        return self._stored(patched)
+
+    async def _create(self) -> Secret:
+        pair = await self._new()
+        labels = purpose_labels(CA_PURPOSE)
+        document = tls_secret_document(self.name, self.namespace, pair, trust=pair.certificate_pem, labels=labels)
+        try:
+            return await self.kcp.create(SECRETS, document, self.namespace, field_manager=FIELD_MANAGER)
+        except AlreadyExists:
+            return await self.kcp.get(SECRETS, self.name, self.namespace)
+
+    async def _new(self) -> KeyPair:
+        return await asyncio.to_thread(
+            create_authority,
+            "klm-watcher-selfsigned",
+            lifetime=self.lifetime,
+            algorithm=self.algorithm,
+            now=self.clock.now(),
+        )
+
+    def _stored(self, secret: Secret) -> StoredCAs:
+        signing = key_pair_in(secret)
+        if signing is None:
+            raise CASecretInvalid(
+                f"Secret {self.namespace}/{self.name} has no tls.crt and tls.key; restore it, or delete it to have "
+                "a new CA created"
+            )
+        annotations, former = secret.metadata.annotations, secret.data.get("former.crt")
+        cas = Authorities(
+            signing,
+            following=key_pair_in(secret, "next"),
+            former_pem=base64.b64decode(former) if former else None,
+            since=_time(annotations.get(SINCE)),
+            spread_at=_time(annotations.get(SPREAD_AT)),
+        )
+        return StoredCAs(secret, cas, bool(annotations.get(ROTATE)))
+
+
+def _times(cas: Authorities) -> dict[str, str | None]:
+    return {
+        name: moment.isoformat() if moment is not None else None
+        for name, moment in ((SINCE, cas.since), (SPREAD_AT, cas.spread_at))
+    }
+
+
+def _data(cas: Authorities) -> dict[str, Any]:
+    """Return all fields of the Secret; null removes one."""
+    following = cas.following
+    contents = {
+        "tls.crt": cas.signing.certificate_pem,
+        "tls.key": cas.signing.key_pem,
+        "next.crt": following.certificate_pem if following is not None else None,
+        "next.key": following.key_pem if following is not None else None,
+        "former.crt": cas.former_pem,
+        "ca.crt": cas.trusted,
+    }
+    return {
+        key: base64.b64encode(content).decode() if content is not None else None for key, content in contents.items()
+    }
+
+
+def _time(text: str | None) -> datetime | None:
+    """Parse a time; one that can't be parsed counts as absent, and the rotation takes longer for it."""
+    try:
+        moment = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return moment if moment is not None and moment.tzinfo is not None else None

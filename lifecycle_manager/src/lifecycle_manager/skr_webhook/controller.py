@@ -1,0 +1,145 @@
+"""The controller `watcher`: keeps the Watcher of each Kyma's SKR in place. The key is that of the Kyma in KCP."""
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import TypeGuard
+
+from kube_runtime import Causes, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result, run_steps
+from lifecycle_manager.kyma_changes import kyma_changed
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.resources import KYMAS, MODULE_TEMPLATES, WATCHERS
+from lifecycle_manager.signals import CAsChanged, ClusterReachable, ClusterReplaced, WatcherHeard
+from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError
+from lifecycle_manager.skr_webhook.apply import WatcherState, WatcherSteps
+from lifecycle_manager.skr_webhook.ca_rotation import CARotation
+from lifecycle_manager.skr_webhook.certificates import LeafStore
+from lifecycle_manager.skr_webhook.documents import WatcherDeployment
+from lifecycle_manager.skr_webhook.metrics import RenewalCollector
+from lifecycle_manager.skr_webhook.plan import Done, Step, is_managed, plan
+from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherSnapshot
+from lifecycle_manager.skr_webhook.status import failed
+from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
+from lifecycle_manager.skr_webhook.watcher_status import watches_other
+from lifecycle_manager_api import Kyma, names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatcherSettings:
+    """How Watchers run, and when the controller acts.
+
+    A certificate whose end is nearer than `renewal_alarm` should have been renewed.
+    """
+
+    deployment: WatcherDeployment = field(default_factory=WatcherDeployment)
+    times: WatcherTimes = field(default_factory=WatcherTimes)
+    renewal_alarm: timedelta = timedelta(days=59)
+    concurrency: int = 20
+
+
+def setup(
+    manager: Manager,
+    connections: Connections,
+    kinds: ModuleKinds,
+    *,
+    certificates: LeafStore,
+    cas: CARotation,
+    settings: WatcherSettings,
+) -> Controller[ObjectKey, WatcherState]:
+    """Keep the Watcher of each Kyma's SKR in place, and remove it with the Kyma."""
+    kymas, watchers = manager.informer(KYMAS), manager.informer(WATCHERS)
+    clock, times = manager.clock, settings.times
+
+    def new_state() -> WatcherState:
+        share = random.random()  # noqa: S311 - spreads load, guards nothing
+        return WatcherState(Timers.started(times, now=clock.monotonic(), share=share))
+
+    controller: Controller[ObjectKey, WatcherState] = manager.controller(
+        "watcher", state=new_state, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
+    )
+
+    def all_kymas(_: object) -> Iterable[ObjectKey]:
+        return map(KYMAS.key_of, kymas.list())
+
+    def heard(signal: WatcherHeard) -> Iterable[ObjectKey]:
+        key = key_of(signal)
+        state = controller.state_or_new(key)
+        state.timers, changed = state.timers.heard(times, now=clock.monotonic(), canary=signal.is_canary)
+        return (key,) if changed else ()
+
+    controller.watches(kymas, when=kyma_changed)
+    controller.watches(watchers, to=all_kymas, when=watches_other)
+    controller.receives(WatcherHeard, to=heard)
+    controller.receives(ClusterReachable, to=lambda signal: (key_of(signal),), priority=Priority.CHANGE)
+    controller.receives(ClusterReplaced, to=lambda signal: (key_of(signal),), priority=Priority.CHANGE)
+    controller.receives(CAsChanged, to=all_kymas, priority=Priority.RESYNC)
+    rules = ModuleRuleReader(manager.informer(MODULE_TEMPLATES), kinds)
+    steps = WatcherSteps(
+        manager,
+        kymas,
+        watchers,
+        rules,
+        certificates=certificates,
+        cas=cas,
+        deployment=settings.deployment,
+        renewal_alarm=settings.renewal_alarm,
+    )
+    controller.reconciles(WatcherReconciler(manager, connections, kymas, steps, times).reconcile)
+
+    def overdue() -> Iterator[str]:
+        for kyma in kymas.list():
+            state = controller.state(KYMAS.key_of(kyma))
+            if state is not None and state.renewal_overdue and manager.sharding.owns(kyma.metadata.name):
+                yield kyma.metadata.name
+
+    manager.registry.register(RenewalCollector(overdue))
+    return controller
+
+
+def key_of(signal: WatcherHeard | ClusterReachable | ClusterReplaced) -> ObjectKey:
+    """Return the key of the Kyma that a signal names."""
+    return ObjectKey(names.KCP_NAMESPACE, signal.kyma)
+
+
+@dataclass(frozen=True, eq=False)
+class WatcherReconciler:
+    """Runs the steps for one Watcher, and reports their outcome."""
+
+    manager: Manager
+    connections: Connections
+    kymas: Informer[Kyma]
+    steps: WatcherSteps
+    times: WatcherTimes
+
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: WatcherState) -> Result:
+        """Do what this Watcher needs. Raises KubeError or SkrAccessError after the condition has reported it."""
+        kyma = self.kymas.get(key)
+        if kyma is None or not is_managed(kyma):
+            return Result()
+        if causes.of(ClusterReplaced) or causes.overflowed:
+            state.timers = state.timers.repair_now()
+        try:
+            done = await self._run(kyma, state)
+        except (KubeError, SkrAccessError) as error:
+            if kyma.metadata.being_deleted and isinstance(error, AccessSecretMissing):
+                return Result()
+            await self.steps.report(self.kymas.get(key) or kyma, failed(error))
+            raise
+        await self.steps.report(self.kymas.get(key) or kyma, done.status)
+        return Result(requeue_after=done.requeue_after)
+
+    async def _run(self, kyma: Kyma, state: WatcherState) -> Done:
+        async with self.connections.to(kyma.metadata.name) as skr:
+            seen = WatcherSnapshot(kyma=kyma, now=self.manager.clock.monotonic(), times=self.times, timers=state.timers)
+            apply = partial(self.steps.apply, state=state, skr=skr)
+            fence = self.manager.sharding.check
+            done = await run_steps(seen, plan=plan, apply=apply, is_done=is_done, fence=fence)
+            state.timers = done.timers  # before anything is awaited: an event may change them meanwhile
+            return done
+
+
+def is_done(step: Step) -> TypeGuard[Done]:
+    """Tell whether a step ends the reconcile."""
+    return isinstance(step, Done)

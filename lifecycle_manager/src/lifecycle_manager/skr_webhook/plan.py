@@ -1,0 +1,221 @@
+"""The rules for the Watcher of one SKR: when it is installed, repaired, tested and removed, and what is reported.
+
+Pure functions of a snapshot; the order of the lines is the rule. The webhook is installed only after an event of the
+Watcher has arrived, so that no request of a user waits for a backend that does not run.
+"""
+
+from dataclasses import dataclass, replace
+
+from lifecycle_manager.kyma_conditions import (
+    BROKEN_AFTER_WORKING,
+    EVENT_PATH_BROKEN,
+    EVENT_PATH_FAULTS,
+    WATCHER_NEVER_HEARD,
+    WATCHER_SILENT,
+    WEBHOOK,
+    is_introduced,
+    modules_removed,
+)
+from lifecycle_manager.skr_webhook.canary import EventPath
+from lifecycle_manager.skr_webhook.snapshot import Desired, NoCertificate, WatcherSnapshot
+from lifecycle_manager.skr_webhook.status import (
+    INSTALLATION_BEGUN,
+    REMOVAL_DONE,
+    REMOVING,
+    WATCHER_READY,
+    WATCHER_STARTING,
+    Status,
+    reason_of,
+)
+from lifecycle_manager.skr_webhook.timers import FAULT_REPAIR_SECONDS, Timers
+from lifecycle_manager_api import Kyma, names
+from lifecycle_manager_api.conditions import find
+
+UNKNOWN_KIND_SECONDS = 2.0
+REMOVAL_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Write the condition before anything is done in the SKR, so that a process that ends leaves a trace."""
+
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class EnsureCertificate:
+    """Have a certificate for the Watcher, a new one where the present one may not stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindDesired:
+    """Find out which objects belong into the SKR."""
+
+    with_webhook: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyObjects:
+    """Apply the objects over the changes of others, and record them on the Kyma.
+
+    `recorded` objects were applied before: what differs now was changed by somebody else.
+    """
+
+    desired: Desired
+    recorded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SendCanary:
+    """Test the event path; `path` is the one to remember while the canary is under way."""
+
+    path: EventPath
+    write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveObjects:
+    """Delete all objects that any revision of LM has installed for the Watcher."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end of a reconcile. `timers` are to be kept."""
+
+    status: Status
+    timers: Timers
+    requeue_after: float | None = None
+
+
+Step = Report | EnsureCertificate | FindDesired | ApplyObjects | SendCanary | RemoveObjects | Done
+
+
+def is_managed(kyma: Kyma) -> bool:
+    """Tell whether there is anything to do for a Kyma's Watcher now; where not, a change of the Kyma enqueues it.
+
+    Events are needed until the last module is removed, so the Watcher of a deleted Kyma stays until then.
+    """
+    if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not is_introduced(kyma):
+        return False
+    if kyma.metadata.being_deleted:
+        return modules_removed(kyma)
+    return kyma.metadata.labels.get(names.SKIP_RECONCILIATION) != "true"
+
+
+def plan(seen: WatcherSnapshot) -> Step:
+    """Return the next step for a Watcher that is managed."""
+    return plan_removal(seen) if seen.kyma.metadata.being_deleted else plan_installation(seen)
+
+
+def plan_installation(seen: WatcherSnapshot) -> Step:
+    """Return the next step until it is known which objects belong into the SKR."""
+    if find(seen.kyma.status.conditions, WEBHOOK) is None:
+        return Report(INSTALLATION_BEGUN)
+    if seen.certificate is None:
+        return EnsureCertificate()
+    if isinstance(seen.certificate, NoCertificate):
+        missing = seen.certificate
+        return Done(Status("False", missing.reason, missing.message), seen.timers, missing.retry_after)
+    if seen.desired is None:
+        return FindDesired(with_webhook=seen.timers.was_heard or _was_ready(seen.kyma))
+    return plan_desired(seen, seen.desired)
+
+
+def plan_desired(seen: WatcherSnapshot, desired: Desired) -> ApplyObjects | SendCanary | Done:
+    """Return the next step for a Watcher whose objects are known."""
+    if not seen.applied and (not _is_applied(seen, desired) or _is_repair_due(seen)):
+        return ApplyObjects(desired, recorded=_is_recorded(seen.kyma, desired))
+    if not desired.with_webhook:
+        return _without_webhook(seen)
+    if is_silent(seen):
+        return _silent(seen)
+    return plan_path(seen, desired)
+
+
+def plan_removal(seen: WatcherSnapshot) -> RemoveObjects | Done:
+    """Return the next step for the Watcher of a Kyma that is being deleted and has no modules any more."""
+    if seen.remaining is None:
+        return RemoveObjects()
+    if not seen.remaining:
+        return Done(REMOVAL_DONE, seen.timers)
+    waits = ", ".join(f"{entry.kind} {entry.name}" for entry in seen.remaining)
+    return Done(Status("False", REMOVING, f"waits for {waits}"), seen.timers, REMOVAL_SECONDS)
+
+
+def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | Done:
+    """Return the next step for a Watcher that sends events: its path is tested, and reported where it is broken."""
+    path = seen.timers.path
+    if path is None and reason_of(seen.kyma) == EVENT_PATH_BROKEN:
+        path = EventPath.presumed_broken(seen.times.canary, now=seen.now)
+    path = path or seen.timers.path_or_untested(seen.times, seen.now)
+    if path.is_due(seen.now) and not seen.canary_sent:
+        return SendCanary(path.sending(seen.now), write=path.is_write_due(seen.now))
+    timers = replace(seen.timers, path=path)
+    if broken_for := path.broken_for(seen.now):
+        message = (
+            f"no change in the cluster was reported for {broken_for:.0f} s: its API server does not reach the Watcher; "
+            "changes are found by polling"
+        )
+        status = Status("False", EVENT_PATH_BROKEN, message)
+        return Done(status, timers.repair_now(), path.check_after(seen.now))
+    if desired.rules.unknown:
+        message = f"waits for the cluster to serve the kinds: {', '.join(desired.rules.unknown)}"
+        return Done(Status("True", WATCHER_READY, message), timers, UNKNOWN_KIND_SECONDS)
+    silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
+    status = Status("True", WATCHER_READY, f"{desired.rules.kinds} kinds of Module CR are watched")
+    return Done(status, timers, min(seen.times.interval, silent_in, path.check_after(seen.now) + 0.01))
+
+
+def is_silent(seen: WatcherSnapshot) -> bool:
+    """Tell whether no events arrive. What a former process found holds until an event arrives at this one."""
+    found_before = not seen.timers.was_heard and reason_of(seen.kyma) == WATCHER_SILENT
+    return found_before or seen.timers.silent_for(seen.now) > seen.times.silence
+
+
+def _without_webhook(seen: WatcherSnapshot) -> Done:
+    """Wait for the first event of a Watcher, and report one that has not sent any in time."""
+    left = seen.times.silence - seen.timers.silent_for(seen.now)
+    if left > 0 and reason_of(seen.kyma) != WATCHER_NEVER_HEARD:
+        status = Status("False", WATCHER_STARTING, "the Watcher is installed and has not sent an event yet")
+        return Done(status, seen.timers, left + 0.1)
+    message = "the Watcher is installed and has never sent an event; changes are found by polling"
+    return _fault(seen, WATCHER_NEVER_HEARD, message, seen.timers)
+
+
+def _silent(seen: WatcherSnapshot) -> Done:
+    message = f"no events from the Watcher for {seen.timers.silent_for(seen.now):.0f} s; changes are found by polling"
+    # No canary can be answered now, so what is known of the path does not count.
+    return _fault(seen, WATCHER_SILENT, message, replace(seen.timers, path=None))
+
+
+def _fault(seen: WatcherSnapshot, reason: str, message: str, timers: Timers) -> Done:
+    again = min(seen.times.interval, FAULT_REPAIR_SECONDS)
+    return Done(Status("False", reason, message), timers.repair_soon(seen.now), again)
+
+
+def _is_repair_due(seen: WatcherSnapshot) -> bool:
+    """Tell whether it is time to compare the objects in the SKR, or their state may be why events stopped."""
+    fell_silent = is_silent(seen) and reason_of(seen.kyma) not in {
+        WATCHER_SILENT,
+        WATCHER_STARTING,
+        WATCHER_NEVER_HEARD,
+    }
+    return fell_silent or seen.now >= seen.timers.repair_at
+
+
+def _is_applied(seen: WatcherSnapshot, desired: Desired) -> bool:
+    """Tell whether these objects were applied, and the reconcile that did so ended without an error."""
+    condition = find(seen.kyma.status.conditions, WEBHOOK)
+    ended_well = condition is not None and (
+        condition.status == "True" or condition.reason in {WATCHER_STARTING, *EVENT_PATH_FAULTS}
+    )
+    return ended_well and _is_recorded(seen.kyma, desired)
+
+
+def _is_recorded(kyma: Kyma, desired: Desired) -> bool:
+    return desired.records.items() <= kyma.metadata.annotations.items()
+
+
+def _was_ready(kyma: Kyma) -> bool:
+    condition = find(kyma.status.conditions, WEBHOOK)
+    return condition is not None and (condition.status == "True" or condition.reason in BROKEN_AFTER_WORKING)

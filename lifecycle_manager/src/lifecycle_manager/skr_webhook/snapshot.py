@@ -1,0 +1,147 @@
+"""What the controller knows of one SKR's Watcher at a moment of a reconcile, as one immutable value."""
+
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from kube_runtime import Client, Informer, InventoryEntry, KindUnknown, ObjectKey
+from kyma_certs import Authorities, KeyPair
+from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
+from lifecycle_manager.skr_webhook.documents import (
+    Document,
+    ModuleRule,
+    WatcherDeployment,
+    webhook_document,
+    workload_documents,
+)
+from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
+from lifecycle_manager.skr_webhook.watcher_status import RECORD_SEPARATOR, valid_watchers, watchers_digest
+from lifecycle_manager_api import Kyma, ModuleTemplate, TrackingObject, Watcher
+
+log = structlog.get_logger("skr_webhook")
+
+
+@dataclass(frozen=True, slots=True)
+class NoCertificate:
+    """Why there is no certificate for the Watcher, and after how many seconds to try again."""
+
+    reason: str
+    message: str
+    retry_after: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRules:
+    """The rules for the Module CRs of a Kyma's modules, and the kinds that the SKR does not know yet."""
+
+    rules: tuple[ModuleRule, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds of Module CRs are watched."""
+        return len({(rule.group, rule.plural.partition("/")[0]) for rule in self.rules})
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """The objects that belong into the SKR, and the annotations of the Kyma that record them once they are applied."""
+
+    documents: tuple[Document, ...]
+    records: Mapping[str, str]
+    rules: ModuleRules
+    with_webhook: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatcherSnapshot:
+    """One Watcher. What a step of this reconcile has found out is None before that step.
+
+    `now` is monotonic. `remaining` are the objects that a removal waits for.
+    """
+
+    kyma: Kyma
+    now: float
+    times: WatcherTimes
+    timers: Timers
+    certificate: KeyPair | NoCertificate | None = None
+    desired: Desired | None = None
+    applied: bool = False
+    canary_sent: bool = False
+    remaining: tuple[InventoryEntry, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleRuleReader:
+    """Finds out which kinds of Module CRs the Watcher of a Kyma has to report."""
+
+    templates: Informer[ModuleTemplate]
+    kinds: ModuleKinds
+
+    async def read(self, kyma: Kyma, skr: Client) -> ModuleRules:
+        """Return the rules. Raises KubeError."""
+        rules: list[ModuleRule] = []
+        unknown: list[str] = []
+        with_state = self._kinds_with_state(kyma)
+        for kind in {*[each async for each in self._module_kinds(kyma)], *with_state}:
+            try:
+                resource = await skr.mapper.resource(kind.api_version, kind.kind)
+            except KindUnknown:
+                unknown.append(f"{kind.kind} ({kind.api_version})")
+                continue
+            rules.append(ModuleRule(resource.group, resource.plural))
+            if kind in with_state:
+                rules.append(ModuleRule(resource.group, f"{resource.plural}/status"))
+        return ModuleRules(tuple(rules), tuple(unknown))
+
+    async def _module_kinds(self, kyma: Kyma) -> AsyncIterator[ModuleCrKind]:
+        for module in kyma.status.modules:
+            template = self._template_of(module.template)
+            if template is None or not template.spec.enable_module_config:
+                continue
+            try:
+                kinds = await self.kinds.of(template)
+            except TemplateUnreadable as error:
+                log.warning("module is not watched", kyma=kyma.metadata.name, module=module.name, error=str(error))
+                continue
+            for kind in kinds:
+                yield kind
+
+    def _kinds_with_state(self, kyma: Kyma) -> frozenset[ModuleCrKind]:
+        """Return the kinds whose default Module CR shows the state of an installed module."""
+        templates = [
+            self._template_of(module.template) for module in kyma.status.modules if module.manifest is not None
+        ]
+        kinds = [self.kinds.of_default(template) for template in templates if template is not None]
+        return frozenset(kind for kind in kinds if kind is not None)
+
+    def _template_of(self, reference: TrackingObject | None) -> ModuleTemplate | None:
+        if reference is None:
+            return None
+        return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
+
+
+def desired_objects(
+    deployment: WatcherDeployment,
+    certificate: KeyPair,
+    cas: Authorities,
+    *,
+    watchers: Iterable[Watcher],
+    rules: ModuleRules,
+    with_webhook: bool,
+) -> Desired:
+    """Return the objects for an SKR; without the webhook as long as no Watcher is there to answer it."""
+    watchers = tuple(watchers)
+    documents = [*workload_documents(deployment, certificate, cas.trusted)]
+    if with_webhook:
+        documents.append(webhook_document(valid_watchers(watchers), rules.rules, cas.trusted))
+    digest = f"{_digest(documents)}{RECORD_SEPARATOR}{watchers_digest(watchers)}"
+    return Desired(tuple(documents), {WATCHER_RECORD: digest, TRUST_RECORD: cas.fingerprint}, rules, with_webhook)
+
+
+def _digest(documents: list[Document]) -> str:
+    return hashlib.blake2b(msgspec.json.encode(documents, order="sorted"), digest_size=8).hexdigest()

@@ -1,0 +1,65 @@
+"""The condition SKRWebhook of a Kyma: its reasons, what a reconcile reports, and which change of it is an Event."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kube_runtime import KubeError
+from kyma_certs import NameRefused
+from lifecycle_manager.kyma_conditions import EVENT_PATH_FAULTS, REMOVED, WEBHOOK, is_event_path_faulty
+from lifecycle_manager.skr import SkrAccessError, failure_of
+from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
+from lifecycle_manager.skr_webhook.certificates import CertificateContended, CertificatesRevoked, NameReserved
+from lifecycle_manager_api import ConditionStatus, Kyma
+from lifecycle_manager_api.conditions import find
+
+INSTALLING = "Installing"
+WATCHER_STARTING = "WatcherStarting"
+WATCHER_READY = "WatcherReady"
+REMOVING = "Removing"
+
+NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
+    CertificatePending: ("CertificatePending", 2.0),
+    CertificatesRevoked: ("CertificatesRevoked", 2.0),
+    CertificateContended: ("CertificateContended", 1.0),
+    NameReserved: ("NameReserved", 30.0),
+    NameRefused: ("NameRefused", 30.0),
+}
+"""Why a Watcher has no certificate: the reason, and after how many seconds to try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The condition that a reconcile reports."""
+
+    status: ConditionStatus
+    reason: str
+    message: str
+
+
+INSTALLATION_BEGUN = Status("False", INSTALLING, "the Watcher is being installed")
+REMOVAL_DONE = Status("False", REMOVED, "the Watcher is removed from the cluster")
+
+
+def failed(error: KubeError | SkrAccessError) -> Status:
+    """Return the status for an error."""
+    failure = failure_of(error)
+    return Status("False", failure.reason, failure.message)
+
+
+def reason_of(kyma: Kyma) -> str:
+    """Return the reason that is reported now, or an empty text."""
+    condition = find(kyma.status.conditions, WEBHOOK)
+    return condition.reason if condition is not None else ""
+
+
+def is_reported(kyma: Kyma, status: Status) -> bool:
+    """Tell whether the condition says so already; how long a fault has lasted is not reported again."""
+    return status.reason in EVENT_PATH_FAULTS and status.reason == reason_of(kyma)
+
+
+def event_type(kyma: Kyma, status: Status) -> Literal["Normal", "Warning"] | None:
+    """Return the type of the Event for a new status, None where it begins and ends no fault of the event path."""
+    if status.reason in EVENT_PATH_FAULTS:
+        return "Warning"
+    return "Normal" if is_event_path_faulty(kyma) else None

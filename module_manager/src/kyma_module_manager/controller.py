@@ -1,0 +1,67 @@
+"""The controller of a manager: which changes trigger a reconcile of a ModuleConfig."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
+from kyma_module_manager.reconciler import KeyState, Reconciler
+from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager_api import ModuleConfig, SyncResource
+
+__all__ = ["LEADER", "changed_by_others", "content_changed", "setup"]
+
+LEADER = "leader"
+"""The owner of all keys: one of several replicas reconciles all of them."""
+
+
+def setup(
+    runtime: Manager,
+    reconciler: Reconciler[Any],
+    *,
+    name: str,
+    configs: Informer[ModuleConfig],
+    sync_resources: Informer[SyncResource],
+    concurrency: int = 10,
+) -> Controller[ObjectKey, KeyState]:
+    """Declare the controller with its triggers."""
+    controller: Controller[ObjectKey, KeyState] = runtime.controller(
+        name, state=KeyState, owner=lambda _: LEADER, concurrency=concurrency
+    )
+
+    def note_time(change: Change[ModuleConfig]) -> None:
+        if change.new is not None and content_changed(change):
+            controller.state_or_new(MODULE_CONFIGS.key_of(change.new)).note_change(runtime.clock.monotonic())
+
+    def existing_config(change: Change[SyncResource]) -> Iterable[ObjectKey]:
+        item = change.new or change.old
+        key = SYNC_RESOURCES.key_of(item) if item is not None else None
+        return (key,) if key is not None and configs.get(key) is not None else ()
+
+    configs.on_change(note_time)
+    controller.watches(configs, when=content_changed)
+    controller.watches(
+        sync_resources, to=existing_config, when=changed_by_others(sync_resources), priority=Priority.RESYNC
+    )
+    controller.reconciles(reconciler.reconcile)
+    return controller
+
+
+def content_changed(change: Change[ModuleConfig]) -> bool:
+    """Find new ModuleConfigs, new content, labels and annotations, and deletion requests; but no new status."""
+    return change.new is not None and (change.old is None or _content(change.old) != _content(change.new))
+
+
+def changed_by_others(sync_resources: Informer[SyncResource]) -> Callable[[Change[SyncResource]], bool]:
+    """Find deleted SyncResources, and those that are not as this manager wrote them last."""
+    return lambda change: change.new is None or not sync_resources.is_own_write(change.new)
+
+
+def _content(config: ModuleConfig) -> tuple[object, ...]:
+    metadata = config.metadata
+    return (
+        metadata.uid,
+        metadata.generation,
+        metadata.deletion_timestamp,
+        dict(metadata.labels),
+        dict(metadata.annotations),
+    )

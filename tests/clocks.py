@@ -1,0 +1,25 @@
+"""A clock that stands still until a test moves it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tests import builders
+
+
+@dataclass(eq=False)
+class ManualClock:
+    """A `kube_runtime.Clock` whose time is set by a test; `monotonic` follows it."""
+
+    time: datetime = builders.NOW
+
+    def now(self) -> datetime:
+        """Return the time that was set."""
+        return self.time
+
+    def monotonic(self) -> float:
+        """Return the same time in seconds."""
+        return self.time.timestamp()
+
+    def advance(self, seconds: float) -> None:
+        """Move the time."""
+        self.time += timedelta(seconds=seconds)

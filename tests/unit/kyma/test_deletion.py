@@ -1,0 +1,115 @@
+"""A Kyma that is being deleted, on simulated clusters: what it waits for, and what does not block it."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from kube_runtime import KubeError
+from kube_simulation import Answer, ApiRequest, Drop, Rule
+from lifecycle_manager.kyma import Patience
+from lifecycle_manager.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KYMAS,
+    MANIFESTS,
+    RAW_KYMAS,
+    SECRETS,
+)
+from lifecycle_manager_api import names
+from tests import builders
+from tests.waiting import is_gone
+from tests.world import open_world
+
+SKR = names.SKR_NAMESPACE
+
+
+class Deletions(Rule):
+    """Writes down what is deleted, and how."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        if request.verb == "delete":
+            options = msgspec.json.decode(request.body)
+            self.seen.append((request.name, options["propagationPolicy"]))
+        return await proceed()
+
+
+async def test_modules_are_deleted_in_the_foreground_with_their_kyma() -> None:
+    async with open_world() as world:
+        await world.register("demo", "cloud-resources")
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        deletions = Deletions()
+        with world.cluster("kcp").ruled_by(deletions):
+            await world.reconcile()
+        assert deletions.seen == [("demo-cloud-resources", "Foreground")]
+        manifest = await world.kcp.get(MANIFESTS, "demo-cloud-resources", names.KCP_NAMESPACE)
+        assert manifest.metadata.deletion_timestamp is not None
+        assert (await world.in_skr()).status.state == "Deleting"
+
+
+async def test_kyma_whose_skr_does_not_answer_is_deleted_once_its_secret_is_gone() -> None:
+    async with open_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        with world.cluster("demo").ruled_by(Drop()):
+            for _ in range(2):
+                with pytest.raises(KubeError):
+                    await world.reconcile()
+            kyma = await world.in_kcp()
+            assert (kyma.status.state, kyma.metadata.finalizers) == ("Deleting", (names.KYMA_FINALIZER,))
+            assert kyma.status.last_operation is not None
+            assert "can't be reached" in kyma.status.last_operation.operation
+            world.clock.time += timedelta(days=10_000)
+            with pytest.raises(KubeError):
+                await world.reconcile()
+            assert (await world.in_kcp()).status.state == "Warning"
+            await world.kcp.delete(SECRETS, "kubeconfig-demo", names.KCP_NAMESPACE)
+            await world.reconcile()
+        assert await is_gone(world.in_kcp())
+
+
+@pytest.mark.parametrize("purge", [None, timedelta(minutes=5)])
+async def test_finalizer_of_others_on_the_kyma_cr_blocks_the_deletion_until_it_is_purged(
+    purge: timedelta | None,
+) -> None:
+    async with open_world(patience=Patience(purge=purge)) as world:
+        await world.register()
+        await world.introduced()
+        held = {"metadata": {"finalizers": ["example.com/nobody-is-there", names.KYMA_FINALIZER]}}
+        await (await world.skr()).merge_patch(KYMAS, "default", held, SKR, field_manager="user")
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        await world.reconcile(times=3)
+        inner, outer = await world.in_skr(), await world.in_kcp()
+        assert inner.metadata.being_deleted
+        assert inner.metadata.finalizers == ("example.com/nobody-is-there",)
+        assert outer.status.last_operation is not None
+        assert "Kyma kyma-system/default" in outer.status.last_operation.operation
+        deleted_at = outer.metadata.deletion_timestamp
+        assert deleted_at is not None
+        world.clock.time = deleted_at + timedelta(minutes=5)
+        await world.reconcile(times=2)
+        assert await is_gone(world.in_kcp()) is (purge is not None)
+
+
+async def test_kyma_cr_that_can_not_be_read_does_not_block_the_deletion() -> None:
+    """Users who change the CRD can write what it would have refused."""
+    async with open_world() as world:
+        await world.register()
+        await world.introduced()
+        skr = await world.skr()
+        definition = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        versions = [{**each, "schema": {"openAPIV3Schema": anything}} for each in definition["spec"]["versions"]]
+        await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name, {"spec": {"versions": versions}})
+        spoilt = {"metadata": {"finalizers": [names.KYMA_FINALIZER]}, "spec": {"modules": "none, please"}}
+        await skr.merge_patch(RAW_KYMAS, "default", spoilt, SKR)
+        await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
+        await world.reconcile(times=3)
+        assert await is_gone(world.in_kcp())
+        assert await is_gone(skr.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name))

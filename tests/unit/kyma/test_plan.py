@@ -1,0 +1,522 @@
+"""The actions and the status of a Kyma, for what was read in KCP and in the SKR."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from lifecycle_manager.kyma import plan as planned
+from lifecycle_manager.kyma.limits import MAX_MODULES
+from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot
+from lifecycle_manager.kyma.status import for_skr
+from lifecycle_manager.kyma.wanted import wanted_of
+from lifecycle_manager.kyma_changes import CRD_HASH
+from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.rollout import Timing
+from lifecycle_manager.skr import SkrFailure
+from lifecycle_manager_api import Kyma, State, find, names
+from tests import builders
+
+
+def condition(kind: str, status: str, reason: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": f"{kind} says {reason}",
+        "lastTransitionTime": "2026-11-01T12:00:00Z",
+    }
+
+
+WEBHOOK_READY = condition("SKRWebhook", "True", "WatcherReady")
+CATALOG_READY = condition("ModuleCatalog", "True", "Synced")
+OTHERS_READY = {"conditions": [WEBHOOK_READY, CATALOG_READY]}
+OFFER = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
+INSTALLING = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0")])
+ASKED = [{"name": "cloud-resources", "managed": True}]
+DELETED = "2026-11-01T12:00:00Z"
+
+
+def snapshot(kyma: Kyma, skr: SkrView | SkrFailure, *, offer: Offer = OFFER, **more: Any) -> Snapshot:
+    given = {"patience": Patience(unreachable=timedelta(0))} | more
+    return Snapshot(Timing(builders.NOW), kyma, offer, skr, "hash", **given)
+
+
+def skr_kyma(of: Kyma, **given: Any) -> Kyma:
+    """Return the Kyma CR in the SKR as it is once it has been written."""
+    labels, annotations = planned.visible_metadata(of)
+    return builders.kyma(
+        "default",
+        **{"labels": labels, "annotations": annotations, "namespace": "kyma-system", "finalizers": []} | given,
+    )
+
+
+def settled(kyma: Kyma, skr: Kyma, **more: Any) -> tuple[Kyma, Kyma]:
+    """Return both Kymas after the status was written to both."""
+    decided = planned.plan(snapshot(kyma, SkrView(skr), **more))
+    (written,) = [action for action in decided.in_kcp if isinstance(action, planned.WriteStatus)]
+    return (
+        msgspec.structs.replace(kyma, status=written.status),
+        msgspec.structs.replace(skr, status=for_skr(written.status, skr)),
+    )
+
+
+def introduced(**given: Any) -> Kyma:
+    return builders.kyma(annotations={CRD_HASH: "hash"}, **given)
+
+
+def written_in(decided: planned.Plan) -> planned.WriteStatus:
+    (written,) = [action for action in decided.in_kcp if isinstance(action, planned.WriteStatus)]
+    return written
+
+
+def test_finalizer_is_set_before_the_skr_is_written() -> None:
+    kyma = builders.kyma(finalizers=[])
+    assert planned.plan(snapshot(kyma, SkrView(None))) == planned.Plan(in_kcp=(planned.AddFinalizer(),))
+
+
+def test_new_cluster_gets_crd_and_kyma_with_the_default_modules() -> None:
+    kyma = builders.kyma(modules=ASKED, labels={names.REGION: "eu", "internal.example/secret": "x"})
+    decided = planned.plan(snapshot(kyma, SkrView(None)))
+    install, create = decided.in_skr
+    assert install == planned.InstallKymaCrd()
+    assert isinstance(create, planned.CreateSkrKyma)
+    assert create.spec == kyma.spec
+    assert create.labels[names.REGION] == "eu"
+    assert "internal.example/secret" not in create.labels
+    assert planned.RecordCrdHash("hash") in decided.in_kcp
+    assert decided.at_once
+
+
+def test_users_spec_is_only_read() -> None:
+    kyma = introduced(modules=ASKED)
+    decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, channel="fast"))))
+    assert not any(isinstance(action, planned.CreateSkrKyma) for action in decided.in_skr)
+    written = written_in(decided)
+    assert written.status.active_channel == "fast"
+    assert written.status.modules == ()
+
+
+def test_unchanged_kyma_needs_no_action() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    kyma, in_skr = settled(kyma, skr_kyma(kyma, modules=ASKED))
+    assert planned.plan(snapshot(kyma, SkrView(in_skr))) == planned.Plan()
+
+
+def test_crd_that_changed_is_applied_again() -> None:
+    kyma = builders.kyma(annotations={CRD_HASH: "older"})
+    assert planned.InstallKymaCrd() in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)))).in_skr
+
+
+def test_skr_keeps_its_crd_while_that_of_kcp_can_not_be_read() -> None:
+    kyma = builders.kyma(annotations={CRD_HASH: "older"})
+    unseen = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), crd_hash="")
+    decided = planned.plan(unseen)
+    assert planned.InstallKymaCrd() not in decided.in_skr
+    assert not any(isinstance(action, planned.RecordCrdHash) for action in decided.in_kcp)
+
+
+def test_skr_that_lost_its_crd_meanwhile_is_recorded_without_one_of_kcp() -> None:
+    kyma = builders.kyma(annotations={CRD_HASH: "older"})
+    decided = planned.plan(replace(snapshot(kyma, SkrView(None)), crd_hash=""))
+    assert planned.InstallKymaCrd() in decided.in_skr
+    assert decided.in_kcp == (planned.RecordCrdHash(""),)
+
+
+def test_label_that_a_user_removed_is_set_again() -> None:
+    kyma = introduced()
+    bare = msgspec.structs.replace(skr_kyma(kyma), metadata=builders.kyma("default").metadata)
+    actions = planned.plan(snapshot(kyma, SkrView(bare))).in_skr
+    assert any(isinstance(action, planned.SyncSkrMetadata) for action in actions)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"labels": {names.REGION: "us"}},
+        {"labels": {names.WATCHED_BY: ""}},
+        {"annotations": {names.OWNED_BY: "kcp-system/other"}},
+    ],
+)
+def test_label_or_annotation_that_a_user_changed_is_corrected(changed: dict[str, dict[str, str]]) -> None:
+    kyma = introduced(labels={names.REGION: "eu"})
+    labels, annotations = planned.visible_metadata(kyma)
+    given: dict[str, Any] = {
+        "labels": {**labels, "mine": "x", **changed.get("labels", {})},
+        "annotations": {**annotations, "mine": "x", **changed.get("annotations", {})},
+    }
+    (sync,) = [
+        action
+        for action in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, **given)))).in_skr
+        if isinstance(action, planned.SyncSkrMetadata)
+    ]
+    assert (sync.labels, sync.annotations) == (labels, annotations)
+
+
+def test_label_that_was_removed_in_kcp_is_removed_in_the_skr() -> None:
+    before = introduced(labels={names.BETA: "true"})
+    actions = planned.plan(snapshot(introduced(), SkrView(skr_kyma(before)))).in_skr
+    (sync,) = [action for action in actions if isinstance(action, planned.SyncSkrMetadata)]
+    assert sync.labels[names.BETA] is None
+
+
+def test_ready_needs_every_module_the_webhook_and_the_catalog() -> None:
+    config = builders.module_config(status={"state": "Ready"})
+    for conditions, state in (
+        ([WEBHOOK_READY, CATALOG_READY], State.READY),
+        ([CATALOG_READY], State.PROCESSING),
+        ([WEBHOOK_READY], State.PROCESSING),
+        ([WEBHOOK_READY, condition("ModuleCatalog", "False", "CatalogSyncFailed")], State.WARNING),
+        ([condition("SKRWebhook", "False", "WatcherSilent"), CATALOG_READY], State.WARNING),
+    ):
+        kyma = introduced(status={"conditions": conditions})
+        after, _ = settled(kyma, skr_kyma(kyma, modules=ASKED), module_configs=(config,))
+        assert after.status.state is state
+        ready = find(after.status.conditions, "Ready")
+        assert ready is not None
+        assert (ready.status == "True") is (state is State.READY)
+
+
+def test_unknown_module_is_reported_and_does_not_delay_others() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    asked = [*ASKED, {"name": "tpyo", "managed": True}]
+    in_skr = skr_kyma(kyma, modules=asked)
+    decided = planned.plan(snapshot(kyma, SkrView(in_skr)))
+    written = written_in(decided)
+    states = {module.name: module.state for module in written.status.modules}
+    assert states == {"cloud-resources": State.READY, "tpyo": State.ERROR}
+    modules = find(written.status.conditions, "Modules")
+    assert modules is not None
+    assert modules.status == "False"
+    assert "tpyo" in modules.message
+    (told,) = [action for action in decided.in_skr if isinstance(action, planned.RecordSkrEvents)]
+    assert [each.reason for each in told.events if "tpyo" in each.note] == ["ModuleError", "StateError"]
+
+
+def test_number_of_requested_modules_is_limited() -> None:
+    """No other Kyma is reconciled while one is decided on; modules of the catalog count wherever they are listed."""
+    kyma = introduced(status=OTHERS_READY)
+    many = [{"name": f"unknown-{number}", "managed": True} for number in range(20_000)]
+    seen = SkrView(skr_kyma(kyma, modules=[*many, *ASKED]))
+    wanted = wanted_of(snapshot(kyma, seen, offer=INSTALLING), seen.kyma.spec if seen.kyma is not None else kyma.spec)
+    assert len(wanted.modules) == MAX_MODULES + 1
+    assert [each.name for each in wanted.modules if each.to_be_written] == ["cloud-resources"]
+
+
+def test_unreachable_cluster_keeps_the_last_module_states() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    kyma, _ = settled(kyma, skr_kyma(kyma, modules=ASKED))
+    decided = planned.plan(snapshot(kyma, SkrFailure("SKRUnreachable", "no answer")))
+    written = written_in(decided)
+    assert written.status.state is State.ERROR
+    assert written.status.modules == kyma.status.modules
+    reachable = find(written.status.conditions, "SKRReachable")
+    assert reachable is not None
+    assert (reachable.status, reachable.reason, reachable.message) == ("False", "SKRUnreachable", "no answer")
+    assert decided.in_skr == ()
+
+
+def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    kyma, _ = settled(kyma, skr_kyma(kyma))
+    patience = Patience(unreachable=timedelta(seconds=30))
+    away = snapshot(kyma, SkrFailure("SKRUnreachable", "no answer", may_pass=True), patience=patience)
+    first = planned.plan(away)
+    assert written_in(first).status.state is State.READY
+    assert first.again == builders.NOW + timedelta(seconds=30)
+    later = replace(
+        away,
+        kyma=msgspec.structs.replace(kyma, status=written_in(first).status),
+        timing=Timing(builders.NOW + timedelta(seconds=31)),
+    )
+    assert written_in(planned.plan(later)).status.state is State.ERROR
+
+
+def test_skipped_kyma_needs_no_action_unless_it_is_being_deleted() -> None:
+    skipped = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"})
+    assert planned.plan(snapshot(skipped, SkrView(None))) == planned.Plan()
+    deleting = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"}, deletionTimestamp=DELETED)
+    assert planned.RemoveFinalizer() in planned.plan(snapshot(deleting, SkrView(None))).in_kcp
+
+
+def test_module_that_installs_something_gets_a_manifest() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, modules=ASKED)), offer=INSTALLING))
+    (applied,) = [action for action in decided.in_kcp if isinstance(action, planned.ApplyManifest)]
+    manifest = applied.manifest
+    assert manifest.metadata.labels[names.KYMA_NAME] == "demo"
+    assert manifest.metadata.labels[names.CHANNEL] == "regular"
+    assert manifest.spec.version == "0.1.0"
+    assert msgspec.json.decode(manifest.spec.install.source) == {
+        "name": "kyma-project.io/module/cloud-resources",
+        "ref": "sha256:0.1.0",
+        "repo": "registry.example.com/modules/component-descriptors",
+        "type": "oci-ref",
+    }
+    (module,) = written_in(decided).status.modules
+    assert module.state is State.PROCESSING
+    assert module.manifest is not None
+    assert module.resource is not None
+    assert module.resource.kind == "Infrastructure"
+
+
+def test_manifest_that_is_as_it_should_be_is_not_written_again() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    in_skr = SkrView(skr_kyma(kyma, modules=ASKED))
+    first = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING))
+    (applied,) = [action for action in first.in_kcp if isinstance(action, planned.ApplyManifest)]
+    second = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(applied.manifest,)))
+    assert not any(isinstance(action, planned.ApplyManifest) for action in second.in_kcp)
+
+
+def test_module_has_the_state_of_its_manifest() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    in_skr = SkrView(skr_kyma(kyma, modules=ASKED))
+    (applied,) = [
+        action
+        for action in planned.plan(snapshot(kyma, in_skr, offer=INSTALLING)).in_kcp
+        if isinstance(action, planned.ApplyManifest)
+    ]
+    for said, state in (("Ready", State.READY), ("Error", State.ERROR), ("Warning", State.WARNING)):
+        status = msgspec.convert({"state": said, "lastOperation": {"operation": "why"}}, type(applied.manifest.status))
+        manifest = msgspec.structs.replace(applied.manifest, status=status)
+        decided = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(manifest,)))
+        (module,) = written_in(decided).status.modules
+        assert module.state is state
+        assert ("why" in module.message) is (state is not State.READY)
+
+
+def test_module_that_is_not_requested_any_more_is_removed_with_its_manifest() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    in_skr = SkrView(skr_kyma(kyma))
+    there = builders.manifest()
+    decided = planned.plan(snapshot(kyma, in_skr, manifests=(there,)))
+    assert planned.DeleteManifest("demo-cloud-resources") in decided.in_kcp
+    (module,) = written_in(decided).status.modules
+    assert module.state is State.DELETING
+    going = builders.manifest(deletionTimestamp=DELETED, status={"state": "Warning"})
+    later = planned.plan(snapshot(kyma, in_skr, manifests=(going,)))
+    assert not any(isinstance(action, planned.DeleteManifest) for action in later.in_kcp)
+    assert written_in(later).status.modules[0].state is State.WARNING
+    assert written_in(planned.plan(snapshot(kyma, in_skr))).status.modules == ()
+
+
+def test_mandatory_module_never_shows_and_is_not_removed() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    mandatory = builders.manifest("warden", mandatory=True, status={"state": "Error"})
+    decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)), manifests=(mandatory,)))
+    assert written_in(decided).status.modules == ()
+    assert written_in(decided).status.state is State.READY
+    assert not any(isinstance(action, planned.DeleteManifest) for action in decided.in_kcp)
+
+
+def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    unmanaged = SkrView(skr_kyma(kyma, modules=[{"name": "cloud-resources", "managed": False}]))
+    there = builders.manifest(version="0.0.9", status={"state": "Ready"})
+    decided = planned.plan(snapshot(kyma, unmanaged, offer=INSTALLING, manifests=(there,)))
+    assert [action for action in decided.in_kcp if isinstance(action, planned.ModuleAction)] == [
+        planned.MarkUnmanaged("demo-cloud-resources")
+    ]
+    (module,) = written_in(decided).status.modules
+    assert (module.state, module.version) == (State.UNMANAGED, "0.0.9")
+    left = builders.manifest(version="0.0.9", annotations={names.IS_UNMANAGED: "true"})
+    again = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, modules=ASKED)), offer=INSTALLING, manifests=(left,)))
+    (applied,) = [action for action in again.in_kcp if isinstance(action, planned.ModuleAction)]
+    assert isinstance(applied, planned.ApplyManifest)
+    assert applied.managed_again
+    assert applied.manifest.spec.version == "0.1.0"
+
+
+def test_custom_resource_policy_reaches_the_manifest() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    asked = [{"name": "cloud-resources", "managed": True, "customResourcePolicy": "Ignore"}]
+    decided = planned.plan(
+        snapshot(kyma, SkrView(skr_kyma(kyma, modules=asked)), offer=INSTALLING, manifests=(builders.manifest(),))
+    )
+    (applied,) = [action for action in decided.in_kcp if isinstance(action, planned.ApplyManifest)]
+    assert applied.manifest.spec.custom_resource_policy == "Ignore"
+    assert msgspec.json.decode(applied.manifest.spec.resource) is None
+
+
+def test_unreadable_descriptor_is_reported_and_the_manifest_stays() -> None:
+    broken = builders.template(installs=True)
+    spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
+    offer = Offer.of([msgspec.structs.replace(broken, spec=spec)], [builders.release(regular="0.1.0")])
+    kyma = introduced(status=OTHERS_READY)
+    decided = planned.plan(
+        snapshot(
+            kyma, SkrView(skr_kyma(kyma, modules=ASKED)), offer=offer, manifests=(builders.manifest(version="0.0.9"),)
+        )
+    )
+    (module,) = written_in(decided).status.modules
+    assert module.state is State.ERROR
+    assert "spec.descriptor.component.name is missing" in module.message
+    assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
+
+
+def test_module_that_installs_nothing_stays_as_it_is_while_its_descriptor_is_not_found() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    kyma, inner = settled(kyma, skr_kyma(kyma, modules=ASKED))
+    offer = replace(OFFER, problems={"cloud-resources-0.1.0": "the registry is on fire"})
+    assert planned.plan(snapshot(kyma, SkrView(inner), offer=offer)).in_kcp == ()
+
+
+def test_version_that_could_not_be_installed_does_not_block_another_one() -> None:
+    """Neither a lower version nor one that waits for its turn or a downtime: there is nothing yet to go back from."""
+    broken = builders.template(version="0.2.0", installs=True)
+    spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
+    templates = [msgspec.structs.replace(broken, spec=spec), builders.template(installs=True)]
+    kyma = introduced(status=OTHERS_READY)
+    seen = SkrView(skr_kyma(kyma, modules=ASKED))
+    first = planned.plan(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.2.0")])))
+    (module,) = written_in(first).status.modules
+    assert (module.state, module.version) == (State.ERROR, "0.2.0")
+    kyma = msgspec.structs.replace(kyma, status=written_in(first).status)
+    mended = planned.plan(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.1.0")])))
+    (applied,) = [action for action in mended.in_kcp if isinstance(action, planned.ApplyManifest)]
+    assert applied.manifest.spec.version == "0.1.0"
+
+
+def test_module_that_is_installed_needs_no_descriptor_to_stay_as_it_is() -> None:
+    """The registry can't be reached when a process begins: nothing is wrong with what the clusters have."""
+    kyma = introduced(status=OTHERS_READY)
+    (manifest,) = (builders.manifest(version="0.1.0"),)
+    offer = replace(INSTALLING, problems={"cloud-resources-0.1.0": "the registry is on fire"})
+    seen = SkrView(skr_kyma(kyma, modules=ASKED))
+    decided = planned.plan(snapshot(kyma, seen, offer=offer, manifests=(manifest,)))
+    (module,) = written_in(decided).status.modules
+    assert module.state is not State.ERROR
+    assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
+    older = (builders.manifest(version="0.0.9"),)
+    (module,) = written_in(planned.plan(snapshot(kyma, seen, offer=offer, manifests=older))).status.modules
+    assert (module.state, "on fire" in module.message) == (State.ERROR, True)
+
+
+def test_deletion_has_the_order_that_leaves_no_objects() -> None:
+    """Manifests, configurations, the Watcher, the catalog, the users' CR: each step waits for the one before."""
+    kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
+    there = snapshot(
+        kyma,
+        SkrView(skr_kyma(kyma)),
+        manifests=(builders.manifest(), builders.manifest("warden", mandatory=True)),
+        module_configs=(builders.module_config(),),
+        sync_resources=(builders.sync_resource("left"),),
+    )
+    first = planned.plan(there)
+    assert {action.manifest for action in first.in_kcp if isinstance(action, planned.DeleteManifest)} == {
+        "demo-cloud-resources",
+        "demo-warden",
+    }
+    assert [module.name for module in written_in(first).status.modules] == ["cloud-resources"]
+    assert "Manifest demo-cloud-resources" in operation(first)
+
+    assert first.again == builders.NOW + timedelta(minutes=10)  # then it is stuck
+
+    second = planned.plan(replace(there, manifests=()))
+    assert written_in(second).status.modules == ()
+    assert "ModuleConfig demo-cloud-resources, SyncResource left" in operation(second)
+    assert not any(isinstance(action, planned.DeleteSyncResource) for action in second.in_kcp)
+
+    for decided in (first, second):  # or the Watcher would leave before what it serves
+        removing = find(written_in(decided).status.conditions, "Modules")
+        assert removing is not None
+        assert removing.reason == "Removing"
+
+    third = planned.plan(replace(there, manifests=(), module_configs=()))
+    assert planned.DeleteSyncResource("left") in third.in_kcp
+
+    modules_gone = replace(there, manifests=(), module_configs=(), sync_resources=())
+    fourth = planned.plan(modules_gone)
+    modules = find(written_in(fourth).status.conditions, "Modules")
+    assert modules is not None
+    assert modules.reason == "ModulesRemoved"
+    assert not any(isinstance(action, planned.DeleteSkrKyma) for action in fourth.in_skr)
+
+    gone = {"conditions": [condition(kind, "False", "Removed") for kind in ("SKRWebhook", "ModuleCatalog")]}
+    left = introduced(status=gone, deletionTimestamp=DELETED)
+    fifth = planned.plan(replace(modules_gone, kyma=left))
+    assert fifth.in_skr == (planned.DeleteSkrKyma(),)
+    assert planned.RemoveFinalizer() not in fifth.in_kcp
+
+    last = planned.plan(replace(modules_gone, kyma=left, skr=SkrView(None)))
+    assert last == planned.Plan(in_skr=(planned.RemoveKymaCrd(),), in_kcp=(planned.RemoveFinalizer(),))
+
+
+def operation(decided: planned.Plan) -> str:
+    last = written_in(decided).status.last_operation
+    assert last is not None
+    return last.operation
+
+
+def test_deletion_without_progress_is_a_warning_that_names_what_it_waits_for() -> None:
+    kyma = introduced(deletionTimestamp="2026-11-01T11:49:00Z")
+    stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), manifests=(builders.manifest(deletionTimestamp=DELETED),))
+    decided = planned.plan(stuck)
+    assert written_in(decided).status.state is State.WARNING
+    assert "Manifest demo-cloud-resources" in operation(decided)
+    assert not any(isinstance(action, planned.PurgeFinalizers) for action in decided.in_skr)
+    purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
+    assert planned.PurgeFinalizers(stuck.manifests) in purging.in_skr
+    on_time = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=11))))
+    assert planned.PurgeFinalizers(stuck.manifests) in on_time.in_skr
+    patient = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=12))))
+    assert not any(isinstance(action, planned.PurgeFinalizers) for action in patient.in_skr)
+    assert patient.again == builders.NOW + timedelta(minutes=1)
+    away = replace(stuck, skr=SkrFailure("SKRUnreachable", ""), patience=Patience(purge=timedelta(0)))
+    assert planned.plan(away).in_skr == ()
+
+
+def test_objects_of_sync_resources_are_purged_like_those_of_modules() -> None:
+    kyma = introduced(deletionTimestamp="2026-11-01T11:49:00Z")
+    held = (builders.sync_resource("held", deletionTimestamp=DELETED),)
+    stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), sync_resources=held)
+    assert not any(isinstance(action, planned.PurgeFinalizers) for action in planned.plan(stuck).in_skr)
+    purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
+    assert planned.PurgeFinalizers((), held) in purging.in_skr
+
+
+def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> None:
+    kyma = introduced(deletionTimestamp=DELETED)
+    inner = skr_kyma(kyma)
+    decided = planned.plan(snapshot(kyma, SkrView(inner), manifests=(builders.manifest(),)))
+    (shown,) = [action.status for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
+    assert shown.state is State.DELETING
+    assert shown.last_operation is not None
+    assert "Manifest demo-cloud-resources" in shown.last_operation.operation
+    again = planned.plan(
+        snapshot(
+            msgspec.structs.replace(kyma, status=written_in(decided).status),
+            SkrView(msgspec.structs.replace(inner, status=shown)),
+            manifests=(builders.manifest(deletionTimestamp=DELETED),),
+        )
+    )
+    assert again.in_skr == ()
+
+
+def test_deletion_continues_without_the_skr_only_where_its_secret_is_gone() -> None:
+    kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
+    gone = planned.plan(snapshot(kyma, SkrFailure("AccessSecretMissing", "no Secret")))
+    assert gone.in_kcp == (planned.RemoveFinalizer(),)
+    away = planned.plan(snapshot(introduced(deletionTimestamp=DELETED), SkrFailure("SKRUnreachable", "")))
+    assert planned.RemoveFinalizer() not in away.in_kcp
+
+
+def test_own_finalizer_is_removed_from_a_kyma_cr_that_a_user_deletes() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    going = skr_kyma(kyma, finalizers=[names.KYMA_FINALIZER], deletionTimestamp=DELETED)
+    decided = planned.plan(snapshot(kyma, SkrView(going)))
+    assert decided.in_skr == (planned.RemoveSkrFinalizer(),)
+    assert decided.at_once
+
+
+def test_kyma_cr_with_a_finalizer_of_others_is_not_read_again_sooner() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    held = skr_kyma(kyma, finalizers=[names.KYMA_FINALIZER])
+    by_another = skr_kyma(kyma, finalizers=["example.com/mine"], deletionTimestamp=DELETED)
+    for inner in (held, by_another):
+        decided = planned.plan(snapshot(kyma, SkrView(inner)))
+        assert not decided.at_once
+        assert planned.RemoveSkrFinalizer() not in decided.in_skr

@@ -1,0 +1,106 @@
+"""Purge of finalizers: only on objects of a module, and only on those that are being deleted."""
+
+from typing import Any
+
+import msgspec
+
+from kube_runtime import Client, KubeconfigPolicy, Resource
+from kube_simulation import SimulatedCluster, serve_simulation
+from lifecycle_manager.kyma.purge import purge_finalizers, purge_synced
+from lifecycle_manager_api import Manifest
+from tests import builders
+from tests.waiting import is_gone
+
+THINGS: Resource[Any] = Resource.dynamic("example.com", "v1", "Thing", "things", namespaced=True)
+OTHERS: Resource[Any] = Resource.dynamic("example.com", "v1", "Other", "others", namespaced=True)
+HELD = ["example.com/nobody-is-there"]
+
+
+def definition(resource: Resource[Any]) -> dict[str, Any]:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {"plural": resource.plural, "kind": resource.kind, "singular": resource.kind.lower()},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+def manifest_of_things() -> Manifest:
+    """Return the Manifest of a module that defines Things."""
+    entry = {"group": "apiextensions.k8s.io", "version": "v1", "kind": "CustomResourceDefinition", "namespace": ""}
+    built = builders.manifest(status={"state": "Deleting", "synced": [entry | {"name": "things.example.com"}]})
+    default = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "default"}}
+    spec = msgspec.structs.replace(built.spec, resource=msgspec.Raw(msgspec.json.encode(default)))
+    return msgspec.structs.replace(built, spec=spec)
+
+
+async def create(client: Client, resource: Resource[Any], name: str, *, deleted: bool) -> None:
+    document = {"metadata": {"name": name, "finalizers": HELD}}
+    await client.create(resource, document, "default", field_manager="user")
+    if deleted:
+        await client.delete(resource, name, "default")
+
+
+async def test_finalizers_of_deleted_objects_are_removed_and_no_others() -> None:
+    async with serve_simulation() as simulation:
+        cluster: SimulatedCluster = simulation.cluster("skr")
+        cluster.create(definition(THINGS), definition(OTHERS))
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
+            await create(skr, THINGS, "going", deleted=True)
+            await create(skr, THINGS, "staying", deleted=False)
+            await create(skr, OTHERS, "of-another-module", deleted=True)
+
+            await purge_finalizers(skr, [manifest_of_things()])
+
+            assert await is_gone(skr.get(THINGS, "going", "default"))
+            for resource, name in ((THINGS, "staying"), (OTHERS, "of-another-module")):
+                left = await skr.get(resource, name, "default")
+                assert left["metadata"]["finalizers"] == HELD
+
+
+async def test_kind_is_read_in_a_version_that_is_served() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("skr")
+        document = definition(THINGS)
+        served = {**document["spec"]["versions"][0], "storage": False}
+        document["spec"]["versions"] = [{**served, "name": "v2", "storage": True, "served": False}, served]
+        cluster.create(document)
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
+            await create(skr, THINGS, "going", deleted=True)
+            await purge_finalizers(skr, [manifest_of_things()])
+            assert await is_gone(skr.get(THINGS, "going", "default"))
+
+
+async def test_module_whose_kinds_are_gone_already_is_no_obstacle() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("skr")
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
+            await purge_finalizers(skr, [manifest_of_things()])
+
+
+async def test_object_in_an_inventory_is_purged_if_it_is_being_deleted() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("skr")
+        cluster.create(definition(THINGS), definition(OTHERS))
+        of_others = {"group": "example.com", "version": "v1", "kind": "Other", "namespace": "default"}
+        unknown = {"group": "example.com", "version": "v1", "kind": "Unknown", "namespace": "", "name": "x"}
+        entries = [unknown, *(of_others | {"name": name} for name in ("going", "staying", "gone"))]
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
+            for brought in (
+                purge_synced(skr, [builders.sync_resource(status={"synced": entries})]),
+                purge_finalizers(skr, [builders.manifest(status={"state": "Deleting", "synced": entries})]),
+            ):
+                await create(skr, OTHERS, "going", deleted=True)
+                await create(skr, OTHERS, "staying", deleted=False)
+                await brought
+                assert await is_gone(skr.get(OTHERS, "going", "default"))
+                left = await skr.get(OTHERS, "staying", "default")
+                assert left["metadata"]["finalizers"] == HELD
+                await skr.merge_patch(OTHERS, "staying", {"metadata": {"finalizers": []}}, "default")
+                await skr.delete(OTHERS, "staying", "default")

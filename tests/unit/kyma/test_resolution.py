@@ -1,0 +1,457 @@
+"""Which version of a module a Kyma gets: the rules one by one, and the laws that hold for every fleet."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
+from lifecycle_manager.mandatory_modules.plan import ApplyManifest, plan_installation
+from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
+from lifecycle_manager.module_catalog import Offer, module_of, module_of_manifest
+from lifecycle_manager.module_catalog.offer import version_of
+from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.maintenance import MaintenancePolicy
+from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, ObjectMeta, State, Version, names
+from tests import builders
+from tests.unit.kyma.generated_fleets import INSTALLED, LABELS, POLICY, SPECS, SUNDAY_NIGHT, TIMINGS, offers
+
+NAME = "cloud-resources"
+CLOSED = Timing(builders.NOW, policy=POLICY)
+NOTHING: Mapping[str, Installed] = {}
+NOW = Timing(builders.NOW)
+
+
+def spec(*modules: str, channel: str = "regular", **more: Any) -> KymaSpec:
+    asked = [{"name": name, "managed": True} for name in modules or (NAME,)]
+    return msgspec.convert({"channel": channel, "modules": asked, **more}, KymaSpec)
+
+
+def metadata(labels: Mapping[str, str] | None = None, *, name: str = "k", uid: str = "u") -> ObjectMeta:
+    return ObjectMeta(name=name, uid=uid, labels=labels or {})
+
+
+def only(
+    of: KymaSpec,
+    offer: Offer,
+    installed: Mapping[str, Installed] = NOTHING,
+    timing: Timing = NOW,
+    labels: Mapping[str, str] | None = None,
+) -> Resolution:
+    (resolution,) = resolve(of, metadata(labels), offer=offer, installed=installed, timing=timing)
+    return resolution
+
+
+def offer_of(*versions: str, templates: Mapping[str, Any] | None = None, **channels: Any) -> Offer:
+    return Offer.of(
+        [builders.template(version=version, **(templates or {})) for version in versions],
+        [builders.release(**channels)],
+    )
+
+
+def test_module_channel_precedes_the_kymas_channel() -> None:
+    asked = msgspec.convert(
+        {"channel": "regular", "modules": [{"name": NAME, "channel": "fast", "managed": True}]}, KymaSpec
+    )
+    assert only(asked, offer_of("1.0.0", "2.0.0", regular="1.0.0", fast="2.0.0")).version == "2.0.0"
+
+
+def test_channel_on_the_template_decides_without_a_release_meta() -> None:
+    resolution = only(spec(), Offer.of([builders.template(channel="regular")], []))
+    assert resolution.template is not None
+    assert resolution.template.metadata.name == "cloud-resources-regular"
+
+
+class TestTemplateOfAChannel:
+    """Templates of the deprecated channels are named after those, and have their version in the descriptor alone."""
+
+    def offering(self, version: str) -> Offer:
+        return Offer.of([builders.template(version=version, channel="regular", requires_downtime=True)], [])
+
+    def test_its_version_is_never_downgraded(self) -> None:
+        held = only(spec(), self.offering("1.0.0"), {NAME: Installed("2.0.0", "regular")})
+        assert (held.version, held.reason) == ("2.0.0", "DowngradeNotAllowed")
+
+    def test_one_that_is_there_waits_for_no_window(self) -> None:
+        resolution = only(spec(), self.offering("1.0.0"), {NAME: Installed("1.0.0", "regular")}, CLOSED)
+        assert (resolution.version, resolution.maintenance) == ("1.0.0", False)
+        assert resolution.template is not None
+        newer = only(spec(), self.offering("1.1.0"), {NAME: Installed("1.0.0", "regular")}, CLOSED)
+        assert (newer.version, newer.maintenance) == ("1.0.0", True)
+
+    def test_it_is_found_by_its_version(self) -> None:
+        template = self.offering("1.0.0").template(NAME, "1.0.0")
+        assert template is not None
+        assert self.offering("1.0.0").template(NAME, "2.0.0") is None
+
+
+def test_older_template_names_its_module_in_a_label() -> None:
+    template = builders.template(channel="regular", labels={names.MODULE_NAME: NAME})
+    bare = msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, module_name=""))
+    assert only(spec(), Offer.of([bare], [])).template == bare
+
+
+def test_unresolved_module_says_what_is_missing() -> None:
+    release = builders.release(fast="9.9.9")
+    no_channel = only(spec(), Offer.of([], [release]))
+    assert (no_channel.reason, "fast" in no_channel.message) == ("ChannelNotFound", True)
+    no_template = only(spec(channel="fast"), Offer.of([], [release]))
+    assert (no_template.reason, "cloud-resources-9.9.9" in no_template.message) == ("ModuleTemplateNotFound", True)
+    assert only(spec(channel="fast"), Offer.of([], [])).reason == "ModuleNotFound"
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [
+        Offer.of([builders.template(channel="regular", mandatory=True)], []),
+        Offer.of([builders.template()], [builders.release(mandatory="0.1.0")]),
+        Offer.of([builders.template(mandatory=True)], [builders.release(regular="0.1.0")]),
+        Offer.of([builders.template(labels={names.MANDATORY_MODULE: "true"})], [builders.release(regular="0.1.0")]),
+        Offer.of([builders.template(mandatory=True), builders.template(channel="regular")], []),
+    ],
+)
+def test_mandatory_module_cannot_be_chosen(offer: Offer) -> None:
+    resolution = only(spec(), offer)
+    assert (resolution.template, resolution.reason) == (None, "ModuleMandatory")
+
+
+@pytest.mark.parametrize(
+    ("template", "release", "labels", "reason"),
+    [
+        ({"labels": {names.BETA: "true"}}, {}, {names.BETA: "true"}, "ModuleBeta"),
+        ({"labels": {names.INTERNAL: "true"}}, {}, {names.INTERNAL: "true"}, "ModuleInternal"),
+        ({}, {"spec": {"beta": True}}, {names.BETA: "true"}, "ModuleBeta"),
+        ({}, {"spec": {"internal": True}}, {names.INTERNAL: "true"}, "ModuleInternal"),
+        ({}, {"metadata": {"labels": {names.BETA: "true"}}}, {names.BETA: "true"}, "ModuleBeta"),
+        ({}, {"metadata": {"labels": {names.INTERNAL: "true"}}}, {names.INTERNAL: "true"}, "ModuleInternal"),
+        ({}, {"spec": {"kymaSelector": {"matchLabels": {"team": "a"}}}}, {"team": "a"}, "ModuleNotForThisCluster"),
+    ],
+)
+def test_restricted_module_is_for_those_with_the_labels_alone(
+    template: dict[str, Any], release: dict[str, Any], labels: dict[str, str], reason: str
+) -> None:
+    offer = Offer.of([builders.template(**template)], [builders.release(regular="0.1.0", **release)])
+    refused = only(spec(), offer)
+    assert (refused.template, refused.reason, refused.state) == (None, reason, State.ERROR)
+    assert only(spec(), offer, labels=labels).version == "0.1.0"
+
+
+def test_refusal_of_a_restricted_module_does_not_show_its_channels() -> None:
+    refused = only(spec(), Offer.of([], [builders.release(fast="1.0.0", spec={"beta": True})]))
+    assert (refused.reason, "fast" in refused.message) == ("ModuleBeta", False)
+
+
+def test_first_entry_of_a_module_that_is_requested_twice_counts() -> None:
+    entries = [{"name": NAME, "channel": channel, "managed": True} for channel in ("fast", "regular")]
+    asked = msgspec.convert({"channel": "regular", "modules": entries}, KymaSpec)
+    assert only(asked, offer_of("1.0.0", "2.0.0", regular="1.0.0", fast="2.0.0")).version == "2.0.0"
+
+
+def test_channel_that_a_release_has_twice_has_the_version_that_comes_first() -> None:
+    """An API server refuses such a list; one that came past it means the same every time."""
+    channels = [{"channel": "regular", "version": version} for version in ("1.0.0", "2.0.0")]
+    templates = [builders.template(version=version) for version in ("1.0.0", "2.0.0")]
+    offer = Offer.of(templates, [builders.release(spec={"channels": channels})])
+    assert only(spec(), offer).version == "1.0.0"
+
+
+def test_template_in_the_channel_none_is_in_no_channel() -> None:
+    asked = spec(channel="none")
+    assert only(asked, Offer.of([builders.template(channel="none")], [])).reason == "ModuleNotFound"
+
+
+def test_of_two_releases_the_one_that_is_named_after_its_module_counts() -> None:
+    templates = [builders.template(version=version) for version in ("1.0.0", "2.0.0", "3.0.0")]
+    named = builders.release(regular="1.0.0")
+    others = [
+        builders.release(regular=version, metadata={"name": name})
+        for name, version in (("a-copy", "2.0.0"), ("the-copy", "3.0.0"))
+    ]
+    for releases in ([named, *others], [*others, named], [*others[::-1], named]):
+        assert only(spec(), Offer.of(templates, releases)).version == "1.0.0"
+    for releases in (others, others[::-1]):
+        assert only(spec(), Offer.of(templates, releases)).version == "2.0.0"
+
+
+def test_module_that_was_withdrawn_stays_in_the_version_that_is_there() -> None:
+    offer = Offer.of([builders.template()], [builders.release(regular="0.1.0", spec={"beta": True})])
+    kept = only(spec(), offer, {NAME: Installed("0.1.0", "regular")})
+    assert (kept.version, kept.state, kept.reason) == ("0.1.0", State.ERROR, "ModuleBeta")
+
+
+@pytest.mark.parametrize(
+    ("there", "offered", "same_channel", "goes"),
+    [
+        ("1.0.0", "1.0.1", True, True),
+        ("1.1.0", "1.0.9", True, False),
+        ("1.1.0", "1.0.9", False, False),
+        ("1.0.0", "1.0.0-rc-one", True, False),
+        ("1.0.0", "1.0.0-rc-one", False, True),
+        ("10.0.0", "9.9.9", True, False),
+        ("not a version", "1.0.0", True, True),
+        ("", "1.0.0", True, True),
+        ("1.0.0+build.one", "1.0.0+build.two", True, True),
+        ("1.0.0-rc-two", "1.0.0-rc-one", True, False),
+        ("1.0.0-rc-two", "1.0.0-rc-one", False, True),
+    ],
+)
+def test_module_is_never_downgraded(there: str, offered: str, same_channel: bool, goes: bool) -> None:
+    installed = {NAME: Installed(there, "regular" if same_channel else "fast")}
+    resolution = only(spec(), offer_of(offered, *filter(None, [there]), regular=offered), installed)
+    assert not resolution.maintenance
+    if goes:
+        assert (resolution.version, resolution.reason) == (offered, "")
+    else:
+        assert (resolution.version, resolution.state, resolution.reason) == (
+            there,
+            State.WARNING,
+            "DowngradeNotAllowed",
+        )
+        assert there in resolution.message
+        assert offered in resolution.message
+
+
+def test_module_of_unknown_channel_has_not_switched_channels() -> None:
+    there = {NAME: Installed("1.0.0", "")}
+    assert only(spec(), offer_of("1.0.0-rc-one", regular="1.0.0-rc-one"), there).reason == "DowngradeNotAllowed"
+
+
+def test_unmanaged_module_stays_as_it_is() -> None:
+    asked = msgspec.convert({"channel": "regular", "modules": [{"name": NAME, "managed": False}]}, KymaSpec)
+    there = only(asked, offer_of("2.0.0", regular="2.0.0"), {NAME: Installed("1.0.0", "regular")})
+    assert (there.state, there.version) == (State.UNMANAGED, "1.0.0")
+    assert only(asked, offer_of("2.0.0", regular="2.0.0")).template is None
+
+
+class TestRollout:
+    released = builders.NOW - timedelta(minutes=1)
+    timing = Timing(builders.NOW, {NAME: released}, max_delay=timedelta(minutes=5))
+    offer = offer_of("1.0.0", "1.1.0", regular="1.1.0")
+    there: Mapping[str, Installed] = {NAME: Installed("1.0.0", "regular")}
+
+    def test_new_version_reaches_the_fleet_spread_over_time(self) -> None:
+        turns = []
+        for number in range(400):
+            subject = metadata(name=f"kyma-{number}", uid=f"uid-{number}")
+            (first,) = resolve(spec(), subject, offer=self.offer, installed=self.there, timing=self.timing)
+            (same,) = resolve(spec(), subject, offer=self.offer, installed=self.there, timing=self.timing)
+            assert first == same
+            turns.append(first.again)
+        waiting = [turn for turn in turns if turn is not None]
+        assert 280 <= len(waiting) <= 350  # a fifth of the time has gone
+        assert all(self.timing.now < turn <= self.released + timedelta(minutes=5) for turn in waiting)
+
+    def test_turn_is_that_of_the_cluster_and_not_of_its_name(self) -> None:
+        def turn(name: str, uid: str) -> datetime | None:
+            slow = replace(self.timing, now=self.released)
+            (resolution,) = resolve(
+                spec(), metadata(name=name, uid=uid), offer=self.offer, installed=self.there, timing=slow
+            )
+            return resolution.again
+
+        assert turn("demo", "one") == turn("other", "one") != turn("demo", "two")
+        assert turn("demo", "") != turn("other", "")
+
+    def test_version_that_is_there_is_in_force_however_new_its_release_is(self) -> None:
+        there = {NAME: Installed("1.1.0", "regular")}
+        fresh = replace(self.timing, released_at={NAME: builders.NOW})
+        assert only(spec(), self.offer, there, fresh).reason == ""
+
+    def test_release_in_the_future_and_a_rollout_without_delay_defer_no_upgrade(self) -> None:
+        ahead = replace(self.timing, released_at={NAME: builders.NOW + timedelta(hours=1)})
+        assert only(spec(), self.offer, self.there, ahead).version == "1.1.0"
+        at_once = Timing(builders.NOW, {NAME: builders.NOW}, max_delay=timedelta(0))
+        assert only(spec(), self.offer, self.there, at_once).version == "1.1.0"
+
+    def test_clock_that_is_a_little_behind_makes_no_upgrade_early(self) -> None:
+        ahead = replace(self.timing, released_at={NAME: builders.NOW + timedelta(seconds=2)})
+        held = only(spec(), self.offer, self.there, ahead)
+        assert (held.version, held.reason) == ("1.0.0", "RolloutPending")
+
+    def test_everybody_has_it_at_the_end(self) -> None:
+        later = replace(self.timing, now=self.released + timedelta(minutes=5))
+        for number in range(100):
+            (resolution,) = resolve(
+                spec(),
+                metadata(name="", uid=f"uid-{number}"),
+                offer=self.offer,
+                installed=self.there,
+                timing=later,
+            )
+            assert resolution.version == "1.1.0"
+
+    def test_first_installation_and_a_switch_of_channels_never_wait(self) -> None:
+        slow = replace(self.timing, released_at={NAME: builders.NOW})
+        assert only(spec(), self.offer, NOTHING, slow).version == "1.1.0"
+        assert only(spec(), self.offer, {NAME: Installed("1.0.0", "fast")}, slow).version == "1.1.0"
+        assert only(spec(), self.offer, self.there, slow).version == "1.0.0"
+
+
+class TestMaintenance:
+    offer = offer_of("1.0.0", "1.1.0", regular="1.1.0", templates={"requires_downtime": True})
+    there: Mapping[str, Installed] = {NAME: Installed("1.0.0", "regular")}
+    timing = Timing(builders.NOW, policy=POLICY)
+
+    def test_upgrade_with_a_downtime_waits_for_the_window(self) -> None:
+        waiting = only(spec(), self.offer, self.there, self.timing)
+        assert (waiting.version, waiting.maintenance) == ("1.0.0", True)
+        assert waiting.again == datetime.fromisoformat("2026-11-01T22:00:00+00:00")
+        open_window = replace(self.timing, now=datetime.fromisoformat("2026-11-01T22:30:00+00:00"))
+        assert only(spec(), self.offer, self.there, open_window).version == "1.1.0"
+
+    def test_nothing_else_waits(self) -> None:
+        without_downtime = offer_of("1.0.0", "1.1.0", regular="1.1.0")
+        assert only(spec(), without_downtime, self.there, self.timing).version == "1.1.0"
+        assert only(spec(), self.offer, NOTHING, self.timing).version == "1.1.0"
+        assert only(spec(skipMaintenanceWindows=True), self.offer, self.there, self.timing).version == "1.1.0"
+        assert only(spec(), self.offer, self.there, NOW).version == "1.1.0"
+
+    def test_cluster_without_a_planned_window_is_reported(self) -> None:
+        never = msgspec.convert({"default": {**SUNDAY_NIGHT, "days": []}}, MaintenancePolicy)
+        held = only(spec(), self.offer, self.there, Timing(builders.NOW, policy=never))
+        assert (held.version, held.state, held.again) == ("1.0.0", State.WARNING, None)
+        assert "none is planned" in held.message
+
+    def test_windows_depend_on_the_labels_in_kcp(self) -> None:
+        rules = [{"match": {"region": "^eu"}, "windows": [{**SUNDAY_NIGHT, "begin": "11:00:00Z", "end": "13:00:00Z"}]}]
+        policy = msgspec.convert({"default": SUNDAY_NIGHT, "rules": rules}, MaintenancePolicy)
+        timing = Timing(builders.NOW, policy=policy)
+        assert only(spec(), self.offer, self.there, timing).maintenance
+        assert only(spec(), self.offer, self.there, timing, {names.REGION: "eu-1"}).version == "1.1.0"
+
+    def test_unreadable_policy_defers_upgrades_with_a_message_and_no_first_installation(self) -> None:
+        unreadable = Timing(builders.NOW, policy_error="the file is no JSON")
+        held = only(spec(), self.offer, self.there, unreadable)
+        assert (held.version, held.state) == ("1.0.0", State.WARNING)
+        assert "the file is no JSON" in held.message
+        assert only(spec(), self.offer, NOTHING, unreadable).version == "1.1.0"
+
+
+# The laws, for generated fleets.
+LAWS = settings(max_examples=60)
+
+
+@LAWS
+@given(catalog=offers(), asked=SPECS, labels=LABELS, timing=TIMINGS)
+def test_kyma_never_gets_a_module_that_its_labels_exclude(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
+    asked: KymaSpec,
+    labels: dict[str, str],
+    timing: Timing,
+) -> None:
+    offer = Offer.of(*catalog)
+    for resolution in resolve(asked, metadata(labels), offer=offer, installed=NOTHING, timing=timing):
+        if resolution.template is None:
+            continue
+        release = offer.releases.get(resolution.module.name)
+        flags = [resolution.template.metadata.labels]
+        if release is not None:
+            flags.append(
+                {names.BETA: str(release.spec.beta).lower(), names.INTERNAL: str(release.spec.internal).lower()}
+            )
+            assert release.spec.kyma_selector is None or labels.get("team") == "a"
+        for each in flags:
+            for label in (names.BETA, names.INTERNAL):
+                assert each.get(label) != "true" or labels.get(label) == "true"
+
+
+@LAWS
+@given(catalog=offers(), asked=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
+def test_resolved_version_always_exists_and_is_never_downgraded(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
+    asked: KymaSpec,
+    labels: dict[str, str],
+    installed: dict[str, Installed],
+    timing: Timing,
+) -> None:
+    offer = Offer.of(*catalog)
+    for resolution in resolve(asked, metadata(labels), offer=offer, installed=installed, timing=timing):
+        if resolution.template is not None:
+            assert offer.templates[resolution.template.metadata.name] == resolution.template
+            assert module_of(resolution.template) == resolution.module.name
+            assert version_of(resolution.template) == resolution.version
+        there = installed.get(resolution.module.name)
+        if there is not None and resolution.version:
+            new, old = Version.parse(resolution.version), Version.parse(there.version)
+            assert (new.major, new.minor, new.patch) >= (old.major, old.minor, old.patch)
+
+
+@LAWS
+@given(
+    catalog=offers(),
+    asked=SPECS,
+    labels=LABELS,
+    installed=INSTALLED,
+    timing=TIMINGS,
+    order=st.randoms(use_true_random=False),
+)
+def test_resolution_does_not_depend_on_the_order_of_lists(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
+    asked: KymaSpec,
+    labels: dict[str, str],
+    installed: dict[str, Installed],
+    timing: Timing,
+    order: Any,
+) -> None:
+    templates, releases = list(catalog[0]), list(catalog[1])
+    subject = metadata(labels)
+    first = resolve(asked, subject, offer=Offer.of(templates, releases), installed=installed, timing=timing)
+    order.shuffle(templates)
+    order.shuffle(releases)
+    assert resolve(asked, subject, offer=Offer.of(templates, releases), installed=installed, timing=timing) == first
+
+
+@LAWS
+@given(catalog=offers(), asked=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
+def test_nothing_changes_on_a_second_run(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
+    asked: KymaSpec,
+    labels: dict[str, str],
+    installed: dict[str, Installed],
+    timing: Timing,
+) -> None:
+    offer, subject = Offer.of(*catalog), metadata(labels)
+    first = resolve(asked, subject, offer=offer, installed=installed, timing=timing)
+    then = installed | {
+        each.module.name: Installed(each.version, each.channel) for each in first if each.version and not each.reason
+    }
+    second = resolve(asked, subject, offer=offer, installed=then, timing=timing)
+    assert [(each.version, each.reason) for each in second] == [(each.version, each.reason) for each in first]
+
+
+@LAWS
+@given(catalog=offers(), asked=SPECS)
+def test_module_is_mandatory_or_can_be_chosen_and_never_both(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], asked: KymaSpec
+) -> None:
+    offer = Offer.of(*catalog)
+    chosen = resolve(asked, metadata(), offer=offer, installed=NOTHING, timing=NOW)
+    assert not {each.module.name for each in chosen if each.template is not None} & offer.mandatory.keys()
+
+
+@LAWS
+@given(catalog=offers(), labels=LABELS)
+def test_mandatory_module_is_in_every_kyma(
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], labels: dict[str, str]
+) -> None:
+    offer = Offer.of(*catalog)
+    reachable = {"type": "SKRReachable", "status": "True", "reason": "Reachable", "message": ""}
+    kyma = builders.kyma(labels=labels, status={"conditions": [reachable]})
+    planned = plan_installation(InstallationSnapshot(kyma, offer, ()))
+    installed = {
+        module_of_manifest(each.manifest): each.manifest for each in planned if isinstance(each, ApplyManifest)
+    }
+    assert installed.keys() == offer.mandatory.keys()
+    for module, manifest in installed.items():
+        release = offer.releases.get(module)
+        if release is None:
+            versions = [version_of(t) for t in catalog[0] if t.spec.module_name == module and t.spec.mandatory]
+            assert manifest.spec.version == str(max(map(Version.parse, versions)))
+        else:
+            assert release.spec.mandatory is not None
+            assert manifest.spec.version == release.spec.mandatory.version

@@ -1,0 +1,215 @@
+"""What triggers a reconcile, and own writes whose events and answers arrive in any order. On a simulated API server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kube_runtime import Change, Client, ClientOptions, Informer, KubeconfigPolicy, Manager, ObjectKey
+from kube_simulation import serve_simulation
+from kyma_module_manager import ModuleManager, module_manager
+from kyma_module_manager.controller import changed_by_others, content_changed, setup
+from kyma_module_manager.metrics import ManagerMetrics
+from kyma_module_manager.reconciler import Reconciler
+from kyma_module_manager.testing import ManagerHarness
+from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES, ClusterWriter
+from lifecycle_manager_api import ModuleConfig, State, SyncResource, crds, names
+from tests.waiting import eventually
+
+MakeConfig = Callable[..., ModuleConfig]
+MakeSyncResource = Callable[..., SyncResource]
+NAME = "module-manager-colours"
+
+
+@module_manager("colours", crd=dict)
+def colours(config: dict[str, Any]) -> list[dict[str, Any]]:
+    data = {"colour": config["spec"]["colour"]}
+    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "colour"}, "data": data}]
+
+
+def module_cr(colour: str) -> dict[str, Any]:
+    return {"metadata": {"name": "default", "namespace": "kyma-system"}, "spec": {"colour": colour}}
+
+
+@pytest_asyncio.fixture
+async def client() -> AsyncIterator[Client]:
+    """A client of a simulated control plane with the CRDs."""
+    async with serve_simulation() as simulation:
+        kubeconfig = simulation.cluster("kcp").kubeconfig
+        options, policy = ClientOptions(qps=0), KubeconfigPolicy(allow_insecure=True)
+        async with await Client.from_kubeconfig(kubeconfig, options=options, policy=policy) as made:
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.KCP_NAMESPACE}}
+            for document in (*crds.all_crds(), namespace):
+                resource = await made.mapper.resource(document["apiVersion"], document["kind"])
+                await made.apply(resource, document["metadata"]["name"], document, field_manager="test")
+            yield made
+
+
+class HeldWriter(ClusterWriter):
+    """Holds the answer to a write of a SyncResource back until a test has seen to its deletion."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, NAME)
+        self.before_answer: Callable[[SyncResource], Any] | None = None
+        self.written: list[SyncResource] = []
+
+    async def sync_resource(self, document: Mapping[str, Any]) -> SyncResource | None:
+        answer = await super().sync_resource(document)
+        assert answer is not None
+        self.written.append(answer)
+        if self.before_answer is not None:
+            hook, self.before_answer = self.before_answer, None
+            await hook(answer)
+        return answer
+
+
+class Running:
+    """A manager on the simulated control plane, and what it has reconciled."""
+
+    def __init__(self, client: Client, manager: ModuleManager[Any]) -> None:
+        self.runtime = Manager(client, namespace=names.KCP_NAMESPACE)
+        selector = f"{names.MODULE_NAME}={manager.module}"
+        self.configs = self.runtime.informer(MODULE_CONFIGS, label_selector=selector)
+        self.sync_resources = self.runtime.informer(SYNC_RESOURCES, label_selector=selector)
+        self.writer = HeldWriter(client)
+        reconciler = Reconciler(manager, self.configs, self.sync_resources, self.writer, ManagerMetrics(manager.module))
+        self.controller = setup(
+            self.runtime, reconciler, name=NAME, configs=self.configs, sync_resources=self.sync_resources
+        )
+
+    def reconciled(self) -> int:
+        """Return how many reconciles have ended."""
+        return sum(
+            int(sample.value)
+            for metric in self.runtime.registry.collect()
+            for sample in metric.samples
+            if sample.name == "controller_runtime_reconcile_total" and sample.labels["controller"] == NAME
+        )
+
+    async def quiet(self) -> int:
+        """Wait until nothing is enqueued or under way; return how many reconciles have ended."""
+        await asyncio.wait_for(self.controller.queue.drained(), 30)
+        return self.reconciled()
+
+
+@asynccontextmanager
+async def running(client: Client) -> AsyncIterator[tuple[Running, ManagerHarness]]:
+    made = Running(client, colours)
+    stopping = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(made.runtime.run(stopping))
+        async with ManagerHarness.open(client, colours, "kyma-one") as harness:
+            await eventually(lambda: made.runtime.working)
+            yield made, harness
+        stopping.set()
+
+
+async def test_sync_resource_that_is_deleted_before_the_answer_to_its_creation_is_written_again(
+    client: Client,
+) -> None:
+    async with running(client) as (manager, harness):
+
+        async def delete(created: SyncResource) -> None:
+            """Have the informer see creation and deletion, both before the reconciler has the answer."""
+            key = ObjectKey(names.KCP_NAMESPACE, harness.name)
+            await eventually(lambda: manager.sync_resources.cache.get(key))
+            await client.delete(SYNC_RESOURCES, harness.name, names.KCP_NAMESPACE)
+            await eventually(lambda: manager.sync_resources.cache.get(key) is None)
+
+        manager.writer.before_answer = delete
+        await harness.write_module_cr(module_cr("red"))
+
+        second = await harness.sync_resource(lambda each: len(manager.writer.written) == 2)
+        assert second.metadata.uid == manager.writer.written[1].metadata.uid
+        assert second.spec.resource == manager.writer.written[0].spec.resource
+        assert manager.writer.written[0].metadata.uid != second.metadata.uid
+
+
+async def test_writes_that_change_nothing_trigger_no_reconcile(client: Client) -> None:
+    async with running(client) as (manager, harness):
+        await harness.write_module_cr(module_cr("red"))
+        await harness.sync_resource()
+        await harness.report(State.READY)
+        await harness.module_config(lambda each: each.status.state == State.READY)
+        before = await manager.quiet()
+
+        await harness.write_module_cr(module_cr("red"))  # changes nothing
+        await harness.report(State.READY)
+
+        assert await manager.quiet() == before
+        assert len(manager.writer.written) == 1
+
+
+async def test_sync_resource_that_somebody_edits_is_restored(client: Client) -> None:
+    async with running(client) as (manager, harness):
+        await harness.write_module_cr(module_cr("red"))
+        first = await harness.sync_resource()
+
+        patch = {"spec": {"resource": "---"}}
+        await client.merge_patch(SYNC_RESOURCES, harness.name, patch, names.KCP_NAMESPACE)
+
+        await harness.sync_resource(lambda each: each.metadata.generation > first.metadata.generation + 1)
+        assert manager.writer.written[-1].spec.resource == first.spec.resource
+
+
+async def test_sync_resource_without_a_module_config_triggers_nothing(client: Client) -> None:
+    async with running(client) as (manager, harness):
+        before = await manager.quiet()
+        document = {
+            "metadata": {"name": harness.name, "labels": {names.MODULE_NAME: "colours", names.KYMA_NAME: "kyma-one"}},
+            "spec": {"kyma": "kyma-one", "module": "colours", "resource": ""},
+        }
+
+        await client.apply(SYNC_RESOURCES, harness.name, document, names.KCP_NAMESPACE, field_manager="test")
+        await eventually(lambda: manager.sync_resources.cache.get(ObjectKey(names.KCP_NAMESPACE, harness.name)))
+
+        assert await manager.quiet() == before
+
+
+async def test_state_of_a_deleted_module_config_is_dropped(client: Client) -> None:
+    async with running(client) as (manager, harness):
+        await harness.write_module_cr(module_cr("red"))
+        await harness.sync_resource()
+        key = ObjectKey(names.KCP_NAMESPACE, harness.name)
+        await eventually(lambda: manager.controller.state(key))
+
+        await client.delete(MODULE_CONFIGS, harness.name, names.KCP_NAMESPACE)
+
+        await eventually(lambda: manager.controller.state(key) is None)
+
+
+def test_new_content_is_a_trigger(make_config: MakeConfig) -> None:
+    assert content_changed(Change(old=None, new=make_config()))
+    assert content_changed(Change(old=make_config(), new=make_config(generation=2)))
+    assert content_changed(Change(old=make_config(), new=make_config(deleting=True)))
+    assert content_changed(Change(old=make_config(), new=make_config(annotations={})))
+
+
+@pytest.mark.parametrize("status", [{}, {"state": "Ready"}])
+def test_status_of_a_module_config_is_not_a_trigger(make_config: MakeConfig, status: dict[str, Any]) -> None:
+    assert not content_changed(Change(old=make_config(), new=make_config(version="101", status=status)))
+
+
+def test_deleted_module_config_is_not_a_trigger(make_config: MakeConfig) -> None:
+    assert not content_changed(Change(old=make_config(), new=None))
+
+
+async def test_own_write_of_a_sync_resource_is_not_a_trigger(
+    client: Client, make_sync_resource: MakeSyncResource
+) -> None:
+    informer = Informer(client, SYNC_RESOURCES)
+    informer.wrote(make_sync_resource(version="201"))
+
+    assert not changed_by_others(informer)(Change(old=make_sync_resource(), new=make_sync_resource(version="201")))
+
+
+async def test_status_and_deletion_of_a_sync_resource_are_triggers(
+    client: Client, make_sync_resource: MakeSyncResource
+) -> None:
+    found = changed_by_others(Informer(client, SYNC_RESOURCES))
+
+    assert found(Change(old=make_sync_resource(), new=make_sync_resource(version="201", status={"state": "Ready"})))
+    assert found(Change(old=make_sync_resource(), new=None))
