@@ -15,8 +15,8 @@ from kube_simulation import Simulation, serve_simulation
 from kyma_module_manager.project.registry import Blob, Credentials, Registry
 from lifecycle_manager.app import LifecycleManager
 from lifecycle_manager.module_catalog import ComponentVersion, LookupFailed
-from lifecycle_manager.module_catalog.descriptor import component_of
 from lifecycle_manager.oci import Blobs, Components, Login, ObjectStore, Registries, source_in
+from lifecycle_manager.oci.descriptor import component_of
 from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
@@ -125,8 +125,8 @@ async def test_module_is_installed_from_the_component_that_its_descriptor_was_fo
         ((in_tar(version_2("1.0.1")),), f"holds the descriptor of {COMPONENT}:1.0.1"),
         ((in_tar(version_2("1.0.0", "kyma-project.io/module/other")),), "holds the descriptor of kyma-project.io/mod"),
         ((in_tar({"kind": "Pod"}),), "spec.descriptor.component is missing"),
-        ((Blob(packed({"it.yaml": "a: [b"}), f"{OCM}.v2+yaml+tar"),), "has a descriptor that can't be read"),
-        ((Blob(packed({"it.yaml": "- a"}), f"{OCM}.v2+yaml+tar"),), "has a descriptor that is no object"),
+        ((Blob(packed({"it.yaml": "a: [b"}), f"{OCM}.v2+yaml+tar"),), "has an unreadable descriptor"),
+        ((Blob(packed({"it.yaml": "- a"}), f"{OCM}.v2+yaml+tar"),), "has a descriptor that is not an object"),
     ],
     ids=["missing", "none", "version", "component", "no component", "broken", "list"],
 )

@@ -1,6 +1,7 @@
 """The laws of a Kyma's plan, for generated fleets: it settles, and installs nothing that it must not install."""
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -90,6 +91,17 @@ def test_plan_comes_to_an_end(fleet: Fleet) -> None:
         fleet.turn()
     settled = fleet.turn()
     assert (settled.in_skr, settled.in_kcp) == ((), ())
+
+
+@LAWS
+@given(fleet=FLEETS)
+def test_settled_status_does_not_change_by_time_alone(fleet: Fleet) -> None:
+    fleet.timing = Timing(builders.NOW)
+    for _ in range(3):
+        fleet.turn()
+    fleet.timing = Timing(builders.NOW + timedelta(hours=1, microseconds=1))
+    later = fleet.turn()
+    assert (later.in_skr, later.in_kcp) == ((), ())
 
 
 @LAWS

@@ -17,6 +17,7 @@ from lifecycle_manager.module_installation.plan import Done, FindModuleCRs, Leav
 from lifecycle_manager.module_installation.plan import plan as plan_of
 from lifecycle_manager.module_installation.snapshot import Snapshot, known_inventory
 from lifecycle_manager.module_installation.status import CrView, Leaving, ManagerView, Seen
+from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement, ManagerReference, Manifest, find, names
 from tests import builders
@@ -91,7 +92,7 @@ def test_manifest_that_brought_nothing_goes_without_a_request_to_the_cluster() -
 def test_manifest_that_can_not_be_meant_is_refused(given: dict[str, Any], reason: str) -> None:
     step = plan(manifest(**given))
     assert isinstance(step, Done)
-    ready = find(step.status.conditions, statuses.READY)
+    ready = find(step.status.conditions, READY)
     assert (ready and ready.reason, step.requeue_after) == (reason, None)
 
 
@@ -156,7 +157,7 @@ ALL_WELL = CrView(wanted_cr(), {"status": {"state": "Ready"}})
 )
 def test_state_is_that_of_the_part_which_is_worst(round_: Seen, state: str, reason: str) -> None:
     status = statuses.installed(manifest(), round_, (), NOW)
-    ready = find(status.conditions, statuses.READY)
+    ready = find(status.conditions, READY)
     assert ready is not None
     assert (status.state, ready.reason) == (state, reason)
     assert (ready.status == "True") == (state == "Ready")

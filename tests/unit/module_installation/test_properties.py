@@ -88,26 +88,27 @@ class Removing:
             case planned.FindModuleCRs():
                 crs = ((DEFAULT_CR, self.default_cr),) if self.default_cr is not None else ()
                 kinds = (KINDS[0], *(kind for crd, kind in CRDS.items() if crd in self.inventory))
-                return replace(seen, removal=Removal(tuple(dict.fromkeys(kinds)), crs), others=self.others)
+                seen = replace(seen, removal=Removal(tuple(dict.fromkeys(kinds)), crs), others=self.others)
             case planned.DeleteDefaultCRs(crs):
-                assert crs == (DEFAULT_CR,)
+                assert list(crs) == [DEFAULT_CR]
                 left = self.deleting()
-                return replace(seen, removal=replace(found, default_crs=((DEFAULT_CR, left),) if left else ()))
+                seen = replace(seen, removal=replace(found, default_crs=((DEFAULT_CR, left),) if left else ()))
             case planned.CheckManagersMissing():
-                return replace(seen, removal=replace(found, manager_missing=not self.manager_exists))
+                seen = replace(seen, removal=replace(found, manager_missing=not self.manager_exists))
             case planned.StripFinalizers(crs):
                 assert not self.manager_exists
                 assert all(is_being_deleted(live) and has_finalizers(live) for _, live in crs)
                 self.default_cr = None
-                return replace(seen, removal=replace(found, default_crs=()))
+                seen = replace(seen, removal=replace(found, default_crs=()))
             case planned.ListUsersObjects(kinds):
-                return replace(seen, removal=replace(found, users_objects=self.list_users(kinds)))
+                seen = replace(seen, removal=replace(found, users_objects=self.list_users(kinds)))
             case planned.HandOver(objects):
-                return self.hand_over(seen, objects)
+                seen = self.hand_over(seen, objects)
             case planned.DeleteObjects(entries):
-                return self.delete(seen, found, entries)
+                seen = self.delete(seen, found, entries)
             case _:
                 raise AssertionError(step)
+        return seen
 
     def deleting(self) -> JsonObject | None:
         """Return the default Module CR after its deletion: its finalizers hold it, if it has any."""
@@ -218,29 +219,30 @@ class Installing:
     def carry_out(self, seen: Snapshot, step: planned.Step) -> Snapshot:
         match step:
             case planned.Connect():
-                return replace(seen, memory=Memory(check_all=False))
+                seen = replace(seen, memory=Memory(check_all=False))
             case planned.ResolveObjects():
-                return replace(seen, wanted=self.wanted, others=self.others)
+                seen = replace(seen, wanted=self.wanted, others=self.others)
             case planned.RecordIntent(entries):
-                return replace(seen, manifest=manifest({*entries}), inventory=entries)
+                seen = replace(seen, manifest=manifest({*entries}), inventory=entries)
             case planned.HandOver(objects):
                 assert {*objects} <= self.has - self.wanted
                 self.handed_over |= {*objects}
-                return replace(seen, inventory=without(seen.inventory, objects))
+                seen = replace(seen, inventory=without(seen.inventory, objects))
             case planned.CreateNamespace():
-                return replace(seen, namespace_created=True)
+                seen = replace(seen, namespace_created=True)
             case planned.ApplyObjects():
                 assert identities(step.inventory) <= identities(entry for entry in _recorded(seen.manifest))
-                return self.apply(seen, step)
+                seen = self.apply(seen, step)
             case planned.ListObjectsOfCRDs(crds):
                 self.listed |= {*crds}
-                return replace(seen, crd_objects={each: ("mine",) if each in self.in_use else () for each in crds})
+                seen = replace(seen, crd_objects={each: ("mine",) if each in self.in_use else () for each in crds})
             case planned.PruneObjects():
-                return self.prune(seen, step)
+                seen = self.prune(seen, step)
             case planned.ReadManagers():
-                return replace(seen, managers=(ManagerView("Deployment manager", None),))
+                seen = replace(seen, managers=(ManagerView("Deployment manager", None),))
             case _:
                 raise AssertionError(step)
+        return seen
 
     def apply(self, seen: Snapshot, step: planned.ApplyObjects) -> Snapshot:
         written = [

@@ -105,7 +105,10 @@ def test_object_that_another_has_claimed_earlier_is_never_touched(
 def test_removal_deletes_what_the_inventory_names_and_no_older_one_has(has: set[str], claimed: dict[str, str]) -> None:
     seen = snapshot(set(), has, claimed, deletionTimestamp="2026-11-01T12:00:00Z")
     deleted = {
-        each.name for step in steps_of(seen, set()) if isinstance(step, planned.DeleteObjects) for each in step.inventory
+        each.name
+        for step in steps_of(seen, set())
+        if isinstance(step, planned.DeleteObjects)
+        for each in step.inventory
     }
     assert deleted == has - {name for name, owner in claimed.items() if owner == "a"}
     assert names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers

@@ -26,6 +26,7 @@ from lifecycle_manager_api import (
     Kyma,
     KymaSpec,
     Manifest,
+    ModuleTemplate,
     PartialMeta,
     State,
     TrackingObject,
@@ -118,22 +119,33 @@ def _wanted(snapshot: Snapshot, resolution: Resolution, manifest: Manifest | Non
     resource = _resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
     try:
         component = snapshot.offer.component(template)
+    except DescriptorNotFound as error:
+        if not _is_in_force(kyma, resolution, manifest):
+            return WantedModule(_unreadable(resolution, template, manifest, error=error), manifest)
+        component_name = _component_in(manifest) or _component_in_status(kyma, resolution.module.name)
+        nothing = manifest is None
+        return WantedModule(resolution, manifest, installs_nothing=nothing, component=component_name, resource=resource)
     except DescriptorUnreadable as error:
-        if isinstance(error, DescriptorNotFound) and _is_in_force(kyma, resolution, manifest):
-            known = next((each for each in kyma.status.modules if each.name == resolution.module.name), None)
-            known_as = _component_in(manifest) or (known.ocm_component_name if known is not None else "")
-            return WantedModule(resolution, manifest, None, manifest is None, known_as, resource)
-        message = f"module {resolution.module.name!r}: ModuleTemplate {template.metadata.name}: {error}"
-        # Where nothing is installed, the status must not name a template: it would count as installed.
-        named = template if manifest is not None else None
-        unreadable = replace(
-            resolution, state=State.ERROR, reason=DESCRIPTOR_UNREADABLE, message=message, template=named
-        )
-        return WantedModule(unreadable, manifest)
+        return WantedModule(_unreadable(resolution, template, manifest, error=error), manifest)
     name = manifest.metadata.name if manifest else ""
     wanted = wanted_manifest(kyma, template, component, channel=channel, policy=policy, name=name)
-    write = None if deferred and manifest is None else wanted
-    return WantedModule(resolution, manifest, write, wanted is None, component.name, resource)
+    return WantedModule(
+        resolution,
+        manifest,
+        wanted=None if deferred and manifest is None else wanted,
+        installs_nothing=wanted is None,
+        component=component.name,
+        resource=resource,
+    )
+
+
+def _unreadable(
+    resolution: Resolution, template: ModuleTemplate, manifest: Manifest | None, *, error: DescriptorUnreadable
+) -> Resolution:
+    message = f"module {resolution.module.name!r}: ModuleTemplate {template.metadata.name}: {error}"
+    # Where nothing is installed, the status must not name a template: it would count as installed.
+    named = template if manifest is not None else None
+    return replace(resolution, state=State.ERROR, reason=DESCRIPTOR_UNREADABLE, message=message, template=named)
 
 
 def _is_in_force(kyma: Kyma, resolution: Resolution, manifest: Manifest | None) -> bool:
@@ -141,6 +153,10 @@ def _is_in_force(kyma: Kyma, resolution: Resolution, manifest: Manifest | None) 
     installed = _installed(kyma, {resolution.module.name: manifest} if manifest is not None else {})
     known = installed.get(resolution.module.name)
     return known is not None and known.version == resolution.version
+
+
+def _component_in_status(kyma: Kyma, module: str) -> str:
+    return next((each.ocm_component_name for each in kyma.status.modules if each.name == module), "")
 
 
 def _component_in(manifest: Manifest | None) -> str:
