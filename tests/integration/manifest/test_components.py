@@ -125,8 +125,8 @@ async def test_module_is_installed_from_the_component_that_its_descriptor_was_fo
         ((in_tar(version_2("1.0.1")),), f"holds the descriptor of {COMPONENT}:1.0.1"),
         ((in_tar(version_2("1.0.0", "kyma-project.io/module/other")),), "holds the descriptor of kyma-project.io/mod"),
         ((in_tar({"kind": "Pod"}),), "spec.descriptor.component is missing"),
-        ((Blob(packed({"it.yaml": "a: [b"}), f"{OCM}.v2+yaml+tar"),), "has a descriptor that can't be read"),
-        ((Blob(packed({"it.yaml": "- a"}), f"{OCM}.v2+yaml+tar"),), "has a descriptor that is no object"),
+        ((Blob(packed({"it.yaml": "a: [b"}), f"{OCM}.v2+yaml+tar"),), "has an unreadable descriptor"),
+        ((Blob(packed({"it.yaml": "- a"}), f"{OCM}.v2+yaml+tar"),), "has a descriptor that is not an object"),
     ],
     ids=["missing", "none", "version", "component", "no component", "broken", "list"],
 )

@@ -188,13 +188,13 @@ async def test_link_that_is_not_https_is_not_read(kinds: ModuleKinds) -> None:
 
 def _server_context(folder: Path) -> ssl.SSLContext:
     now = datetime.now(UTC)
-    authority = create_ca("test", lifetime=timedelta(days=1), now=now)
+    ca = create_ca("test", lifetime=timedelta(days=1), now=now)
     pair = issue(
-        authority,
+        ca,
         LeafRequest(common_name="localhost", dns_names=("localhost",), usages=frozenset({Usage.SERVER})),
         now=now,
     )
-    (folder / "ca.crt").write_bytes(authority.certificate_pem)
+    (folder / "ca.crt").write_bytes(ca.certificate_pem)
     (folder / "tls.crt").write_bytes(pair.certificate_pem)
     (folder / "tls.key").write_bytes(pair.key_pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

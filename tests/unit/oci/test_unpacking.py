@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifecycle_manager.oci.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated, SourceError
-from lifecycle_manager.oci.unpacking import MOST_BYTES, text_in
+from lifecycle_manager.oci.unpacking import MAX_BYTES, text_in
 from tests.modules import as_text, operator
 from tests.registries import packed
 
@@ -54,7 +54,7 @@ def test_plain_text_needs_no_archive(wrap: Callable[[bytes], bytes]) -> None:
 
 
 def test_gigabyte_in_a_small_layer_is_refused_in_bounded_memory() -> None:
-    bomb = gzip.compress(bytes(MOST_BYTES), 9) * 64
+    bomb = gzip.compress(bytes(MAX_BYTES), 9) * 64
     assert len(bomb) < 2 * 1024 * 1024
     tracemalloc.start()
     try:
@@ -63,7 +63,7 @@ def test_gigabyte_in_a_small_layer_is_refused_in_bounded_memory() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 2 * MOST_BYTES
+    assert peak < 2 * MAX_BYTES
 
 
 def test_sparse_file_that_says_it_is_huge_is_refused() -> None:

@@ -1,7 +1,7 @@
 """What a Module Manager may have in a user's cluster. Pure functions.
 
-The Lifecycle Manager has the rights to write almost anything there, and lends them to every Module Manager that may
-write a SyncResource. So what reaches beyond a module's own objects needs the operator's word, module by module.
+The Lifecycle Manager may write almost anything there, and so may every Module Manager that may write a SyncResource.
+So objects that reach beyond a module's own need the operator's permission, for each module.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What belongs to the Lifecycle Manager itself in an SKR: nobody else may have it written or removed there."""
+"""The Lifecycle Manager's own objects in an SKR: no module may write or delete them. Pure functions."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import KINDS
 
 WATCHER = "skr-webhook"
-"""Name of the Watcher's objects; further ones begin with it."""
+"""The name, or the prefix of the name, of the Watcher's objects."""
 
 _OUR_KINDS = frozenset(kind.KIND for kind in KINDS)
 _OUR_CRDS = frozenset(f"{kind.PLURAL}.{kind.GROUP}" for kind in KINDS)
@@ -22,16 +22,16 @@ def _one_of_our_kinds(thing: KubernetesObject) -> bool:
     return thing.api_version.partition("/")[0] == names.GROUP and thing.kind in _OUR_KINDS
 
 
-def _definition_of_our_kinds(thing: KubernetesObject) -> bool:
+def _crd_of_our_kinds(thing: KubernetesObject) -> bool:
     return thing.kind == "CustomResourceDefinition" and thing.name in _OUR_CRDS
 
 
 def _part_of_the_watcher(thing: KubernetesObject) -> bool:
-    at_home = thing.namespace in ("", names.SKR_NAMESPACE)
-    return at_home and (thing.name == WATCHER or thing.name.startswith(f"{WATCHER}-"))
+    in_namespace = thing.namespace in ("", names.SKR_NAMESPACE)
+    return in_namespace and (thing.name == WATCHER or thing.name.startswith(f"{WATCHER}-"))
 
 
-def _home_of_the_watcher(thing: KubernetesObject) -> bool:
+def _namespace_of_the_watcher(thing: KubernetesObject) -> bool:
     return (thing.api_version, thing.kind, thing.name) == ("v1", "Namespace", names.SKR_NAMESPACE)
 
 
@@ -41,8 +41,8 @@ def _rights_of_ours(thing: KubernetesObject) -> bool:
 
 _CHECKS: tuple[Callable[[KubernetesObject], bool], ...] = (
     _one_of_our_kinds,
-    _definition_of_our_kinds,
+    _crd_of_our_kinds,
     _part_of_the_watcher,
-    _home_of_the_watcher,
+    _namespace_of_the_watcher,
     _rights_of_ours,
 )

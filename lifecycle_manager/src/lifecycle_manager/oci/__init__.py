@@ -1,7 +1,11 @@
-"""Where the objects of a module come from: a layer in an OCI registry, or a file behind a link.
+"""The sources of a module's objects: a layer in an OCI registry, or a file behind a link.
 
-`references` reads what a Manifest says, `registry` pulls, `unpacking` opens, `store` does it once for the whole fleet,
-and `problems` shows everything that can go wrong on the way. `components` has the descriptors that say which layer.
+- `references`: the source that a Manifest names
+- `registry`: pulls layers and manifests; `credentials`: the login for a registry
+- `unpacking`: from the bytes of a layer to the text of its objects
+- `store`, `blobs`: each source is fetched and parsed once for the whole fleet, and layers are cached on disk
+- `components`, `descriptor`: the component descriptors that name the layers
+- `problems`: everything that can go wrong, with the reasons for conditions
 """
 
 from lifecycle_manager.oci.blobs import Blobs

@@ -1,6 +1,6 @@
-"""Layers on the disk, by their digest, so that a restart asks no registry again.
+"""Layers on disk, by their digest, so that a restart pulls nothing again.
 
-The cache is a convenience: a disk that can't be written or a file that is not what its name says is as good as none.
+The cache is optional: a disk that can't be written, or a file with another digest than its name, counts as a miss.
 """
 
 import hashlib
@@ -14,18 +14,18 @@ import structlog
 
 log = structlog.get_logger("manifest")
 
-MOST_BYTES = 1024 * 1024 * 1024
+MAX_BYTES = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, eq=False)
 class Blobs:
-    """Files in a folder, at most so many bytes of them; the one that was not read for longest goes first."""
+    """Files in a folder, at most `max_bytes` of them; the least recently used are deleted."""
 
     folder: Path
-    most_bytes: int = MOST_BYTES
+    max_bytes: int = MAX_BYTES
 
     def read(self, digest: str) -> bytes | None:
-        """Return the content of a digest, None where it is not there."""
+        """Return the content of a digest, None where it is not cached."""
         path = self._path(digest)
         try:
             content = path.read_bytes()
@@ -40,16 +40,16 @@ class Blobs:
         return content
 
     def write(self, digest: str, content: bytes) -> None:
-        """Keep the content of a digest, if that is possible."""
+        """Cache the content of a digest, if possible."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._put(self._path(digest), content)
             self._make_room()
         except OSError as error:
-            log.warning("layer not kept", digest=digest, error=str(error))
+            log.warning("layer not cached", digest=digest, error=str(error))
 
     def _put(self, path: Path, content: bytes) -> None:
-        """Have the file there as a whole or not at all, and nothing beside it."""
+        """Write the file completely or not at all, and leave no other behind."""
         handle, name = tempfile.mkstemp(dir=self.folder)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -63,7 +63,7 @@ class Blobs:
         files = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in self.folder.iterdir())
         size = sum(each for _, each, _ in files)
         for _, each, path in files:
-            if size <= self.most_bytes:
+            if size <= self.max_bytes:
                 return
             path.unlink(missing_ok=True)
             size -= each

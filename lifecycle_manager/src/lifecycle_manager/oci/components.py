@@ -43,7 +43,7 @@ class _Manifest(msgspec.Struct):
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The components below an address such as registry.example.com/modules; an empty one has none."""
+    """The components below an address such as registry.example.com/modules; none where it is empty."""
 
     registries: Registries
     login_for: LoginFor
@@ -79,7 +79,7 @@ def _digest_in(manifest: bytes, artifact: Artifact) -> str:
     try:
         layers = msgspec.json.decode(manifest, type=_Manifest).layers
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        _refuse(artifact, "has no manifest that can be read")
+        _refuse(artifact, "has no readable manifest")
     digest = next((each.digest for each in layers if each.media_type.startswith(_DESCRIPTORS)), "")
     if not is_digest(digest):
         raise LayerNotFound(f"{artifact} has no component descriptor among its layers")
@@ -90,14 +90,14 @@ def _read(content: bytes, artifact: Artifact) -> dict[str, Any]:
     try:
         document = load_yaml(text_in(content, artifact))
     except ManifestInvalid as error:
-        _refuse(artifact, f"has a descriptor that can't be read: {error}")
+        _refuse(artifact, f"has an unreadable descriptor: {error}")
     if not isinstance(document, dict):
-        _refuse(artifact, "has a descriptor that is no object")
+        _refuse(artifact, "has a descriptor that is not an object")
     return document
 
 
 def _located(document: dict[str, Any], address: str) -> dict[str, Any]:
-    """Return a descriptor that names the place where it was found as its newest."""
+    """Return a descriptor with the registry it was found in as its newest context."""
     here = {"type": "OCIRegistry", "baseUrl": address, "componentNameMapping": "urlPath"}
     if "apiVersion" in document:
         return {**document, "repositoryContexts": [*_contexts(document), here]}

@@ -1,4 +1,4 @@
-"""Who we are to a registry: a name and password out of a Secret of type kubernetes.io/dockerconfigjson."""
+"""The login for a registry: name and password from a Secret of type kubernetes.io/dockerconfigjson."""
 
 import base64
 import binascii
@@ -15,14 +15,14 @@ _DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"}
 
 
 class Login(msgspec.Struct, frozen=True):
-    """A name and password; neither is ever shown."""
+    """Name and password; never shown."""
 
     name: str
     password: str
 
     @property
     def basic(self) -> str:
-        """Both as HTTP has them (RFC 7617)."""
+        """The value of the header Authorization (RFC 7617)."""
         return "Basic " + base64.b64encode(f"{self.name}:{self.password}".encode()).decode()
 
     def __repr__(self) -> str:
@@ -44,7 +44,7 @@ def _entries(secret: Secret) -> Iterable[tuple[str, Any]]:
     except KeyError:
         raise CredentialsInvalid(f"{_named(secret)} has no key {DOCKER_CONFIG!r}") from None
     except (binascii.Error, msgspec.MsgspecError, UnicodeDecodeError):
-        raise CredentialsInvalid(f"{_named(secret)}: {DOCKER_CONFIG} is no JSON object") from None
+        raise CredentialsInvalid(f"{_named(secret)}: {DOCKER_CONFIG} is not a JSON object") from None
     entries = config.get("auths")
     return entries.items() if isinstance(entries, dict) else ()
 

@@ -1,15 +1,15 @@
-"""What keeps the objects of a module from being had, each with the reason that a condition shows.
+"""Why the objects of a module can't be read: each error with the reason for a condition.
 
 SourceError
-├── SourceInvalid        what the Manifest says of its source names neither a layer nor a link
-├── CredentialsInvalid   the Secret that is to hold the registry's credentials is missing or unreadable
-├── SourceAwaited        it is being fetched for another, which takes long
-├── SourceUnreachable    no answer, none in time, or one that says the server is broken
-├── RegistryBusy         429: asked too often
+├── SourceInvalid        the source in the Manifest is neither a layer nor a link
+├── CredentialsInvalid   the Secret with the registry's credentials is missing or unreadable
+├── SourceAwaited        it is being fetched for another Manifest, which takes long
+├── SourceUnreachable    no answer, a timeout, or a server error
+├── RegistryBusy         429 (too many requests)
 ├── AccessRefused        401 or 403
 ├── LayerNotFound        404
-├── DigestMismatch       what came is not what the digest promises
-├── LayerTruncated       what came ends too early
+├── DigestMismatch       the content has another digest
+├── LayerTruncated       the content is truncated
 ├── LayerTooLarge        more bytes, files or values than any module has
 ├── ArchiveUnsafe        a tar with links, devices, or paths that lead out of it
 └── ObjectsInvalid       the text holds no proper Kubernetes objects
@@ -19,41 +19,41 @@ from typing import ClassVar
 
 
 class SourceError(Exception):
-    """The objects of a module can't be had; the message says what to look at."""
+    """The objects of a module can't be read; the message says what to check."""
 
     reason: ClassVar[str] = "SourceError"
     again_after_seconds: float = 15.0
-    """For how long nobody need ask again: thousands of Manifests may have the same source."""
+    """For how long the source is not requested again: thousands of Manifests may have it."""
 
 
 class SourceInvalid(SourceError):
-    """What the Manifest says of its source names neither a layer nor a link."""
+    """The source in the Manifest is neither a layer nor a link."""
 
     reason = "SourceInvalid"
 
 
 class CredentialsInvalid(SourceError):
-    """The Secret that is to hold the registry's credentials is missing or unreadable."""
+    """The Secret with the registry's credentials is missing or unreadable."""
 
     reason = "CredentialsInvalid"
     again_after_seconds = 5.0
 
 
 class SourceAwaited(SourceError):
-    """It is being fetched for another Manifest, which takes so long that nobody else stands and waits for it."""
+    """It is being fetched for another Manifest, which takes too long to wait for."""
 
     reason = "SourceAwaited"
     again_after_seconds = 5.0
 
 
 class SourceUnreachable(SourceError):
-    """No answer, none in time, or one that says the server is broken."""
+    """No answer, a timeout, or a server error."""
 
     reason = "SourceUnreachable"
 
 
 class RegistryBusy(SourceError):
-    """The registry is asked too often, and says for how long to leave it alone."""
+    """Too many requests; the registry says when to try again."""
 
     reason = "RegistryBusy"
 
@@ -63,25 +63,25 @@ class RegistryBusy(SourceError):
 
 
 class AccessRefused(SourceError):
-    """The registry wants other credentials, or any."""
+    """The registry requires credentials, or other ones."""
 
     reason = "RegistryAccessRefused"
 
 
 class LayerNotFound(SourceError):
-    """The repository has no such layer, or the credentials do not let it be seen."""
+    """The repository has no such layer, or hides it from these credentials."""
 
     reason = "LayerNotFound"
 
 
 class DigestMismatch(SourceError):
-    """What came is not what the digest promises."""
+    """The content has another digest."""
 
     reason = "DigestMismatch"
 
 
 class LayerTruncated(SourceError):
-    """What came ends too early, or is broken in the middle."""
+    """The content is truncated or corrupt."""
 
     reason = "LayerTruncated"
 

@@ -1,4 +1,4 @@
-"""Where the objects of a module are, a layer in an OCI registry or a link; and where its descriptor is: an artifact."""
+"""References: a module's source, which is a layer in an OCI registry or a link; and artifacts, such as descriptors."""
 
 import re
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Layer:
 
     @property
     def url(self) -> str:
-        """Where the blob is read."""
+        """The URL of the blob."""
         return f"{self.scheme}://{self.host}/v2/{self.path}/blobs/{self.digest}"
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What a repository has under a tag."""
+    """A tagged manifest of a repository."""
 
     scheme: str
     host: str
@@ -45,11 +45,11 @@ class Artifact:
 
     @property
     def url(self) -> str:
-        """Where the manifest is read that names the parts of it."""
+        """The URL of the manifest."""
         return f"{self.scheme}://{self.host}/v2/{self.path}/manifests/{self.tag}"
 
     def layer(self, digest: str) -> Layer:
-        """Return one of its parts."""
+        """Return one of its layers."""
         return Layer(self.scheme, self.host, self.path, digest)
 
     def __str__(self) -> str:
@@ -70,13 +70,13 @@ Source = Layer | Link
 
 
 def source_in(raw: msgspec.Raw) -> Source:
-    """Read what a Manifest says of its source. Raises SourceInvalid."""
+    """Return the source that a Manifest names. Raises SourceInvalid."""
     try:
         said: Any = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SourceInvalid(f"spec.install.source is no JSON: {error}") from None
+        raise SourceInvalid(f"spec.install.source is not JSON: {error}") from None
     if not isinstance(said, dict):
-        raise SourceInvalid("spec.install.source is no object")
+        raise SourceInvalid("spec.install.source is not an object")
     if isinstance(said.get("url"), str):
         return _link(said["url"])
     try:
@@ -91,12 +91,12 @@ def artifact_in(address: str, path: str, tag: str) -> Artifact:
 
 
 def is_digest(text: str) -> bool:
-    """Tell whether a text is a digest of the kind that layers are named by."""
+    """Tell whether a text is a sha256 digest."""
     return _DIGEST.fullmatch(text) is not None
 
 
 def is_this_machine(host: str) -> bool:
-    """Tell whether a host is this machine, the one place where a registry may be asked without TLS."""
+    """Tell whether a host is this machine, where a registry needs no TLS."""
     name = urlsplit(f"//{host}").hostname or ""
     return name in {"localhost", "127.0.0.1", "::1"} or name.endswith(".localhost")
 
@@ -104,7 +104,7 @@ def is_this_machine(host: str) -> bool:
 def _link(url: str) -> Link:
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname:
-        raise SourceInvalid(f"spec.install.source.url {url!r} is no https address")
+        raise SourceInvalid(f"spec.install.source.url {url!r} is not an https URL")
     return Link(url)
 
 
@@ -112,19 +112,19 @@ def _layer(image: ImageSpec) -> Layer:
     if image.type != "oci-ref":
         raise SourceInvalid(f"spec.install.source.type {image.type!r} is not supported; use oci-ref")
     if not is_digest(image.ref):
-        raise SourceInvalid(f"spec.install.source.ref {image.ref!r} is no digest such as sha256:…")
+        raise SourceInvalid(f"spec.install.source.ref {image.ref!r} is not a digest such as sha256:…")
     where = f"spec.install.source: {image.repo!r}, {image.name!r}"
     return Layer(*_repository(image.repo, image.name, where), image.ref)
 
 
 def _repository(address: str, path: str, where: str) -> tuple[str, str, str]:
-    """Return scheme, host and path of a repository. Raises SourceInvalid, which says where it is named."""
+    """Return scheme, host and path of a repository. Raises SourceInvalid with `where` in its message."""
     scheme, separator, rest = address.partition("://")
     if not separator:
         scheme, rest = "https", address
     host, _, path = f"{rest.strip('/')}/{path.strip('/')}".partition("/")
     if not _HOST.fullmatch(host) or not _PATH.fullmatch(path):
-        raise SourceInvalid(f"{where} names no repository")
+        raise SourceInvalid(f"{where} is not a repository")
     if scheme != "https" and not (scheme == "http" and is_this_machine(host)):
-        raise SourceInvalid(f"{where}: a registry is asked over https only")
+        raise SourceInvalid(f"{where}: a registry needs https")
     return scheme, host, path

@@ -1,7 +1,7 @@
-"""Pulls layers and manifests out of OCI registries: one request where one is open, two more where it wants a token.
+"""Pulls layers and manifests from OCI registries: one request, and two more where the registry requires a token.
 
-Written here because the packages that exist wait in threads or want a container engine; of the distribution protocol
-only reading is needed. What comes is hashed while it comes, and never longer than a layer may be.
+Existing packages block threads or need a container engine, and only reading of the distribution protocol is needed.
+Content is hashed while it arrives, and bounded in size and time.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from lifecycle_manager.oci.problems import (
 )
 from lifecycle_manager.oci.references import Artifact, Layer, is_this_machine
 
-MOST_BYTES = 16 * 1024 * 1024
-MOST_TOKEN_BYTES = 64 * 1024
-MOST_REDIRECTS = 3
+MAX_BYTES = 16 * 1024 * 1024
+MAX_TOKEN_BYTES = 64 * 1024
+MAX_REDIRECTS = 3
 TIMEOUT_SECONDS = 60.0
 BUSY_SECONDS = 30.0
-LONGEST_BUSY_SECONDS = 600.0
+MAX_BUSY_SECONDS = 600.0
 CHUNK = 64 * 1024
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 Wanted = Layer | Artifact
@@ -66,13 +66,13 @@ class Registries:
             self._session = None
 
     async def pull(self, wanted: Wanted, login: Login | None = None) -> bytes:
-        """Return the bytes of a layer, which are what its digest promises, or of a manifest. Raises SourceError."""
+        """Return the bytes of a layer, which match its digest, or of a manifest. Raises SourceError."""
         async with self._places:
             try:
                 async with asyncio.timeout(self.timeout_seconds):
                     return await self._pull(wanted, login)
             except aiohttp.ClientPayloadError as error:
-                raise LayerTruncated(f"{wanted} ends too early: {error}") from None
+                raise LayerTruncated(f"{wanted} was truncated: {error}") from None
             except TimeoutError:
                 raise SourceUnreachable(
                     f"{wanted.host} did not send {wanted} within {self.timeout_seconds:g} s"
@@ -95,9 +95,9 @@ class Registries:
     async def _asked(
         self, wanted: Wanted, url: str, authorization: str | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Ask for a file and follow to where it is; who we are is told to the first host alone, or where it says."""
+        """Request a file and follow redirects. Credentials are sent to the first host only."""
         origin = urlsplit(url).netloc
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             _refuse_without_tls(wanted, url)
             known = authorization is not None and urlsplit(url).netloc == origin
             headers = {"Accept": MANIFEST} if isinstance(wanted, Artifact) else {}
@@ -106,12 +106,12 @@ class Registries:
             async with self._open().get(url, headers=headers, allow_redirects=False) as response:
                 if response.status == 401 and urlsplit(url).netloc != origin:
                     there = urlsplit(url).netloc
-                    raise AccessRefused(f"{wanted.host} leads to {there} for {wanted}, which asks for credentials")
+                    raise AccessRefused(f"{wanted.host} redirects {wanted} to {there}, which asks for credentials")
                 if response.status not in {301, 302, 303, 307, 308} or "Location" not in response.headers:
                     yield response
                     return
                 url = urljoin(url, response.headers["Location"])
-        raise SourceUnreachable(f"{wanted.host} redirects more than {MOST_REDIRECTS} times")
+        raise SourceUnreachable(f"{wanted.host} redirects more than {MAX_REDIRECTS} times")
 
     async def _authorization(self, wanted: Wanted, challenges: list[str], login: Login | None) -> str:
         for challenge in challenges:
@@ -135,7 +135,7 @@ class Registries:
         try:
             given = msgspec.json.decode(body, type=_Token)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise SourceUnreachable(f"{urlsplit(realm).netloc} gives no token that can be read") from None
+            raise SourceUnreachable(f"{urlsplit(realm).netloc} sends no readable token") from None
         return given.token or given.access_token
 
     def _open(self) -> aiohttp.ClientSession:
@@ -149,33 +149,35 @@ class Registries:
 
 async def _content(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
     _refuse(wanted, response)
-    if (response.content_length or 0) > MOST_BYTES:
-        raise LayerTooLarge(f"{wanted} has {response.content_length} bytes, more than {MOST_BYTES}")
+    if (response.content_length or 0) > MAX_BYTES:
+        raise LayerTooLarge(f"{wanted} has {response.content_length} bytes, more than {MAX_BYTES}")
     digest, parts, size = hashlib.sha256(), [], 0
     async for part in response.content.iter_chunked(CHUNK):
         size += len(part)
-        if size > MOST_BYTES:
-            raise LayerTooLarge(f"{wanted} has more than {MOST_BYTES} bytes")
+        if size > MAX_BYTES:
+            raise LayerTooLarge(f"{wanted} has more than {MAX_BYTES} bytes")
         digest.update(part)
         parts.append(part)
     found = f"sha256:{digest.hexdigest()}"
     if isinstance(wanted, Layer) and found != wanted.digest:
-        raise DigestMismatch(f"{wanted}: what came has the digest {found}")
+        raise DigestMismatch(f"{wanted}: the content has the digest {found}")
     return b"".join(parts)
 
 
 async def _short(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
-    """Return what holds a token, all parts of it."""
+    """Return the body of an answer with a token, bounded."""
     body = b""
     async for part in response.content.iter_chunked(CHUNK):
         body += part
-        if len(body) > MOST_TOKEN_BYTES:
-            raise SourceUnreachable(f"{response.url.host} gives a token for {wanted} that is too long")
+        if len(body) > MAX_TOKEN_BYTES:
+            raise SourceUnreachable(
+                f"{response.url.host} sends a token for {wanted} of more than {MAX_TOKEN_BYTES} bytes"
+            )
     return body
 
 
 def _refuse(wanted: Wanted, response: aiohttp.ClientResponse) -> None:
-    """Raise what an answer other than 200 means."""
+    """Raise the error of an answer other than 200."""
     status = response.status
     if status == 200:
         return
@@ -185,13 +187,13 @@ def _refuse(wanted: Wanted, response: aiohttp.ClientResponse) -> None:
     if status == 404:
         raise LayerNotFound(f"{host} has no {wanted}, or does not show it with these credentials")
     if status == 429:
-        raise RegistryBusy(f"{host} is asked too often (429) for {wanted}", _retry_after(response))
+        raise RegistryBusy(f"{host} answers 429 (too many requests) for {wanted}", _retry_after(response))
     raise SourceUnreachable(f"{host} answers {status} for {wanted}")
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float:
     said = response.headers.get("Retry-After", "")
-    return min(float(said), LONGEST_BUSY_SECONDS) if said.isdecimal() else BUSY_SECONDS
+    return min(float(said), MAX_BUSY_SECONDS) if said.isdecimal() else BUSY_SECONDS
 
 
 def _refuse_without_tls(wanted: Wanted, url: str) -> None:

@@ -1,8 +1,8 @@
-"""The objects of modules, fetched and read once for all the clusters that get them.
+"""The objects of modules, fetched and parsed once for all clusters.
 
-Objects are kept by the digest of what they were read from, as many as fit; layers are kept on the disk besides.
-Those who ask for the same at the same time wait for one download, and what failed is not tried again by the next of
-thousands at once. Nobody waits for long: a registry that is slow would else hold up all that could be done meanwhile.
+Objects are cached by the digest of their text, up to a size; layers are cached on disk too. Concurrent requests for one
+source wait for one download, and a failure is remembered, so thousands of Manifests do not repeat it. Waiting is
+bounded: otherwise a slow registry would occupy all workers.
 """
 
 import asyncio
@@ -23,21 +23,21 @@ from lifecycle_manager.oci.references import Layer, Link, Source
 from lifecycle_manager.oci.registry import Registries
 from lifecycle_manager.oci.unpacking import text_in
 
-MOST_TEXT_BYTES = 32 * 1024 * 1024
-MOST_FAILURES = 1_000
+MAX_TEXT_BYTES = 32 * 1024 * 1024
+MAX_FAILURES = 1_000
 LINK_SECONDS = 600.0
 PATIENCE_SECONDS = 3.0
 IN_A_THREAD_FROM = 32 * 1024
 
 LoginFor = Callable[[str], Awaitable[Login | None]]
-"""Gives the login for a registry's host. Raises SourceError."""
+"""Returns the login for a registry's host. Raises SourceError."""
 _Asked = tuple[Source, str]
-"""A source, and with whose credentials it was asked for."""
+"""A source and the name of the credentials it was requested with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ModuleObjects:
-    """The objects of a module, by the digest of what they were read from, and how long their text is."""
+    """The objects of a module, with the digest and the size of their text."""
 
     digest: str
     objects: tuple[KubernetesObject, ...] = field(repr=False)
@@ -46,16 +46,16 @@ class ModuleObjects:
 
 @dataclass(eq=False)
 class ObjectStore:
-    """Gives the objects behind a source. `fetch` returns the text behind a link, and raises DownloadFailed.
+    """Returns the objects of a source. `fetch` returns the text behind a link, and raises DownloadFailed.
 
-    Who finds a source being fetched already waits for it as long as `patience_seconds`; once one has lost patience,
-    those who come after do not wait at all.
+    A source that is being fetched already is waited for up to `patience_seconds`; after one such timeout, nobody waits
+    for that download any more.
     """
 
     registries: Registries
     fetch: Callable[[str], Awaitable[str]]
     blobs: Blobs
-    most_text_bytes: int = MOST_TEXT_BYTES
+    max_text_bytes: int = MAX_TEXT_BYTES
     patience_seconds: float = PATIENCE_SECONDS
     clock: Callable[[], float] = time.monotonic
     _known: OrderedDict[str, ModuleObjects] = field(default_factory=OrderedDict, init=False)
@@ -67,7 +67,7 @@ class ObjectStore:
     async def objects(self, source: Source, login_for: LoginFor, whose: str = "") -> ModuleObjects:
         """Return the objects of a source. Raises SourceError.
 
-        `whose` names the credentials that `login_for` looks in: what fails with some may well be had with others.
+        `whose` names the credentials of `login_for`: what fails with some may work with others.
         """
         if (known := self._remembered(source)) is not None:
             return known
@@ -87,14 +87,14 @@ class ObjectStore:
                 found = await self._read(source, login_for)
             except SourceError as error:
                 self._failed[source, whose] = (self.clock() + error.again_after_seconds, error)
-                _keep(self._failed, MOST_FAILURES)
+                _keep(self._failed, MAX_FAILURES)
                 raise
         self._failed.pop((source, whose), None)
         return found
 
     @asynccontextmanager
     async def _turn(self, source: Source) -> AsyncIterator[None]:
-        """Be the one who fetches a source. Raises SourceAwaited where another is, and takes long."""
+        """Lock a source while it is fetched. Raises SourceAwaited where another download of it takes long."""
         lock = self._busy.setdefault(source, asyncio.Lock())
         try:
             async with asyncio.timeout(0 if source in self._slow and lock.locked() else self.patience_seconds):
@@ -102,7 +102,7 @@ class ObjectStore:
         except TimeoutError:
             if lock.locked():
                 self._slow.add(source)
-            raise SourceAwaited(f"{source} is being fetched, and slow to come") from None
+            raise SourceAwaited(f"{source} is being fetched, which takes long") from None
         try:
             yield
         finally:
@@ -116,7 +116,7 @@ class ObjectStore:
         return self._recent(digest) if self.clock() < until else None
 
     def _stale(self, source: Source) -> ModuleObjects | None:
-        """Return what a link held before, while it can't be read; and leave it alone for a while."""
+        """Return the earlier content of a link that can't be read now; it is not requested again for a while."""
         if isinstance(source, Layer) or source not in self._links:
             return None
         digest = self._links[source][1]
@@ -142,11 +142,13 @@ class ObjectStore:
             digest = f"sha256:{hashlib.sha256(text).hexdigest()}"
             found = self._recent(digest) or await _parsed(source, digest, text)
             if not found.objects:
-                raise ObjectsInvalid(f"{source} holds no objects")  # nobody vouches for it: all modules would be pruned
+                raise ObjectsInvalid(
+                    f"{source} holds no objects"
+                )  # an empty file may be a mistake: all objects of the module would be pruned
             self._links[source] = (self.clock() + LINK_SECONDS, digest)
-            _keep(self._links, MOST_FAILURES)
+            _keep(self._links, MAX_FAILURES)
         self._known[found.digest] = found
-        while len(self._known) > 1 and sum(each.size for each in self._known.values()) > self.most_text_bytes:
+        while len(self._known) > 1 and sum(each.size for each in self._known.values()) > self.max_text_bytes:
             self._known.popitem(last=False)
         return found
 

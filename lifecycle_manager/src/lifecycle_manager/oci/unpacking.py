@@ -1,8 +1,7 @@
 """From the bytes of a layer to the text of its objects: plain YAML, or a tar of such files, either in gzip.
 
-Nothing is ever written to a disk, so a member's path leads nowhere; an archive that has links, devices or paths that
-climb is refused all the same, for nobody packs a module like that by mistake. What is packed is never unpacked further
-than a module may be large.
+Nothing is written to disk, so the path of a member has no effect; an archive with links, devices or paths with `..` is
+refused nevertheless, since no module is packed like that by mistake. The unpacked size is bounded.
 """
 
 import io
@@ -13,9 +12,9 @@ from pathlib import PurePosixPath
 
 from lifecycle_manager.oci.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated
 
-MOST_BYTES = 16 * 1024 * 1024
-MOST_FILES = 1_000
-MOST_RATIO = 200
+MAX_BYTES = 16 * 1024 * 1024
+MAX_FILES = 1_000
+MAX_RATIO = 200
 RATIO_COUNTS_FROM = 1024 * 1024
 CHUNK = 256 * 1024
 _GZIP = b"\x1f\x8b"
@@ -35,7 +34,7 @@ def text_in(content: bytes, name: object) -> bytes:
 
 
 def _inflated(content: bytes, name: object) -> bytes:
-    """Unpack gzip, member after member, and stop where it gets too large."""
+    """Unpack gzip, member after member, up to the maximum size."""
     parts, size, rest = [], 0, content
     while rest.startswith(_GZIP):
         unpacker = zlib.decompressobj(wbits=31)
@@ -56,10 +55,10 @@ def _inflated(content: bytes, name: object) -> bytes:
 
 
 def _check_size(size: int, packed: int, name: object) -> None:
-    if size > MOST_BYTES:
-        raise LayerTooLarge(f"{name} unpacks to more than {MOST_BYTES} bytes")
-    if size > RATIO_COUNTS_FROM and size > packed * MOST_RATIO:
-        raise LayerTooLarge(f"{name} unpacks to more than {MOST_RATIO} times its size")
+    if size > MAX_BYTES:
+        raise LayerTooLarge(f"{name} unpacks to more than {MAX_BYTES} bytes")
+    if size > RATIO_COUNTS_FROM and size > packed * MAX_RATIO:
+        raise LayerTooLarge(f"{name} unpacks to more than {MAX_RATIO} times its size")
 
 
 def _is_tar(content: bytes) -> bool:
@@ -68,8 +67,8 @@ def _is_tar(content: bytes) -> bool:
 
 def _files(archive: tarfile.TarFile, name: object) -> Iterator[bytes]:
     for number, member in enumerate(archive):
-        if number >= MOST_FILES:
-            raise LayerTooLarge(f"{name} has more than {MOST_FILES} files")
+        if number >= MAX_FILES:
+            raise LayerTooLarge(f"{name} has more than {MAX_FILES} files")
         _refuse_unsafe(member, name)
         if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in _READ:
             continue
@@ -83,12 +82,12 @@ def _files(archive: tarfile.TarFile, name: object) -> Iterator[bytes]:
 def _refuse_unsafe(member: tarfile.TarInfo, name: object) -> None:
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts:
-        raise ArchiveUnsafe(f"{name} holds the path {member.name!r}, which leads out of it")
+        raise ArchiveUnsafe(f"{name} holds the path {member.name!r}, which leaves the archive")
     if member.issparse() or not (member.isfile() or member.isdir()):
         raise ArchiveUnsafe(f"{name} holds {member.name!r}, which is neither a file nor a folder")
 
 
 def _bounded(content: bytes, name: object) -> bytes:
-    if len(content) > MOST_BYTES:
-        raise LayerTooLarge(f"{name} has more than {MOST_BYTES} bytes")
+    if len(content) > MAX_BYTES:
+        raise LayerTooLarge(f"{name} has more than {MAX_BYTES} bytes")
     return content
