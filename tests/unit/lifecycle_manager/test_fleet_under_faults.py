@@ -196,12 +196,12 @@ async def layers() -> AsyncIterator[BlobServer]:
 
 async def test_modules_are_chosen_and_upgraded_the_same_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
     report = await check_under_faults(
-        workload(choose_and_upgrade, layers, tmp_path, crds.crd_for(Kyma)), most_places=PLACES, patience_seconds=90
+        workload(choose_and_upgrade, layers, tmp_path, crds.crd_for(Kyma)), max_places=PLACES, patience_seconds=90
     )
     report.raise_findings()
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
 
 
 async def test_kyma_leaves_nothing_behind_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
-    report = await check_under_faults(workload(leave, layers, tmp_path), most_places=PLACES, patience_seconds=90)
+    report = await check_under_faults(workload(leave, layers, tmp_path), max_places=PLACES, patience_seconds=90)
     report.raise_findings()
