@@ -1,11 +1,10 @@
-"""What a Kubernetes controller stands on, for asyncio.
+"""A controller runtime for Kubernetes, on asyncio.
 
-A `Client` speaks to one cluster, an `Informer` keeps a cache of one kind of object as the API server has it, a
-`WorkQueue` says which keys need work, a `Controller` has them reconciled, and an `Applier` brings objects into a
-cluster and takes them out again. Everything runs on one event loop, reads objects as msgspec structs or dicts, and
-knows nothing of any particular kind.
+A `Client` sends requests to one cluster, an `Informer` caches one kind of object, a `Controller` declares what triggers
+its keys and reconciles them, a `Manager` starts and stops all of them, and an `Applier` applies and prunes sets of
+objects. Everything runs on one event loop, reads objects as msgspec structs or dicts, and knows no particular kind.
 
-Read `client/`, `informer/`, `controller/` and `apply/` in this order; `exceptions` shows everything that can go wrong.
+Start with `manager`, then `controller/`, `informer/`, `client/` and `apply/`; `exceptions` draws all errors as a tree.
 """
 
 from kube_runtime.apply import (

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: longer each time, and never the same for everybody."""
+"""Exponential backoff with jitter."""
 
 import random
 from collections.abc import Callable
@@ -9,7 +9,7 @@ __all__ = ["Backoff"]
 
 @dataclass(slots=True)
 class Backoff:
-    """Doubles from `base` up to `most` seconds, with up to `jitter` of it added at random."""
+    """Doubles from `base` up to `most` seconds, plus up to the share `jitter` at random."""
 
     base: float = 0.2
     most: float = 30.0
@@ -24,5 +24,5 @@ class Backoff:
         return seconds * (1.0 + self.jitter * self.draw())
 
     def reset(self) -> None:
-        """Begin again: something went well."""
+        """Start again from the base, after a success."""
         self._failures = 0

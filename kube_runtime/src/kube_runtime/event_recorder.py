@@ -1,7 +1,7 @@
 """Kubernetes Events: what a controller did, where `kubectl describe` shows it.
 
-Recording never waits and never fails: events are sent in the background, the same one over and over becomes one Event
-with a count, and when the API server can't keep up the newest are dropped and counted. They are news, not state.
+Recording never waits and never fails: Events are sent in the background, repeated ones become one Event with a count,
+and when the API server can't keep up the newest are dropped and counted.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 EVENTS: Resource[JsonObject] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
-LONGEST_NOTE = 1_000
-LONGEST_NAME = 200
+MAX_NOTE_BYTES = 1_000
+MAX_NAME_LENGTH = 200
 
 _Key = tuple[str, ...]
 
@@ -42,9 +42,10 @@ class _Series:
 class EventRecorder:
     """Records Events about objects of one cluster. `run` sends them, until cancelled.
 
-    - `controller`, `instance`: who reports
-    - `capacity`: how many different events may wait to be sent
-    - `series_seconds`: how often a growing count is sent; `forget_seconds`: after how long the same is news again
+    - `controller`, `instance`: the reporting controller and its replica
+    - `capacity`: how many different Events may wait to be sent
+    - `series_seconds`: how often a growing count is sent
+    - `forget_seconds`: after how long a repeated Event is a new one
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class EventRecorder:
         type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - as the field is called
         action: str = "Reconcile",
     ) -> None:
-        """Say what happened with an object. The reason is one word, the note is for people."""
+        """Record an Event about an object. The reason is one word in CamelCase, the note is for people."""
         key = (resource.uid_of(item), str(resource.key_of(item)), resource.kind, type, reason, action, note)
         now = asyncio.get_running_loop().time()
         known = self._series.get(key)
@@ -107,19 +108,19 @@ class EventRecorder:
         type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - as the field is called
         action: str = "Reconcile",
     ) -> None:
-        """Write an event to another cluster, at once and as it is: whoever calls knows that it is news.
+        """Write an Event to another cluster, at once and without aggregation.
 
-        Raises nothing: an event that can't be written is dropped.
+        Raises nothing: an Event that can't be written is dropped.
         """
         document = self._document(resource, item, reason, note, type, action)
         try:
             await client.create(EVENTS, document, document["metadata"]["namespace"], field_manager=self._controller)
         except KubeError as error:
             self.dropped += 1
-            log.warning("an event could not be written to %s: %s", client.server, error)
+            log.warning("Event not written to %s: %s", client.server, error)
 
     async def run(self) -> None:
-        """Send what is recorded, until cancelled; what waits then is sent first, as far as a few seconds allow."""
+        """Send recorded Events until cancelled; those that wait then are sent first, within two seconds."""
         try:
             while True:
                 await self._arrived.wait()
@@ -142,7 +143,7 @@ class EventRecorder:
                 await self._send(series)
             except KubeError as error:
                 self.dropped += 1
-                log.warning("an event could not be recorded: %s", error)
+                log.warning("Event not recorded: %s", error)
 
     async def _send_last(self) -> None:
         for series in self._series.values():
@@ -184,14 +185,14 @@ class EventRecorder:
         namespace, name = resource.key_of(item)
         return {
             "metadata": {
-                "name": f"{name[:LONGEST_NAME]}.{uuid.uuid4().hex[:16]}",
+                "name": f"{name[:MAX_NAME_LENGTH]}.{uuid.uuid4().hex[:16]}",
                 "namespace": namespace or "default",
             },
             "eventTime": self._time(),
             "type": kind,
             "reason": reason[:128],
             "action": action[:128],
-            "note": note.encode()[:LONGEST_NOTE].decode(errors="ignore"),
+            "note": note.encode()[:MAX_NOTE_BYTES].decode(errors="ignore"),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
             "regarding": {

@@ -1,11 +1,11 @@
 """Everything that can go wrong between a controller and a cluster.
 
 KubeError
-├── ClusterUnreachable       no answer: no connection, no TLS session, or the time was up
-│   └── WatchSilent          a watch on which nothing was heard for too long
-├── ResponseInvalid          an answer that the API does not promise: unreadable, too large, redirecting
-│   └── ObjectUnreadable     a proper answer with an object that is not what its type promises
-├── ApiError                 the API server answered with a refusal
+├── ClusterUnreachable       no response: no connection, no TLS session, or a timeout
+│   └── WatchSilent          a watch without any line for too long
+├── ResponseInvalid          a response that the API does not promise: undecodable, too large, redirecting
+│   └── ObjectUnreadable     a proper response with an object that does not fit its type
+├── ApiError                 the API server refused the request
 │   ├── BadRequest           400
 │   ├── Unauthorized         401
 │   ├── Forbidden            403
@@ -24,7 +24,7 @@ KubeError
 ├── KubeconfigRefused        a usable kubeconfig that the policy does not allow
 └── ManifestInvalid          a YAML text that holds no proper Kubernetes objects
 
-TerminalError                raised by a reconcile: trying again would not help
+TerminalError                raised by a reconcile: a retry would not help
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,23 +61,23 @@ __all__ = [
 
 
 class KubeError(Exception):
-    """Whatever this package raises about a cluster."""
+    """The base of all errors about a cluster."""
 
 
 class ClusterUnreachable(KubeError):
-    """The API server gave no answer. Whether a write that was under way took effect is not known."""
+    """The API server did not respond. Whether a write under way took effect is unknown."""
 
 
 class WatchSilent(ClusterUnreachable):
-    """Nothing was heard on a watch for longer than a living API server stays silent."""
+    """A watch received nothing for longer than a living API server stays silent."""
 
 
 class ResponseInvalid(KubeError):
-    """The answer is not one that the Kubernetes API gives."""
+    """The response is not one of the Kubernetes API."""
 
 
 class ObjectUnreadable(ResponseInvalid):
-    """An object is there, and is not what the type that it is read as promises."""
+    """An object exists and does not fit the type that it is decoded as."""
 
     def __init__(self, namespace: str, name: str, resource_version: str, why: str) -> None:
         where = f"{namespace}/{name}" if namespace else name
@@ -204,4 +204,4 @@ class ManifestInvalid(KubeError):
 
 
 class TerminalError(Exception):
-    """Raised by a reconcile that knows that no retry will help; only a change of the object will."""
+    """Raised by a reconcile where no retry will help, only a change of the object."""

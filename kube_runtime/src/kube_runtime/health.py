@@ -1,7 +1,7 @@
-"""How a process is doing, told by somebody who is not part of it.
+"""Health probes and metrics, served by a thread of their own.
 
-A blocked event loop can't say that it is blocked. So the loop only leaves a sign of life now and then, and a thread of
-its own answers the kubelet's probes and Prometheus: it sees when the sign is missing, and where the loop hangs.
+A blocked event loop can't report that it is blocked. The loop sets a timestamp periodically, and a separate thread
+answers the kubelet's probes and Prometheus: it detects when the timestamp is late, and reports where the loop hangs.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ Check = Callable[[], bool]
 
 
 class LoopMonitor:
-    """Knows how long the event loop has been blocked. `run` on the loop; ask from any thread."""
+    """Measures for how long the event loop is blocked. `run` on the loop; read from any thread."""
 
     def __init__(self, *, interval_seconds: float = 0.5, clock: Callable[[], float] = time.monotonic) -> None:
         self.worst_lag_seconds = 0.0
@@ -32,7 +32,7 @@ class LoopMonitor:
         self._thread_id = 0
 
     async def run(self) -> None:
-        """Leave signs of life until cancelled."""
+        """Set the timestamp periodically until cancelled."""
         self._thread_id = threading.get_ident()
         try:
             while True:
@@ -43,12 +43,12 @@ class LoopMonitor:
             self._due = None
 
     def blocked_seconds(self) -> float:
-        """Return for how long the loop has not come round; 0 where it is not watched."""
+        """Return for how many seconds the loop has been blocked; 0 where it is not monitored."""
         due = self._due
         return 0.0 if due is None else max(0.0, self._clock() - due)
 
     def where(self) -> str:
-        """Return what the loop's thread is doing right now, as file, line and function."""
+        """Return where the loop's thread is right now, as file, line and function."""
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - there is no public way to another thread's stack
         if frame is None:
             return "nowhere"
@@ -59,8 +59,8 @@ class LoopMonitor:
 class ProbeServer:
     """Answers /healthz, /readyz and /metrics from a thread of its own.
 
-    - healthy: the event loop came round within `tolerated_seconds`
-    - ready: every check says so; the answer names those that don't
+    - /healthz: the event loop was not blocked for longer than `tolerated_seconds`
+    - /readyz: every check returns true; the answer names those that don't
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ProbeServer:
 
     @contextmanager
     def serving(self, host: str, port: int) -> Iterator[int]:
-        """Serve inside the context, and give the port. Raises OSError where the address is taken."""
+        """Serve inside the context, and yield the port. Raises OSError where the address is in use."""
         server = _Server((host, port), self.answer)
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="probes", daemon=True)
         thread.start()
@@ -97,7 +97,7 @@ class ProbeServer:
             return self._text(*self._ready())
         if path == "/metrics" and self._registry is not None:
             return 200, CONTENT_TYPE_LATEST, generate_latest(self._registry)
-        return self._text(404, "there is nothing here")
+        return self._text(404, "not found")
 
     def _healthy(self) -> tuple[int, str]:
         blocked = self._monitor.blocked_seconds()
@@ -107,7 +107,7 @@ class ProbeServer:
 
     def _ready(self) -> tuple[int, str]:
         missing = [name for name, check in self._checks.items() if not check()]
-        return (503, f"waits for: {', '.join(missing)}") if missing else (200, "ok")
+        return (503, f"not ready: {', '.join(missing)}") if missing else (200, "ok")
 
     @staticmethod
     def _text(status: int, text: str) -> tuple[int, str, bytes]:
@@ -124,7 +124,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    timeout = 10.0  # a client that says nothing is sent away
+    timeout = 10.0  # a silent client is disconnected
 
     def do_GET(self) -> None:
         status, content_type, body = self.server.answer(self.path.partition("?")[0])
@@ -135,4 +135,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in http.server
-        """Say nothing: probes come every few seconds."""
+        """Log nothing: probes come every few seconds."""

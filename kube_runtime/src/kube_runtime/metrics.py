@@ -1,4 +1,4 @@
-"""Metrics under controller-runtime's names, so that its dashboards and alerts work unchanged.
+"""Metrics with controller-runtime's names, so that its dashboards and alerts work unchanged.
 
 Counting is a plain addition in the hot paths; only a scrape turns the numbers into Prometheus' form. All counting
 happens on the event loop's thread, a scrape may come from another: it reads numbers that are a moment old, never wrong.
@@ -50,7 +50,7 @@ class Histogram:
 
 
 class QueueMetrics:
-    """What one work queue counts."""
+    """The metrics of one work queue."""
 
     def __init__(self) -> None:
         self.adds = 0
@@ -62,7 +62,7 @@ class QueueMetrics:
 
 
 class ControllerMetrics:
-    """What one controller counts."""
+    """The metrics of one controller."""
 
     def __init__(self, concurrency: int) -> None:
         self.results = dict.fromkeys(RESULTS, 0)
@@ -76,7 +76,7 @@ class ControllerMetrics:
 
 
 class InformerMetrics:
-    """What one informer counts."""
+    """The metrics of one informer."""
 
     def __init__(self) -> None:
         self.lists = 0
@@ -88,10 +88,7 @@ class InformerMetrics:
 
 
 class RuntimeMetrics(Collector):
-    """Everything that queues, controllers, informers and clients count, for a Prometheus registry.
-
-    Make one a process and give it to what should be counted.
-    """
+    """The metrics of all queues, controllers, informers and clients of a process, for a Prometheus registry."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self._queues: dict[str, QueueMetrics] = {}
@@ -102,19 +99,19 @@ class RuntimeMetrics(Collector):
             registry.register(self)
 
     def queue(self, name: str) -> QueueMetrics:
-        """Return what the queue of this name counts into."""
+        """Return the metrics of the queue of this name."""
         return self._queues.setdefault(name, QueueMetrics())
 
     def controller(self, name: str, concurrency: int) -> ControllerMetrics:
-        """Return what the controller of this name counts into."""
+        """Return the metrics of the controller of this name."""
         return self._controllers.setdefault(name, ControllerMetrics(concurrency))
 
     def informer(self, resource: str) -> InformerMetrics:
-        """Return what the informers of this resource count into."""
+        """Return the metrics of the informers of this resource."""
         return self._informers.setdefault(resource, InformerMetrics())
 
     def request(self, code: str, method: str, host: str) -> None:
-        """Count an answered request; `<error>` as the code stands for none."""
+        """Count a request; `<error>` as the code stands for one without a response."""
         self._requests[code, method, host] += 1
 
     def collect(self) -> Iterable[Metric]:
@@ -132,12 +129,14 @@ class RuntimeMetrics(Collector):
     def _of_queues(self) -> Iterator[Metric]:
         adds = CounterMetricFamily("workqueue_adds", "Keys added.", labels=("name",))
         retries = CounterMetricFamily("workqueue_retries", "Keys added after a failure.", labels=("name",))
-        depth = GaugeMetricFamily("workqueue_depth", "Keys that wait.", labels=("name", "priority"))
+        depth = GaugeMetricFamily("workqueue_depth", "Keys that wait for a worker.", labels=("name", "priority"))
         unfinished = GaugeMetricFamily(
             "workqueue_unfinished_work_seconds", "Seconds of work under way.", labels=("name",)
         )
         longest = GaugeMetricFamily(
-            "workqueue_longest_running_processor_seconds", "The oldest work under way.", labels=("name",)
+            "workqueue_longest_running_processor_seconds",
+            "Seconds since the oldest reconcile under way began.",
+            labels=("name",),
         )
         waited = HistogramMetricFamily("workqueue_queue_duration_seconds", "Seconds in the queue.", labels=("name",))
         worked = HistogramMetricFamily("workqueue_work_duration_seconds", "Seconds of work.", labels=("name",))
@@ -159,9 +158,9 @@ class RuntimeMetrics(Collector):
         )
         counters = {
             "errors": ("reconcile_errors", "Reconciles that failed."),
-            "terminal_errors": ("terminal_reconcile_errors", "Reconciles that failed for good."),
-            "timeouts": ("reconcile_timeouts", "Reconciles that took too long."),
-            "panics": ("reconcile_panics", "Reconciles that failed in a way that nobody foresaw."),
+            "terminal_errors": ("terminal_reconcile_errors", "Reconciles that failed with a terminal error."),
+            "timeouts": ("reconcile_timeouts", "Reconciles that timed out."),
+            "panics": ("reconcile_panics", "Reconciles that raised an unexpected exception."),
         }
         families = {
             counter: CounterMetricFamily(f"controller_runtime_{name}", help_text, labels=("controller",))
@@ -188,7 +187,7 @@ class RuntimeMetrics(Collector):
             "watches": "Watches begun.",
             "events": "Events received.",
             "failures": "Lists and watches that failed.",
-            "unreadable": "Objects that could not be read.",
+            "unreadable": "Objects that could not be decoded.",
         }
         for counter, help_text in counters.items():
             family = CounterMetricFamily(f"kube_runtime_informer_{counter}", help_text, labels=("resource",))

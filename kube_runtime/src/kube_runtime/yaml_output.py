@@ -1,4 +1,4 @@
-"""Writing an object as YAML that people can read and that reads back as the same object.
+"""Writing an object as readable YAML that loads as the same object.
 
 Keys stand in an order that does not depend on where the object came from, so that the same object is the same text.
 """

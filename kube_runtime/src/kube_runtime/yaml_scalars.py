@@ -27,7 +27,7 @@ _INTEGER = re.compile(
 )
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _BASES = {"hex": 16, "octal": 8, "binary": 2, "decimal": 10}
-_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 
 
 def resolve(text: str) -> Scalar:
@@ -54,4 +54,4 @@ def _integer(digits: str) -> int | None:
         return None
     value = int(matched[matched.lastgroup], _BASES[matched.lastgroup])
     value = -value if digits[0] == "-" else value
-    return value if _SMALLEST <= value <= _LARGEST else None
+    return value if _MIN_INTEGER <= value <= _MAX_INTEGER else None

@@ -1,8 +1,7 @@
-"""YAML as Kubernetes reads and writes it, with limits, for the text may come from anybody.
+"""YAML as Kubernetes reads it, with limits, as the text may come from anybody.
 
-Values are built straight from the parser's events, so that a text is never expanded further than its limits allow:
-aliases count as often as they are used, depth is bounded, and a key that stands twice in a mapping is refused where
-most readers would keep the last one in silence.
+Values are built from the parser's events, so a text is never expanded beyond its limits: aliases count each time they
+are used, depth is bounded, and a duplicate key in a mapping is an error where many readers keep the last one silently.
 """
 
 import math

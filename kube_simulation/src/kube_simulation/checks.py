@@ -75,7 +75,7 @@ def refuse_invalid(document: Document, kind: Kind) -> None:
     name_is_free = kind.group == "rbac.authorization.k8s.io"
     causes = metadata_causes(metadata, name_is_label=kind is NAMESPACE, name_is_free=name_is_free)
     if kind is CRD:
-        causes += _definition_causes(document)
+        causes += _crd_causes(document)
     wrong = list(schema_causes(document, kind.shape))
     if wrong and not kind.custom:  # a real server fails to decode it
         raise bad_request(_cannot_be_handled(kind, wrong[0].message))
@@ -84,12 +84,12 @@ def refuse_invalid(document: Document, kind: Kind) -> None:
         raise invalid(kind, metadata.get("name") or "", causes)
 
 
-def _definition_causes(definition: Document) -> list[FieldCause]:
-    spec = definition.get("spec") or {}
+def _crd_causes(crd: Document) -> list[FieldCause]:
+    spec = crd.get("spec") or {}
     plural, group = (spec.get("names") or {}).get("plural"), spec.get("group")
-    if definition["metadata"]["name"] == f"{plural}.{group}":
+    if crd["metadata"]["name"] == f"{plural}.{group}":
         return []
-    said = f'Invalid value: "{definition["metadata"]["name"]}": must be spec.names.plural+"."+spec.group'
+    said = f'Invalid value: "{crd["metadata"]["name"]}": must be spec.names.plural+"."+spec.group'
     return [FieldCause("FieldValueInvalid", said, "metadata.name")]
 
 

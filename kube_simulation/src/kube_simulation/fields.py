@@ -123,11 +123,11 @@ def _compare_parts(before: Any, after: Any, shape: Shape) -> tuple[FieldSet, Fie
         return _compare_maps(before, after, shape)
     if isinstance(before, list) and isinstance(after, list) and shape.list_type != "atomic":
         item = shape.item or ANYTHING
-        olds = {item_step(each, shape): each for each in before}
-        news = {item_step(each, shape): each for each in after}
+        old_items = {item_step(each, shape): each for each in before}
+        new_items = {item_step(each, shape): each for each in after}
         sets: tuple[FieldSet, FieldSet, FieldSet] = ({}, {}, {})
-        for step in {**olds, **news}:
-            _compare_into(sets, step, olds.get(step, _ABSENT), news.get(step, _ABSENT), item)
+        for step in {**old_items, **new_items}:
+            _compare_into(sets, step, old_items.get(step, _ABSENT), new_items.get(step, _ABSENT), item)
         return sets
     return None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kube_simulation.schemas import Shape, object_shape
 
-__all__ = ["Kind", "kinds_of_definition"]
+__all__ = ["Kind", "kinds_of_crd"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,9 +53,9 @@ class Kind:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-def kinds_of_definition(definition: Mapping[str, Any]) -> list[Kind]:
+def kinds_of_crd(crd: Mapping[str, Any]) -> list[Kind]:
     """Return the kinds that a CustomResourceDefinition has served, one for each version."""
-    spec = definition["spec"]
+    spec = crd["spec"]
     names = spec["names"]
     return [
         Kind(

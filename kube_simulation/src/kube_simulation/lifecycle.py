@@ -9,7 +9,7 @@ from typing import Any
 
 from kube_simulation.builtin import CRD, NAMESPACE
 from kube_simulation.garbage import GarbageCollector
-from kube_simulation.kinds import Kind, kinds_of_definition
+from kube_simulation.kinds import Kind, kinds_of_crd
 from kube_simulation.store import Change, Storage, Store, Stored
 from kube_simulation.writing import CLEANUP, Writer
 
@@ -41,30 +41,30 @@ class Lifecycle:
             change = changes.pop(0)
             self._garbage.follow(change)
             if change.storage == CRD.storage:
-                self._follow_definition(change)
+                self._follow_crd(change)
             elif change.storage == NAMESPACE.storage:
                 self._follow_namespace(change.after, deleted=change.deleted)
             elif change.deleted:
                 self._follow_deletion(change)
 
-    def _follow_definition(self, change: Change) -> None:
-        definition = change.after.document()
-        storage = (definition["spec"]["group"], definition["spec"]["names"]["plural"])
+    def _follow_crd(self, change: Change) -> None:
+        crd = change.after.document()
+        storage = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
         self.custom = {key: kind for key, kind in self.custom.items() if kind.storage != storage}
         if change.deleted:
             self.served_since.pop(storage, None)
             return
         self.served_since.setdefault(storage, change.version)
-        for kind in kinds_of_definition(definition):
+        for kind in kinds_of_crd(crd):
             self.custom[kind.group, kind.version, kind.plural] = kind
-        if definition["metadata"].get("deletionTimestamp"):
-            self._empty_definition(change.after, definition)
-        elif not (definition.get("status") or {}).get("conditions"):
-            definition["status"] = _established(definition, definition["metadata"].get("creationTimestamp", ""))
-            self._store.write(CRD.storage, change.after.key, CRD.api_version, definition)
+        if crd["metadata"].get("deletionTimestamp"):
+            self._empty_crd(change.after, crd)
+        elif not (crd.get("status") or {}).get("conditions"):
+            crd["status"] = _established(crd, crd["metadata"].get("creationTimestamp", ""))
+            self._store.write(CRD.storage, change.after.key, CRD.api_version, crd)
 
-    def _empty_definition(self, stored: Stored, definition: Mapping[str, Any]) -> None:
-        storage = (definition["spec"]["group"], definition["spec"]["names"]["plural"])
+    def _empty_crd(self, stored: Stored, crd: Mapping[str, Any]) -> None:
+        storage = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
         kind = self._kind_of(storage)
         if kind is not None:
             for each in tuple(self._store.table(storage).in_order()):
@@ -93,11 +93,11 @@ class Lifecycle:
             if namespace is not None:
                 self._follow_namespace(namespace, deleted=False)
         group, plural = change.storage
-        definition = self._store.table(CRD.storage).get(("", f"{plural}.{group}"))
-        if definition is not None:
-            document = definition.document()
+        crd = self._store.table(CRD.storage).get(("", f"{plural}.{group}"))
+        if crd is not None:
+            document = crd.document()
             if document["metadata"].get("deletionTimestamp"):
-                self._empty_definition(definition, document)
+                self._empty_crd(crd, document)
 
     def _remove(self, kind: Kind, stored: Stored) -> None:
         current = self._store.table(kind.storage).get(stored.key)
@@ -109,8 +109,8 @@ class Lifecycle:
             self._store.write(kind.storage, stored.key, stored.api_version, document, delete=True)
 
 
-def _established(definition: Mapping[str, Any], now: str) -> dict[str, Any]:
-    spec = definition["spec"]
+def _established(crd: Mapping[str, Any], now: str) -> dict[str, Any]:
+    spec = crd["spec"]
     said = {
         "NamesAccepted": ("NoConflicts", "no conflicts found"),
         "Established": ("InitialNamesAccepted", "the initial names have been accepted"),

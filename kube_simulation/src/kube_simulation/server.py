@@ -17,7 +17,7 @@ from kube_simulation.watching import Watch
 __all__ = ["Simulation", "serve_simulation"]
 
 _PREFIX = "/clusters/"
-_LARGEST_BODY = 3 * 1024 * 1024
+MAX_BODY_BYTES = 3 * 1024 * 1024
 _SHUTDOWN_SECONDS = 1.0
 
 
@@ -110,14 +110,14 @@ async def serve_simulation(
 
 async def _body(http: web.BaseRequest) -> bytes:
     """Return the body of a request. Raises Refused for one that is larger than a real server takes."""
-    if (http.content_length or 0) > _LARGEST_BODY:
-        raise too_large(_LARGEST_BODY)
+    if (http.content_length or 0) > MAX_BODY_BYTES:
+        raise too_large(MAX_BODY_BYTES)
     parts: list[bytes] = []
     size = 0
     while chunk := await http.content.readany():
         size += len(chunk)
-        if size > _LARGEST_BODY:
-            raise too_large(_LARGEST_BODY)
+        if size > MAX_BODY_BYTES:
+            raise too_large(MAX_BODY_BYTES)
         parts.append(chunk)
     return b"".join(parts)
 

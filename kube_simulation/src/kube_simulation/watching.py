@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Watch", "Watches"]
 
-_LONGEST_SECONDS = 1800.0
+_MAX_SECONDS = 1800.0
 
 
 class Watches:
@@ -104,7 +104,7 @@ class Watch:
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield what there is to send, until the watch ends. Raises ConnectionDropped where it is broken."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + float(self.request.query.get("timeoutSeconds") or _LONGEST_SECONDS)
+        until = loop.time() + float(self.request.query.get("timeoutSeconds") or _MAX_SECONDS)
         bookmark_at = loop.time() + self._bookmark_seconds
         self._watches.add(self)
         try:
@@ -114,7 +114,7 @@ class Watch:
             while not self._ended:
                 self._woken.clear()
                 try:
-                    position, lines = self._news(position)
+                    position, lines = self._lines_after(position)
                 except Refused as refused:
                     yield _line(b"ERROR", refused.body())
                     return
@@ -167,7 +167,7 @@ class Watch:
         limits = [rule.horizon(self.request) for rule in self._rules()]
         return min([self._store.version, *(each for each in limits if each is not None)])
 
-    def _news(self, position: int) -> tuple[int, list[bytes]]:
+    def _lines_after(self, position: int) -> tuple[int, list[bytes]]:
         """Return the version up to which everything is told, and the lines that tell it. Raises Refused: 410."""
         oldest = max(self._store.oldest, self._since)
         if position < oldest:

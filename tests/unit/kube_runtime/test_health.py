@@ -68,7 +68,7 @@ async def test_readiness_names_what_it_waits_for() -> None:
         ready["informers"] = True
         after = await asyncio.to_thread(ask, port, "/readyz?verbose")
 
-    assert before == (503, "waits for: informers\n")
+    assert before == (503, "not ready: informers\n")
     assert after == (200, "ok\n")
 
 
@@ -80,7 +80,7 @@ async def test_metrics_are_served_and_nothing_else() -> None:
         nothing = await asyncio.to_thread(ask, port, "/etc/passwd")
 
     assert "things_total 1.0" in metrics[1]
-    assert nothing == (404, "there is nothing here\n")
+    assert nothing == (404, "not found\n")
 
 
 async def test_address_that_is_taken_is_an_error() -> None:

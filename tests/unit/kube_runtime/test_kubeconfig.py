@@ -263,7 +263,7 @@ def test_client_key_is_left_in_no_file(temporary_directory: Path) -> None:
 
 def test_authority_that_is_no_certificate_is_refused() -> None:
     with pytest.raises(KubeconfigInvalid, match="no certificate"):
-        tls_context(TlsSettings(authority=b"nonsense"))
+        tls_context(TlsSettings(ca=b"nonsense"))
 
 
 def test_verification_is_on_unless_it_is_switched_off() -> None:

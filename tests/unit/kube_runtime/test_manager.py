@@ -485,7 +485,7 @@ async def test_manager_is_ready_when_its_controllers_work_and_every_check_says_s
     manager.check("door", lambda: opened)
     async with running(manager):
         (port,) = manager.probe_ports
-        assert await asyncio.to_thread(_readiness, port) == (503, "waits for: door\n")
+        assert await asyncio.to_thread(_readiness, port) == (503, "not ready: door\n")
         opened = True
         assert await asyncio.to_thread(_readiness, port) == (200, "ok\n")
 

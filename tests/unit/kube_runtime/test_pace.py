@@ -18,7 +18,7 @@ def _work(seconds: float) -> None:
 
 
 async def test_loop_that_is_late_has_less_under_way() -> None:
-    pace = Pace(most=64)
+    pace = Pace(max_limit=64)
     highest = 0
 
     async def busy() -> None:
@@ -35,7 +35,7 @@ async def test_loop_that_is_late_has_less_under_way() -> None:
 
 
 async def test_work_that_only_waits_has_more_under_way() -> None:
-    pace = Pace(most=64)
+    pace = Pace(max_limit=64)
     under_way, most = 0, 0
 
     async def patient() -> None:
@@ -54,7 +54,7 @@ async def test_work_that_only_waits_has_more_under_way() -> None:
 
 @pytest.mark.parametrize("leaves_first", [True, False], ids=["before a place is free", "just as one is free"])
 async def test_place_that_is_given_to_somebody_who_left_goes_to_the_next(*, leaves_first: bool) -> None:
-    pace = Pace(most=4)
+    pace = Pace(max_limit=4)
     release = asyncio.Event()
     entered: list[int] = []
 

@@ -242,7 +242,7 @@ async def test_shutdown_stops_what_does_not_end_in_time(caplog: pytest.LogCaptur
     await run
 
     assert cleaned_up
-    assert "did not end in time" in caplog.text
+    assert "did not end within the grace time" in caplog.text
 
 
 async def test_reconciles_that_never_wait_leave_room_for_events() -> None:

@@ -1,8 +1,8 @@
-"""Brings a set of objects into a cluster, and takes out what an earlier revision brought and this one does not name.
+"""Applies a set of objects to a cluster, and prunes objects of an earlier revision that are not in the set.
 
-What is ours is what the inventory says, never what a label suggests. Objects go in by rank, those of a rank at the
-same time; one that fails does not keep the others back, but then nothing is taken out in that round. An object that is
-known to be as it should be is read and not written.
+Only objects in the inventory are pruned, whatever labels say. Objects are applied by rank, those of a rank at the same
+time; one that fails does not delay the others, but then nothing is pruned in that round. An object that is known to be
+in its desired state is read and not written.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ R = TypeVar("R")
 class Applier:
     """Applies sets of objects to one cluster. Keep it from round to round: it remembers what it applied.
 
-    - `labels`, `annotations`: put on every object; an object that has lost these labels is no longer ours to delete
+    - `labels`, `annotations`: put on every object; an object without these labels is not deleted
     - `default_namespace`: for a namespaced object that names none
-    - `force`: take a field over from whoever owns it; without, that is a failure that names the owner
+    - `force`: take over fields that another manager owns; without it, that is a failure which names the owner
     - `concurrency`: how many requests at once
     - `established_seconds`: how long to wait for a new CustomResourceDefinition to be served
     """
@@ -72,14 +72,14 @@ class Applier:
     ) -> ApplyResult:
         """Apply the objects, then delete what only the inventory names.
 
-        `new` is what of the inventory was written down for this very apply: nobody can have applied it before, so
-        that it is not read first.
-        Without `recheck`, an object whose document was applied last is taken to be as it was then, and not asked
-        for: its outcome is `unchanged` with no `live`. That is for changes that follow close upon each other.
-        `leave` tells whether an object may stay as it is although it is not as it was applied, for somebody else who
-        applies it too has made it so. It is asked only where there is nothing new to apply.
-        Raises nothing for a single object: its outcome says what went wrong, as does every outcome if the cluster
-        can't be reached.
+        `new` are the entries of the inventory that were recorded for this apply: they were never applied before, so
+        they are not read first.
+        Without `recheck`, an object whose document was applied last is assumed unchanged and not read: its outcome is
+        `unchanged` without `live`. That is for changes in quick succession.
+        `leave` tells whether an object may keep a state that differs from the applied one, as another owner has applied
+        it. It is called only where the document has not changed.
+        Raises nothing for a single object: its outcome has the error, as has every outcome if the cluster can't be
+        reached.
         """
         wanted = list(objects)
         known = {entry.identity for entry in inventory}
@@ -125,7 +125,7 @@ class Applier:
     async def difference(
         self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = ()
     ) -> tuple[ObjectDifference, ...]:
-        """Return what an apply would change, asked of the API server by a dry run. Nothing is changed."""
+        """Return what an apply would change, by a dry run on the API server."""
         found = await self._concurrently(self._differ, list(objects))
         named = {difference.entry.identity for difference in found}
         pruned = [ObjectDifference(entry, None, "prune") for entry in inventory if entry.identity not in named]

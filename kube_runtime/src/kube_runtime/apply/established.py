@@ -11,13 +11,13 @@ __all__ = ["wait_established"]
 
 
 async def wait_established(
-    client: Client, resource: Resource[JsonObject], definition: JsonObject, seconds: float
+    client: Client, resource: Resource[JsonObject], crd: JsonObject, seconds: float
 ) -> JsonObject:
-    """Return the definition once its kind is served. Raises ClusterUnreachable at the deadline, ApiError if refused."""
-    metadata = definition["metadata"]
+    """Return the CRD once its kind is served. Raises ClusterUnreachable at the deadline, ApiError if refused."""
+    metadata = crd["metadata"]
     try:
         async with asyncio.timeout(seconds):
-            while not _is_settled(definition):
+            while not _is_settled(crd):
                 changes = client.watch(
                     resource,
                     resource_version=metadata["resourceVersion"],
@@ -26,24 +26,24 @@ async def wait_established(
                 async with aclosing(changes):
                     async for event in changes:
                         if event.object is not None:
-                            definition = event.object
-                            metadata = definition["metadata"]
+                            crd = event.object
+                            metadata = crd["metadata"]
                             break
     except TimeoutError:
         raise ClusterUnreachable(f"{metadata['name']} was not established within {seconds:g} s") from None
-    _raise_refusal(definition)
-    return definition
+    _raise_refusal(crd)
+    return crd
 
 
-def _is_settled(definition: JsonObject) -> bool:
-    return _status_of(definition, "Established") == "True" or _status_of(definition, "NamesAccepted") == "False"
+def _is_settled(crd: JsonObject) -> bool:
+    return _status_of(crd, "Established") == "True" or _status_of(crd, "NamesAccepted") == "False"
 
 
-def _raise_refusal(definition: JsonObject) -> None:
-    if _status_of(definition, "NamesAccepted") == "False":
-        raise ApiError(409, "NamesNotAccepted", f"the names of {definition['metadata']['name']} are taken already")
+def _raise_refusal(crd: JsonObject) -> None:
+    if _status_of(crd, "NamesAccepted") == "False":
+        raise ApiError(409, "NamesNotAccepted", f"the names of {crd['metadata']['name']} are taken already")
 
 
-def _status_of(definition: JsonObject, kind: str) -> str:
-    conditions = (definition.get("status") or {}).get("conditions") or ()
+def _status_of(crd: JsonObject, kind: str) -> str:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
     return next((each["status"] for each in conditions if each["type"] == kind), "Unknown")

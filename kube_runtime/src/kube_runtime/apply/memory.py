@@ -1,7 +1,7 @@
-"""What an applier remembers, so that it need not repeat itself: what it applied, and what came of it.
+"""What an applier remembers of each object: the last applied document, and the object right after that.
 
-An object is as it should be when the same document was applied last and the object has the same content as right after
-that. Content is all but what changes by itself: status, version counters, and the record of who owns which field.
+An object is in its desired state when the same document was applied last and its content is the same as right after
+that. Content excludes status, version counters and managedFields.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from kube_runtime.resource import JsonObject
 __all__ = ["Memory", "digest_of"]
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
-_CHANGES_BY_ITSELF = frozenset({"resourceVersion", "generation", "managedFields"})
+_VOLATILE = frozenset({"resourceVersion", "generation", "managedFields"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,5 +76,5 @@ def digest_of(value: Mapping[str, Any]) -> bytes:
 
 
 def _content_of(live: JsonObject) -> bytes:
-    metadata = {key: value for key, value in live["metadata"].items() if key not in _CHANGES_BY_ITSELF}
+    metadata = {key: value for key, value in live["metadata"].items() if key not in _VOLATILE}
     return digest_of({**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata})

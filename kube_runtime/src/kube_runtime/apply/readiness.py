@@ -144,7 +144,7 @@ def _claim(live: Live) -> Readiness:
     return _current() if phase == "Bound" else _in_progress(f"it is {phase or 'not bound yet'}")
 
 
-def _definition(live: Live) -> Readiness:
+def _crd(live: Live) -> Readiness:
     if _condition(live, "NamesAccepted").get("status") == "False":
         return Readiness("Failed", _said(live, "NamesAccepted"))
     if _condition(live, "Established").get("status") == "True":
@@ -173,7 +173,7 @@ _JUDGES: Mapping[tuple[str, str], Callable[[Live], Readiness]] = {
     ("", "PersistentVolumeClaim"): _claim,
     ("", "Namespace"): _namespace,
     ("policy", "PodDisruptionBudget"): _disruption_budget,
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _crd,
 }
 
 

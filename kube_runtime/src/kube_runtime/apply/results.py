@@ -1,4 +1,4 @@
-"""What came of bringing a set of objects into a cluster."""
+"""The outcome of applying a set of objects."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,12 +16,12 @@ Action = Literal["created", "changed", "unchanged", "failed", "pruned", "kept", 
 class ObjectOutcome:
     """What happened to one object.
 
-    - `created`, `changed`, `unchanged`: it is in the cluster as it was asked for; `live` is what is there
+    - `created`, `changed`, `unchanged`: it is in its desired state; `live` is the object
     - `failed`: `error` says why, `cause` is the exception
-    - `pruned`: it was not asked for any more, and was deleted; while it is still there, `live` shows it
-    - `kept`: it was not asked for any more, and stays for now: another object failed, or has to go first
-    - `released`: it was not asked for any more, and is somebody else's by now, for it has lost our labels; or it is
-      asked for in another group, by which the server knows the very same object
+    - `pruned`: it left the set and was deleted; while it still exists, `live` shows it
+    - `kept`: it left the set and stays for now: another object failed, or has to be deleted first
+    - `released`: it left the set and is not ours any more, as it lost our labels; or the set has it in another group
+      in which the server serves the same object
 
     `index` is the document that the object came from, None for one that only the inventory names.
     """

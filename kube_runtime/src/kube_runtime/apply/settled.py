@@ -1,9 +1,8 @@
-"""Whether an apply would change nothing, told from the live object alone: for a process that has just begun.
+"""Whether an apply would change nothing, from the live object alone: for a process that has just started.
 
-The record of owned fields (managedFields, as server-side apply keeps it) says what this field manager applied last. If
-all of that is still in the document, and all that the document says is so in the object, there is nothing to add, to
-change or to take away. Where a server writes a value in another way than it was sent, as with quantities, this finds a
-difference, and the apply finds that there is none.
+managedFields say what this field manager applied last. If all of that is still in the document, and the object has
+every value of the document, there is nothing to add, change or remove. Where a server normalizes a value, as with quantities, this finds a difference, and the apply finds
+that there is none.
 """
 
 from collections.abc import Mapping, Sequence

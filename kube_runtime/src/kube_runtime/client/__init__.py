@@ -1,4 +1,4 @@
-"""Speaking to one API server.
+"""The client of one API server.
 
 Start with `client.Client`, the verbs. Below it: `transport` (one pooled session, limits, retries), `decoding` (bytes to
 typed objects), `discovery` (kinds to resources), `kubeconfig` (where the server is and what a kubeconfig may ask for),

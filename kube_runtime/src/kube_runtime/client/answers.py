@@ -1,7 +1,7 @@
-"""Turning a refusal of the API server into the exception that is named like it.
+"""Converting an error response of the API server into its exception.
 
-What the server says is shortened and stripped of control characters, for it ends up in logs and conditions, and the
-server may belong to somebody else.
+Messages are shortened and stripped of control characters, as they end up in logs and conditions and the server may not
+be trusted.
 """
 
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from kube_runtime.exceptions import (
 
 __all__ = ["error_from_answer", "error_from_status"]
 
-LONGEST_MESSAGE = 2_000
+MAX_MESSAGE_LENGTH = 2_000
 _BY_CODE: dict[int, type[ApiError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -62,7 +62,7 @@ def error_from_answer(code: int, body: bytes, retry_after: str | None = None) ->
     try:
         status = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        status = _Status(message=body[:LONGEST_MESSAGE].decode(errors="replace"))
+        status = _Status(message=body[:MAX_MESSAGE_LENGTH].decode(errors="replace"))
     return _error(code, status, _seconds(retry_after))
 
 
@@ -87,7 +87,7 @@ def _error(code: int, status: _Status, retry_after: float | None) -> ApiError:
 
 
 def _printable(text: str) -> str:
-    shortened = text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}…"
+    shortened = text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}…"
     return "".join(letter if letter.isprintable() else " " for letter in shortened).strip()
 
 

@@ -1,8 +1,8 @@
-"""The body of a request, with a last look at the lease before it goes out.
+"""The body of a request, with a check of the lease right before it is sent.
 
-A process can be frozen at any point and go on long after, when somebody else has taken over. So whoever may write
-only while it holds a lease is asked at the latest moment there is: when the bytes go to the socket. aiohttp sends the
-head of a request together with its body, so a request that is stopped here was never sent.
+A process can be frozen at any point and go on long after another one has taken over. The lease is therefore checked at
+the latest moment possible: when the bytes go to the socket. aiohttp sends the head of a request together with its body,
+so a request that is stopped here was never sent.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
-"""Keeps a server that gives no answer from holding up everybody who asks it.
+"""A circuit breaker: a server that does not respond does not delay every request.
 
-After a request without an answer the circuit is open: whatever is asked fails at once with the same words, until a
-probe is answered. So a cluster that accepts connections and stays silent costs one time-out, and after that a probe now
-and then.
+After a request without a response the circuit is open: every request fails at once with the same error, until a probe
+gets a response. A cluster that accepts connections and stays silent costs one timeout, and then a probe periodically.
 """
 
 from kube_runtime.exceptions import ClusterUnreachable
@@ -11,7 +10,7 @@ __all__ = ["Circuit"]
 
 
 class Circuit:
-    """Whether a server is asked. One that is not `enabled` never opens."""
+    """Whether requests are sent to a server. A circuit that is not `enabled` never opens."""
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
@@ -28,10 +27,10 @@ class Circuit:
             raise ClusterUnreachable(str(self._failure))
 
     def failed(self, error: ClusterUnreachable) -> None:
-        """Take note of a request that got no answer."""
+        """Report a request without a response."""
         if self._enabled and self._failure is None:
             self._failure = error
 
     def answered(self) -> None:
-        """Take note of an answer, whatever it said."""
+        """Report a response, whatever its status."""
         self._failure = None

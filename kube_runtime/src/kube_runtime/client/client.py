@@ -42,14 +42,14 @@ _MERGE = "application/merge-patch+json"
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What came of a server-side apply, undecoded: the object's bytes, and whether it is new."""
+    """The response to a server-side apply, undecoded: the object's bytes, and whether it is new."""
 
     body: bytes
     created: bool
 
 
 class RevisionMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What tells one revision of an object from every other."""
+    """The identity of one revision of an object."""
 
     name: str
     namespace: str = ""
@@ -64,7 +64,7 @@ class Revision(msgspec.Struct, frozen=True):
 
 
 class Client:
-    """Speaks to one cluster through one pool of connections. Use it as an async context manager, or close it.
+    """A client of one cluster, with one pool of connections. Use it as an async context manager, or close it.
 
     Every call raises ApiError (by reason: NotFound, Conflict, ...), ClusterUnreachable, or ResponseInvalid.
     """
@@ -104,10 +104,10 @@ class Client:
         return await cls.from_kubeconfig(path, options=options, policy=KubeconfigPolicy.permissive())
 
     def fenced_by(self, fence: Fence) -> Self:
-        """Return this client as one that asks before every write, at the latest moment there is.
+        """Return this client with a check before every write, at the latest moment possible.
 
-        What the fence raises is raised, and nothing was sent. It shares its connections with this client, which is
-        the one to close.
+        What the fence raises is raised, and nothing was sent. It shares its connections with this client; close only
+        this one.
         """
         fenced = copy.copy(self)
         fenced._fence = fence  # noqa: SLF001 - its own class
@@ -132,11 +132,11 @@ class Client:
 
     @property
     def failure(self) -> ClusterUnreachable | None:
-        """Why nothing is asked of the server at present; None while it is, or where there is no circuit."""
+        """Why no requests are sent to the server at present; None while they are, or without a circuit."""
         return self._transport.circuit.failure
 
     async def probe(self) -> None:
-        """Ask the server for a sign of life, which closes the circuit; a refusal will do. Raises ClusterUnreachable."""
+        """Send a request that closes the circuit if the server responds at all. Raises ClusterUnreachable."""
         with suppress(ApiError):
             await self._transport.request("GET", "/version", probe=True)
 
@@ -168,7 +168,7 @@ class Client:
     async def list_revisions(
         self, resource: Resource[Any], namespace: str | None = None, *, label_selector: str | None = None
     ) -> tuple[Revision, ...]:
-        """Say which objects there are and in which revision, without their content (PartialObjectMetadata)."""
+        """Return the name and revision of all objects, without their content (PartialObjectMetadata)."""
         found: list[Revision] = []
         token: str | None = None
         size = 0
@@ -194,9 +194,9 @@ class Client:
         page_size: int = 500,
         unreadable: Callable[[ObjectUnreadable], None] | None = None,
     ) -> AsyncIterator[ObjectList[T]]:
-        """Yield a list page by page; `page_size` 0 asks for all at once.
+        """Yield a list page by page; `page_size` 0 requests all at once.
 
-        With `unreadable`, an object that is not what its type promises is told there and left out.
+        With `unreadable`, an object that does not fit its type is reported there and left out.
         """
         decoding = decoding_for(resource.type)
         path = resource.path(namespace)
@@ -415,10 +415,10 @@ class Client:
         return left if staying else None
 
     def _measured(self, list_bytes: int) -> int:
-        """Return how much of a list has come. Raises ResponseInvalid where that is more than may be kept."""
-        most = self._transport.options.max_list_bytes
-        if most is not None and list_bytes > most:
-            raise ResponseInvalid(f"the list is longer than {most} bytes")
+        """Return the size of a list so far. Raises ResponseInvalid where that is over the limit."""
+        max_bytes = self._transport.options.max_list_bytes
+        if max_bytes is not None and list_bytes > max_bytes:
+            raise ResponseInvalid(f"the list is longer than {max_bytes} bytes")
         return list_bytes
 
     async def _write(self, method: str, target: str, *, body: bytes, content_type: str = _JSON) -> Answer:

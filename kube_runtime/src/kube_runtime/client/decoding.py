@@ -1,7 +1,7 @@
-"""From the bytes of the API server to typed objects, each byte looked at once.
+"""Decoding the bytes of the API server into typed objects, in one pass.
 
-Decoders are made once a type. Fields of the type `msgspec.Raw` are left undecoded; they are copied out of the answer
-that they came in, for a view would keep megabytes alive as long as the last object of a page.
+Decoders are made once for each type. Fields of the type `msgspec.Raw` are left undecoded and copied: a view would keep
+megabytes alive as long as the last object of a page.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class WatchEvent(Generic[T]):
 
 
 class UnreadableDeletion(ObjectUnreadable):
-    """An object that can't be read is gone."""
+    """An object that can't be decoded was deleted."""
 
 
 class _ListMetadata(msgspec.Struct, rename="camel"):
@@ -101,7 +101,7 @@ class Decoding(Generic[T]):
         return decoded
 
     def list(self, body: bytes, unreadable: Callable[[ObjectUnreadable], None] | None = None) -> ObjectList[T]:
-        """Decode a page of a list. With `unreadable`, an object that can't be read is told there and left out."""
+        """Decode a page of a list. Objects that can't be decoded are reported to `unreadable` and left out."""
         try:
             page = self._list.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -72,9 +72,9 @@ class RestMapper:
             raise KindUnknown(api_version, kind)
         return found
 
-    def learn(self, definition: JsonObject) -> None:
+    def learn(self, crd: JsonObject) -> None:
         """Take over what a CustomResourceDefinition says, so that its kind need not be asked for."""
-        spec: Any = definition["spec"]
+        spec: Any = crd["spec"]
         names = spec["names"]
         for version in spec["versions"]:
             if version.get("served"):

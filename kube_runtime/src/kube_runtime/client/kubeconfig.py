@@ -140,7 +140,7 @@ def connection_in_cluster(environment: Mapping[str, str], account: Path = SERVIC
     address = f"[{host}]" if ":" in host else host
     return Connection(
         server=f"https://{address}:{port}",
-        tls=TlsSettings(authority=_read(account / "ca.crt")),
+        tls=TlsSettings(ca=_read(account / "ca.crt")),
         credentials=TokenFile(account / "token"),
     )
 

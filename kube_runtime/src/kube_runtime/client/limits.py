@@ -1,4 +1,4 @@
-"""Keeping a client from flooding its API server: a token bucket and a number of requests under way.
+"""Client-side rate limits: a token bucket and a number of concurrent requests.
 
 Both let a request pass without touching the event loop while there is room, which is nearly always.
 """
@@ -35,10 +35,10 @@ class TokenBucket:
 
 
 class RequestLimits:
-    """An async context manager around each request: waits for its turn, then holds a place.
+    """An async context manager around each request: waits for the rate, then for one of the places.
 
-    `pause(seconds)` holds every further request back: what a server asks for when it is overloaded concerns all
-    requests to it, not only the one that it answered.
+    `pause(seconds)` delays every further request: Retry-After of an overloaded server concerns all requests to it, not
+    only the one that it answered.
     """
 
     def __init__(self, rate: float, burst: int, max_in_flight: int) -> None:
@@ -47,7 +47,7 @@ class RequestLimits:
         self._paused_until = 0.0
 
     def pause(self, seconds: float) -> None:
-        """Hold new requests back for so long."""
+        """Delay new requests for so long."""
         self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
     async def turn(self) -> None:

@@ -1,4 +1,4 @@
-"""How a client behaves towards its cluster: limits of time, rate and size."""
+"""Limits of a client: time, rate and size."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,15 @@ class ClientOptions:
     - `timeout_seconds`: for a whole request with its answer; `connect_timeout_seconds` for the connection alone
     - `qps`, `burst`: requests a second, and how many may go at once before the rate applies; `qps=0` is no limit
     - `max_in_flight`: requests under way at the same time; watches don't count
-    - `attempts`: how often a request is sent that the server answers with "try again later"
+    - `attempts`: how often a request is sent that is refused with Retry-After
     - `max_retry_after_seconds`: the longest wait before another attempt; a longer one is left to the caller
-    - `max_response_bytes`, `max_event_bytes`: what an answer and one line of a watch may measure
-    - `max_list_bytes`: what all pages of one list may measure together, for servers that are not trusted to end it
+    - `max_response_bytes`, `max_event_bytes`: the size of a response and of one line of a watch
+    - `max_list_bytes`: the size of all pages of one list together, for servers that are not trusted
     - `watch_seconds`: how long the server is asked to keep a watch open
-    - `watch_silence_seconds`: after how long without a line a watch is held to be broken (bookmarks come each minute)
+    - `watch_silence_seconds`: after how long without a line a watch counts as broken (bookmarks come each minute)
     - `keep_alive_seconds`: how long an idle connection is kept warm; `spare_seconds`, where given, how long those are
       kept beside one which only a burst needed
-    - `circuit`: after a request without an answer, fail at once until a probe is answered (`Client.probe`)
+    - `circuit`: after a request without a response, fail at once until a probe gets one (`Client.probe`)
     - `compression`: ask for compressed answers, which pays on a slow line and costs CPU on a fast one
     """
 

@@ -21,9 +21,9 @@ __all__ = ["TlsSettings", "tls_context"]
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What TLS to an API server needs. PEM as bytes; without an authority those of the system are trusted."""
+    """What TLS to an API server needs. PEM as bytes; without a CA those of the system are trusted."""
 
-    authority: bytes | None = None
+    ca: bytes | None = None
     certificate: bytes | None = None
     key: bytes | None = field(default=None, repr=False)
     verify: bool = True
@@ -41,13 +41,13 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _context_of(settings: TlsSettings) -> ssl.SSLContext:
-    if settings.authority is None and settings.verify:
+    if settings.ca is None and settings.verify:
         return ssl.create_default_context()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if settings.authority is not None:
+    if settings.ca is not None:
         try:
-            context.load_verify_locations(cadata=settings.authority.decode("ascii"))
+            context.load_verify_locations(cadata=settings.ca.decode("ascii"))
         except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
             raise KubeconfigInvalid(f"the certificate authority is no certificate in PEM: {error}") from None
     return context

@@ -1,8 +1,8 @@
 """One pooled HTTP session to one API server: bytes in, bytes out.
 
-Every request has its time, its place in the rate, and a bound on what the answer may measure. Redirects are not
-followed, since they would carry the credentials to wherever the server says. A request that the server asks to repeat
-is repeated a few times, after the pause it asks for; anything else is the caller's to retry, by its queue.
+Every request has a timeout, a rate limit and a limit on the size of the response. Redirects are not followed, since
+they would carry the credentials to any host. A request that is refused with Retry-After is repeated a few times after
+that pause; everything else is retried by the caller's queue.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ from kube_runtime.exceptions import (
 __all__ = ["Answer", "Transport"]
 
 _DEFAULT_RETRY_SECONDS = 1.0
-_TURNS_TO_LET_GO = 4
+_CLOSING_TURNS = 4
 _READ_BUFFER = 256 * 1024
 _UNREACHABLE = (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server said to a request that it took."""
+    """The response to a request that was accepted."""
 
     code: int
     body: bytes
@@ -80,13 +80,13 @@ class Transport:
         await self._session.close()
         if self._spare is not None:
             await self._spare.close()
-        await _let_go()
+        await _finish_closing()
         abandoned = [each for each in self._sockets if each.fileno() >= 0]
         for each in abandoned:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
         if abandoned:
-            await _let_go()
+            await _finish_closing()
 
     async def request(
         self,
@@ -102,8 +102,8 @@ class Transport:
     ) -> Answer:
         """Send a request and return its answer.
 
-        `target` is path and query, already quoted. The fence is asked before each attempt and at its last moment. A
-        probe is sent while the circuit is open, too. `accept` asks for another form of the answer.
+        `target` is path and query, already quoted. The fence is checked before each attempt and when it is sent. A
+        probe is sent while the circuit is open, too. `accept` requests another representation.
         Raises ApiError, ClusterUnreachable and ResponseInvalid, and whatever the fence raises.
         """
         timeout = self._timeout
@@ -153,7 +153,9 @@ class Transport:
                     _cut(response)
         except aiohttp.SocketTimeoutError as error:
             self._count("<error>", "GET")
-            raise WatchSilent(f"nothing was heard from {self._host} for too long") from error
+            raise WatchSilent(
+                f"watch on {self._host} received nothing for {self.options.watch_silence_seconds:g} s"
+            ) from error
         except _UNREACHABLE as error:
             self._count("<error>", "GET")
             raise _unreachable(self._host, error) from error
@@ -168,7 +170,7 @@ class Transport:
 
     @contextmanager
     def _lend_session(self) -> Iterator[aiohttp.ClientSession]:
-        """Lend the session of the warm connection, or in a burst, where that is in use, the one of the spare ones."""
+        """Lend the session of the warm connection or, while that is in use, the one of spare connections."""
         if self.options.spare_seconds is None:
             yield self._session
         elif self._is_lent:
@@ -193,7 +195,7 @@ class Transport:
         return made
 
     async def _renew_identity(self) -> bool:
-        """Take note that the server does not know who asks. Returns whether it may know who asks next.
+        """Renew credentials that the server refused. Returns whether others may be accepted.
 
         A new client certificate comes with a context of its own, and with it come new connections: the pool keeps
         those of one context apart from those of another.
@@ -256,19 +258,19 @@ class Transport:
         return Answer(response.status, content)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        most = self.options.max_response_bytes
+        limit = self.options.max_response_bytes
         parts: list[bytes] = []
         size = 0
         while chunk := await response.content.readany():
             size += len(chunk)
-            if size > most:
-                raise ResponseInvalid(f"the answer is longer than {most} bytes")
+            if size > limit:
+                raise ResponseInvalid(f"the answer is longer than {limit} bytes")
             parts.append(chunk)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> ApiError | ResponseInvalid:
         if response.status < 400:
-            return ResponseInvalid(f"the server answered {response.status}, which the Kubernetes API never does")
+            return ResponseInvalid(f"unexpected status {response.status}: the Kubernetes API does not redirect")
         return error_from_answer(response.status, body, response.headers.get("Retry-After"))
 
     def _url(self, target: str) -> URL:
@@ -289,9 +291,9 @@ def _time_limit(
     return aiohttp.ClientTimeout(total=total, sock_connect=connect, sock_read=read, ceil_threshold=math.inf)
 
 
-async def _let_go() -> None:
-    """Give connections that are being closed the turns of the event loop in which they let go of their sockets."""
-    for _ in range(_TURNS_TO_LET_GO):
+async def _finish_closing() -> None:
+    """Give closing connections the iterations of the event loop in which they release their sockets."""
+    for _ in range(_CLOSING_TURNS):
         await asyncio.sleep(0)
 
 
@@ -319,7 +321,7 @@ def _socket(address: tuple[Any, ...]) -> socket.socket:
 
 
 def _cut(response: aiohttp.ClientResponse) -> None:
-    """End a connection whose answer is not wanted any more, without a farewell that nobody would wait for."""
+    """Abort a connection whose response is not needed any more, without a TLS shutdown."""
     if response.connection is not None and response.connection.transport is not None:
         response.connection.transport.abort()
 
@@ -330,5 +332,5 @@ def _was_closed_while_idle(error: ClusterUnreachable, method: str, attempt: int)
 
 
 def _unreachable(host: str, error: BaseException) -> ClusterUnreachable:
-    said = "the time was up" if isinstance(error, TimeoutError | asyncio.TimeoutError) else str(error)
-    return ClusterUnreachable(f"{host} gave no answer: {said or type(error).__name__}")
+    said = "timed out" if isinstance(error, TimeoutError | asyncio.TimeoutError) else str(error)
+    return ClusterUnreachable(f"no response from {host}: {said or type(error).__name__}")

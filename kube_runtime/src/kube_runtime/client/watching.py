@@ -24,7 +24,7 @@ async def watch_lines(transport: Transport, target: str) -> AsyncGenerator[list[
             yield lines
 
 
-async def _lines(content: aiohttp.StreamReader, most: int) -> AsyncIterator[list[bytes]]:
+async def _lines(content: aiohttp.StreamReader, max_bytes: int) -> AsyncIterator[list[bytes]]:
     parts: list[bytes] = []
     pending = 0
     while chunk := await content.readany():
@@ -37,7 +37,7 @@ async def _lines(content: aiohttp.StreamReader, most: int) -> AsyncIterator[list
         else:
             parts.append(chunk)
             pending += len(chunk)
-        if pending > most:
-            raise ResponseInvalid(f"a line of the watch is longer than {most} bytes")
+        if pending > max_bytes:
+            raise ResponseInvalid(f"a line of the watch is longer than {max_bytes} bytes")
     if pending:
         raise ClusterUnreachable("the watch ended in the middle of a line")

@@ -1,11 +1,12 @@
-"""How much that is not urgent is done at the same time, so that what is urgent finds the event loop free.
+"""An adaptive limit on concurrent reconciles that are not urgent, which keeps iterations of the event loop short.
 
-Each reconcile under way adds its share to every turn of the loop, and somebody's change passes through several turns.
-So when turns grow long, fewer reconciles are begun, and when they are short, more: clusters that answer slowly keep
-hundreds under way, clusters that answer at once a few, and the core is busy in both cases. The limit falls by a tenth
-and rises by one, as the windows of TCP do.
+Each reconcile under way adds to every iteration of the loop, and the reconcile of an event passes through several. When
+iterations grow long, fewer reconciles are admitted, and when they are short, more: with slow clusters hundreds are
+under way, with fast ones a few, and the core is busy in both cases. The limit falls by a tenth and rises by one, like a
+TCP window.
 
-A turn counts by the CPU time of the loop's thread: where others have the core, doing less would not help.
+An iteration is measured in CPU time of the loop's thread: where other processes have the core, a lower limit would not
+help.
 """
 
 import asyncio
@@ -17,20 +18,20 @@ from contextlib import asynccontextmanager, suppress
 __all__ = ["Pace"]
 
 _TICK_SECONDS = 0.005
-_LEAST = 4
-_FIRST = 16.0
+_MIN_LIMIT = 4
+_INITIAL_LIMIT = 16.0
 
 
 class Pace:
-    """A limit that controllers share. Turns of the loop are held near `turn_seconds`; `most` is never passed."""
+    """A limit shared by controllers, of at most `max_limit`. Iterations of the loop are kept near `turn_seconds`."""
 
-    def __init__(self, *, turn_seconds: float = 0.005, most: int = 1_000) -> None:
+    def __init__(self, *, turn_seconds: float = 0.005, max_limit: int = 1_000) -> None:
         self._turn_seconds = turn_seconds
-        self._most = most
-        self._limit = _FIRST
+        self._max_limit = max_limit
+        self._limit = _INITIAL_LIMIT
         self._under_way = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._looked_at: float | None = None
+        self._measured_at: float | None = None
 
     @property
     def limit(self) -> int:
@@ -66,7 +67,7 @@ class Pace:
 
     def _take(self) -> None:
         self._under_way += 1
-        if self._looked_at is None:
+        if self._measured_at is None:
             self._tick()
 
     def _admit(self) -> None:
@@ -77,16 +78,16 @@ class Pace:
                 turn.set_result(None)
 
     def _tick(self) -> None:
-        """Look at how long the loop's turns are, as long as anything is under way."""
+        """Measure the iterations of the loop, as long as anything is under way."""
         used = time.thread_time()
-        if self._looked_at is not None:
-            if used - self._looked_at > _TICK_SECONDS + self._turn_seconds:
-                self._limit = max(self._limit * 0.9, _LEAST)
+        if self._measured_at is not None:
+            if used - self._measured_at > _TICK_SECONDS + self._turn_seconds:
+                self._limit = max(self._limit * 0.9, _MIN_LIMIT)
             elif self._waiting:
-                self._limit = min(self._limit + 1, self._most)
+                self._limit = min(self._limit + 1, self._max_limit)
                 self._admit()
         if self._under_way == 0 and not self._waiting:
-            self._looked_at = None
+            self._measured_at = None
             return
-        self._looked_at = used
+        self._measured_at = used
         asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)

@@ -4,8 +4,8 @@ What holds at every moment:
 
 - a key waits at most once, however often it is added;
 - a key is never given to two workers at once: one added while it is worked on comes again when that is done;
-- a key that was added is given out after the add, or is still waiting (until the queue is shut down);
-- more urgent keys go first, yet one in sixteen goes to the least urgent, so that nothing waits for ever.
+- a key that was added is given out after the add, or still waits (until the queue is shut down);
+- more urgent keys go first, yet one in sixteen is of the least urgent, so that no key waits for ever.
 
 Everything happens on one event loop, so there are no locks. Nothing is stored: a restart lists everything again.
 """
@@ -30,7 +30,7 @@ FAIR_SHARE = 16
 
 
 class Priority(IntEnum):
-    """How urgent a key is: somebody waits for an event; a change was seen; it is only time to look again."""
+    """How urgent a key is: an event that a user waits for, a change in a watch, a periodic resync."""
 
     EVENT = 0
     CHANGE = 1
@@ -81,11 +81,11 @@ class WorkQueue(Generic[K]):
             self._metrics.adds += 1
             self._waiting[key] = priority
             self._lanes[priority][key] = time.perf_counter()
-            self._wake(priority)
+            self._notify(priority)
         elif priority < before:
             self._waiting[key] = priority
             self._lanes[priority][key] = self._lanes[before].pop(key)
-            self._wake(priority)
+            self._notify(priority)
 
     def add_after(
         self, key: K, seconds: float, priority: Priority = Priority.RESYNC, causes: Causes = NO_CAUSES
@@ -117,7 +117,7 @@ class WorkQueue(Generic[K]):
     ) -> None:
         """Enqueue a key that failed, after a pause that grows with each failure until `forget`.
 
-        `first_seconds` is the pause after a first failure, if it is to be another one than the policy's. The causes
+        `first_seconds` replaces the policy's pause after a first failure. The causes
         go to the next reconcile of the key, which may come before its retry.
         """
         self._metrics.retries += 1
@@ -143,11 +143,11 @@ class WorkQueue(Generic[K]):
             self._causes.pop(key, None)
 
     def forget(self, key: K) -> None:
-        """Take note that a key went well: its next failure counts as the first."""
+        """Reset the failures of a key: its next failure counts as the first."""
         self._retries.forget(key)
 
     def failures(self, key: K) -> int:
-        """Return how often a key failed in a row."""
+        """Return how many times in a row a key failed."""
         return self._retries.failures(key)
 
     async def get(self, least: Priority = Priority.RESYNC) -> K:
@@ -170,7 +170,7 @@ class WorkQueue(Generic[K]):
         return any(self._lanes[: least + 1])
 
     def done(self, key: K) -> None:
-        """Take note that the work on a key has ended, well or not."""
+        """Report that the reconcile of a key has ended, whatever its result."""
         self._metrics.work_seconds.observe(time.perf_counter() - self._working.pop(key))
         priority = self._again.pop(key, None)
         if priority is not None:
@@ -181,7 +181,7 @@ class WorkQueue(Generic[K]):
             self._release(self._drain_waiters)
 
     def shut_down(self) -> None:
-        """Take no more keys. Those that wait are still given out; those that would come later are dropped."""
+        """Take no more keys. Waiting keys are still given out; delayed ones are dropped."""
         self._shut_down = True
         self._delayed.clear()
         self._alarms.clear()
@@ -194,7 +194,7 @@ class WorkQueue(Generic[K]):
             self._release(self._drain_waiters)
 
     async def drained(self) -> None:
-        """Wait until no key waits and none is worked on. Keys that are to come later don't count."""
+        """Wait until no key waits and none is reconciled. Delayed keys don't count."""
         if self._is_drained():
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -229,19 +229,19 @@ class WorkQueue(Generic[K]):
             await getter
         except asyncio.CancelledError:
             if getter.done() and not getter.cancelled():
-                self._wake_first(getters)  # woken in vain: pass it on
+                self._notify_first(getters)  # notified in vain: pass it on
             elif getter in getters:
                 getters.remove(getter)
             raise
 
-    def _wake(self, priority: Priority) -> None:
+    def _notify(self, priority: Priority) -> None:
         """Have somebody come for a key: those first who take nothing less urgent."""
         for getters in self._getters[priority:]:
-            if self._wake_first(getters):
+            if self._notify_first(getters):
                 return
 
     @staticmethod
-    def _wake_first(getters: deque[asyncio.Future[None]]) -> bool:
+    def _notify_first(getters: deque[asyncio.Future[None]]) -> bool:
         while getters:
             getter = getters.popleft()
             if not getter.done():

@@ -1,4 +1,4 @@
-"""How long a key that failed has to wait: longer with each failure in a row, and all of them together not too often."""
+"""Retry pauses: exponential for each key, and rate limited for all keys together."""
 
 import random
 from collections.abc import Callable, Hashable
@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 class RetryPolicy:
     """The pause doubles from `base_seconds` to `most_seconds`; all keys together get `rate` retries a second.
 
-    The first retry of a key is not among those: it does not wait for thousands of others that have failed for long.
+    The first retry of a key is exempt from the rate: it does not wait for thousands of keys that have failed for long.
     """
 
     base_seconds: float = 0.1
@@ -41,7 +41,7 @@ class Retries(Generic[K]):
     def pause(self, key: K, first_seconds: float | None = None) -> float:
         """Count a failure and return the seconds until the key may be tried again.
 
-        `first_seconds` is the pause after a first failure, if it is to be another one.
+        `first_seconds` replaces the pause after a first failure.
         """
         failed = self._failures.get(key, 0)
         self._failures[key] = failed + 1
@@ -52,9 +52,9 @@ class Retries(Generic[K]):
         return max(own * (1.0 + policy.jitter * self._draw()), self._bucket.reserve() if failed else 0.0)
 
     def forget(self, key: K) -> None:
-        """Count from the beginning."""
+        """Reset the failures of a key."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """Return how often a key failed in a row."""
+        """Return how many times in a row a key failed."""
         return self._failures.get(key, 0)

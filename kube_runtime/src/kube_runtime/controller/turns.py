@@ -1,7 +1,7 @@
-"""Sharing the event loop between work and events.
+"""A slice of each iteration of the event loop for reconciles that begin.
 
-Reconciles that never wait would keep the loop to themselves, and a change that has arrived would not even be read. So
-all workers of a controller together get a slice of each turn of the loop; who comes after it waits for the next.
+Reconciles that never wait would occupy the loop, and an event that has arrived would not even be read. All workers of a
+controller share one slice of each iteration; a reconcile that comes later waits for the next iteration.
 """
 
 import asyncio
@@ -11,14 +11,14 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """Lets work go on until the slice of this turn of the loop is used up. The first to ask begins the slice."""
+    """Admits work until the slice of this iteration is used up. The first one starts the slice."""
 
     def __init__(self, slice_seconds: float = 0.001) -> None:
         self._slice_seconds = slice_seconds
         self._began: float | None = None
 
     async def mine(self) -> None:
-        """Return when there is time left in a turn: nearly always at once."""
+        """Return when an iteration has time left: nearly always at once."""
         while True:
             if self._began is None:
                 self._began = time.perf_counter()

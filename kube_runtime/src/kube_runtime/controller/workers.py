@@ -1,7 +1,7 @@
 """Workers that reconcile keys, one key at a time and many keys at once.
 
-A reconcile gets a key and nothing else: it reads what is there, brings it to what should be, and says when to look
-again. It is bounded in time. Whatever it raises concerns its key alone, which is tried again later.
+A reconcile gets a key and its causes. It reads the present state, changes it to the desired one, and returns when to
+reconcile again. It is bounded in time. Whatever it raises concerns its key alone, which is retried later.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 
 FAILURES_KEPT = 1_000
 CONFLICT_SECONDS = 0.01
-"""The pause after a first conflict: somebody has written meanwhile, and the informers hear of it any moment."""
+"""The pause after a first conflict: another write came first, and the informers will see it any moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a reconcile that went well asks for: to be called again after so many seconds, or None."""
+    """The result of a successful reconcile: after how many seconds to reconcile again, None for never."""
 
     requeue_after: float | None = None
 
@@ -53,13 +53,19 @@ class Failure:
 class Workers(Generic[K]):
     """Reconciles the keys that are added to its queue.
 
-    - `concurrency`: how many keys at once; a quarter of the workers leave those alone that it is only time to look at
-      again, so that no change waits where many of these take long
+    - `concurrency`: how many keys at once
     - `timeout_seconds`: how long one reconcile may take
     - `retry`: the pauses after failures, and `retry_priority` how urgent a key is then
-    - `pace`: shared with other controllers, limits what is under way of all that is not urgent; then a quarter as many
-      workers again, and never less than two, wait for events alone
     - `requeue_jitter`: the share of `requeue_after` that is added at random, so that keys spread over time
+
+    How urgent keys get past the others; benchmarks/kube_runtime_priorities.py measures each, in the scenario named:
+
+    - `reserved_workers`: so many of `concurrency` take no resyncs, by default a quarter: no change waits for resyncs
+      that take long (`silent`, `busy`)
+    - `event_workers`: so many more take events alone, by default with a pace a quarter again and at least two: no event
+      waits for changes that take long, nor for the pace (`silent`, `busy`)
+    - `pace`: shared with other controllers, limits how many reconciles are under way but for events (`remote`)
+    - `turns`: reconciles that never wait leave room for events to be read (`busy`)
     """
 
     def __init__(
@@ -73,6 +79,9 @@ class Workers(Generic[K]):
         retry_priority: Priority = Priority.CHANGE,
         requeue_jitter: float = 0.05,
         pace: Pace | None = None,
+        event_workers: int | None = None,
+        reserved_workers: int | None = None,
+        turns: bool = True,
         metrics: RuntimeMetrics | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -87,7 +96,10 @@ class Workers(Generic[K]):
         self._metrics = metrics.controller(name, concurrency) if metrics else ControllerMetrics(concurrency)
         self._failures: OrderedDict[K, Failure] = OrderedDict()
         self._workers: list[asyncio.Task[None]] = []
-        self._turns = Turns()
+        self._turns = Turns() if turns else None
+        self._reserved = concurrency // 4 if reserved_workers is None else reserved_workers
+        default_event_workers = max(2, concurrency // 4) if pace is not None else 0
+        self._event_workers = default_event_workers if event_workers is None else event_workers
         self._clock = clock
 
     @property
@@ -98,18 +110,17 @@ class Workers(Generic[K]):
     async def run(self) -> None:
         """Work until `shutdown`, or until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for_changes = self._concurrency // 4
             self._workers = [
                 tasks.create_task(
-                    self._work(Priority.CHANGE if number < for_changes else Priority.RESYNC),
+                    self._work(Priority.CHANGE if number < self._reserved else Priority.RESYNC),
                     name=f"{self.name} worker {number}",
                 )
                 for number in range(self._concurrency)
             ]
-            if self._pace is not None:
+            if self._event_workers:
                 self._workers += [
                     tasks.create_task(self._work_on_events(), name=f"{self.name} worker for events {number}")
-                    for number in range(max(2, self._concurrency // 4))
+                    for number in range(self._event_workers)
                 ]
 
     async def shutdown(self, grace_seconds: float) -> None:
@@ -121,7 +132,7 @@ class Workers(Generic[K]):
         for worker in late:
             worker.cancel()
         if late:
-            log.warning("%s: %d reconciles did not end in time and were stopped", self.name, len(late))
+            log.warning("%s: cancelled %d reconciles that did not end within the grace time", self.name, len(late))
             await asyncio.wait(late)
 
     async def _work(self, least: Priority) -> None:
@@ -129,7 +140,8 @@ class Workers(Generic[K]):
             try:
                 await self.queue.filled(least)
                 async with self._slot():
-                    await self._turns.mine()
+                    if self._turns is not None:
+                        await self._turns.mine()
                     if self.queue.holds(least):  # else somebody was faster
                         await self._work_on(await self.queue.get(least))
             except QueueShutDown:
@@ -165,7 +177,7 @@ class Workers(Generic[K]):
             self._metrics.terminal_errors += 1
             self.queue.forget(key)
             self._note(key, error)
-            log.error("%s: %s failed for good: %s", self.name, key, error)  # noqa: TRY400 - it said why itself
+            log.error("%s: %s failed with a terminal error: %s", self.name, key, error)  # noqa: TRY400 - the message says why
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
             if deadline.expired():
                 self._metrics.timeouts += 1

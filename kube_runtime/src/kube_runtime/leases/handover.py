@@ -1,7 +1,7 @@
 """Handing an event to the member that owns its key.
 
-An event may reach any member. The one that does not own the key passes it on, and answers for it only when the owner
-has taken it: so whoever sent the event knows to send it again otherwise.
+An event may reach any member. A member that does not own the key passes it on, and acknowledges it only when the owner
+has accepted it; otherwise the sender sends it again.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ E = TypeVar("E")
 
 
 class NotHandedOver(Exception):
-    """The member that owns the key did not take the event; it is to be sent again."""
+    """The member that owns the key did not accept the event; the sender has to send it again."""
 
 
 class HandOver(Generic[E]):
-    """Takes events for keys of this member, and passes on those for keys of others.
+    """Accepts events for keys of this member, and passes on those for keys of others.
 
-    - `accept` takes an event here; it must not block
-    - `deliver` sends one to another member, and raises if that did not take it
+    - `accept` handles an event here; it must not block
+    - `deliver` sends one to another member, and raises if that did not accept it
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class HandOver(Generic[E]):
         self._timeout_seconds = timeout_seconds
 
     async def give(self, key: str, event: E) -> None:
-        """Have an event taken by the member that owns its key. Raises NotHandedOver."""
+        """Pass an event to the member that owns its key. Raises NotHandedOver."""
         owner = self._membership.owner_of(key)
         if owner is None:
-            raise NotHandedOver("nobody is there to take it")
+            raise NotHandedOver("no member owns the key")
         if owner.identity == self._membership.identity:
             self._accept(key, event)
             return
@@ -51,4 +51,4 @@ class HandOver(Generic[E]):
             async with asyncio.timeout(self._timeout_seconds):
                 await self._deliver(owner, key, event)
         except Exception as error:
-            raise NotHandedOver(f"{owner.identity} did not take it: {error.__class__.__name__}") from error
+            raise NotHandedOver(f"{owner.identity} did not accept the event: {error.__class__.__name__}") from error

@@ -1,8 +1,7 @@
-"""One Lease object in the API server: who holds it, and since when nothing was heard from the holder.
+"""One Lease object in the API server: who holds it, and when its last renewal was seen.
 
-Nobody compares clocks. A holder counts from the moment at which it sent its last renewal, everybody else from the
-moment at which they first saw it, which is later: so the holder always stops first. Time is counted by a clock that
-goes on while the machine sleeps.
+Clocks are never compared. A holder counts from the moment it sent its last renewal, every other process from the moment
+it first saw that, which is later: the holder always stops first. The clock goes on while the machine sleeps.
 """
 
 import time
@@ -18,7 +17,7 @@ __all__ = ["LEASES", "Lease", "LeaseLost", "LeaseSpec", "LeaseTiming", "Observat
 
 
 class LeaseLost(Exception):
-    """Raised where something may only be done while holding a lease, and it is not held (any more)."""
+    """A write was refused: this process does not hold its lease (any more)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +25,7 @@ class LeaseTiming:
     """How long things last.
 
     - `lease_seconds`: after so long without a renewal others may take over
-    - `act_seconds`: after so long without a renewal the holder stops acting; what it sent last is done before others
-      begin
+    - `act_seconds`: after so long without a renewal the holder stops acting; its last request ends before others begin
     - `renew_seconds`: how often it renews, and tries again
     """
 
@@ -37,9 +35,7 @@ class LeaseTiming:
 
     def __post_init__(self) -> None:
         if not 0 < self.renew_seconds < self.act_seconds < self.lease_seconds:
-            raise ValueError(
-                "a lease is renewed more often than its holder may act on it, and that is less than its length"
-            )
+            raise ValueError("invalid lease timing: expected 0 < renew_seconds < act_seconds < lease_seconds")
 
 
 class LeaseMetadata(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, frozen=True):
@@ -87,7 +83,7 @@ class Observation:
     seen_at: float
 
     def update(self, lease: Lease, now: float) -> None:
-        """Take note of a revision of the Lease; an older one, which a cache may be late with, says nothing."""
+        """Observe a revision of the Lease; an older one, from a cache that is behind, is ignored."""
         if int(lease.metadata.resource_version) > int(self.lease.metadata.resource_version):
             self.lease = lease
             self.seen_at = now
@@ -99,7 +95,7 @@ class Observation:
 
 
 def elapsed() -> float:
-    """Return seconds of a clock that nobody sets and that goes on while the machine sleeps."""
+    """Return seconds of a clock that is never set and goes on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 

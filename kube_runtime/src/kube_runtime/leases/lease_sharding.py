@@ -34,9 +34,9 @@ class Ownership:
 class LeaseSharding:
     """One of several replicas that share owners by their Leases. Until it runs it owns nothing.
 
-    - `name` tells it from the others; with `succeeds` whoever had the name before has ended for certain
+    - `name` of this replica; with `succeeds`, the process that had it before has ended for certain
     - `address` is where the others can reach it
-    - `client` only renews Leases: nothing else that is requested may delay that
+    - `client` only renews Leases, so that no other request delays that
     """
 
     def __init__(

@@ -1,13 +1,13 @@
-"""Sharing keys among several processes, each of which knows who else is there.
+"""Sharing keys among several processes, each of which knows the other members.
 
-Every member renews a Lease of its own. Whoever is seen to renew is there, and keys go to members by rendezvous hashing.
-Two members may see different things for a moment, and still no key must have two owners:
+Every member renews a Lease of its own; keys go to members by rendezvous hashing. Two members may see different members
+for a moment, and still no key must have two owners:
 
 - each member writes the view that it acts on into its Lease, before it acts on it;
 - after that it reads all Leases, not from a cache: of two members that claim the same key by different views, at least
   one sees the other's claim, and whoever sees one holds back until the views agree;
 - before it publishes a view by which it loses keys, it finishes what it is doing with them;
-- a member is only held to be gone when its Lease did not change for its whole length, by reading it and not by the
+- a member counts as gone only when its Lease did not change for its whole length, by reading it and not by the
   silence of a watch; a member that could not renew has stopped by itself before that.
 """
 
@@ -48,7 +48,7 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of the processes that share the keys, and where it can be reached."""
+    """One of the processes that share the keys, and its address."""
 
     identity: str
     address: str = ""
@@ -59,15 +59,15 @@ async def _nothing_under_way(_is_lost: Callable[[str], bool]) -> None:
 
 
 class Membership:
-    """Takes part in a group of processes that share keys. `run` it; ask `owns` before acting on a key.
+    """A member of a group of processes that share keys. `run` it; check `owns` before acting on a key.
 
     - `identity` names this process to people; each time it joins, something is added that tells it from before
-    - `address` is where others reach it
+    - `address` is the address at which others reach it
     - `on_change` is called when the keys that this process owns may be others than before
-    - `finish` is awaited before keys are given away: it gets a function that tells which, and returns once nothing is
-      done with those any more
-    - `succeeds` says that whoever had this identity before has ended for certain, as a container has when the next one
-      of its Pod starts: what it held is free at once then, and not only when its Lease runs out
+    - `finish` is awaited before keys are given away: it gets a function that selects them, and returns once none is
+      reconciled any more
+    - `succeeds`: the process that had this identity before has ended for certain, as a container has when the next one
+      of its Pod starts. Its keys are free at once, and not only when its Lease expires
     """
 
     def __init__(
@@ -102,12 +102,12 @@ class Membership:
         self._act_until = _NEVER
         self._published: tuple[str, ...] = ()
         self._wanted: tuple[str, ...] = ()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Return everybody who is there as far as this process knows, itself included once it takes part."""
+        """Return all members that this process knows, itself included once it has joined."""
         others = (Member(_holder(seen.lease), _address(seen.lease)) for seen in self._others.values())
         own = (Member(self.identity, self._address),) if self._own is not None else ()
         return tuple(sorted((*own, *others), key=lambda member: member.identity))
@@ -123,14 +123,14 @@ class Membership:
             raise LeaseLost(f"{self.identity} could not renew its membership of {self._group}")
 
     def owns(self, key: str) -> bool:
-        """Tell whether this process, and nobody else, is to act on a key right now."""
+        """Tell whether this process, and no other, may act on a key right now."""
         if not self.active or not self._claims(key):
             return False
         others = tuple(self._others.values())  # copied, as the thread that serves the metrics asks too
         return not any(self._claimed_by_other(key, seen.lease) for seen in others)
 
     def owner_of(self, key: str) -> Member | None:
-        """Return who owns a key or is about to, for handing something over to it."""
+        """Return the member that owns a key or is about to, to hand an event over to it."""
         owner = rendezvous(key, self._wanted)
         return next((member for member in self.members if member.identity == owner), None)
 
@@ -151,25 +151,25 @@ class Membership:
                 async with asyncio.timeout(self._timing.act_seconds), self._writing:
                     await (self._join() if self._own is None else self._write(self._published))
             except (KubeError, TimeoutError) as error:
-                log.warning("%s could not renew: %s", self.identity, str(error) or "the time was up")
+                log.warning("%s could not renew: %s", self.identity, str(error) or "timed out")
             await asyncio.sleep(self._timing.renew_seconds)
 
     async def _keep_agreeing(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(self._timing.renew_seconds):
-                    await self._news.wait()
+                    await self._changed.wait()
             except TimeoutError:
-                pass  # a member that is gone gives no news
-            self._news.clear()
+                pass  # a member that died reports no change
+            self._changed.clear()
             try:
                 await self._drop_who_is_gone()
                 await self._agree()
             except (KubeError, TimeoutError) as error:  # the next round begins where this one did
-                log.warning("%s could not agree with the others: %s", self.identity, str(error) or "the time was up")
+                log.warning("%s could not agree with the others: %s", self.identity, str(error) or "timed out")
 
     async def _agree(self) -> None:
-        """Give away what is lost by the new view, publish it, and see what others claim by now."""
+        """Give away the keys lost by the new view, publish it, and read what others claim by now."""
         self._wanted = tuple(sorted({self.identity, *self._others}))
         if self._wanted == self._published or self._own is None:
             return
@@ -181,7 +181,7 @@ class Membership:
                 return
         await self._read_all()
         self._published = wanted
-        log.info("%s shares %s with %d others", self.identity, self._group, len(wanted) - 1)
+        log.info("%s shares the keys of %s with %d other members", self.identity, self._group, len(wanted) - 1)
         self._on_change()
 
     async def _join(self) -> None:
@@ -192,7 +192,7 @@ class Membership:
         began = self._clock()
         self._own = await self._client.create(LEASES, self._lease(()), self._namespace, field_manager=self.identity)
         self._act_until = began + self._timing.act_seconds
-        self._news.set()
+        self._changed.set()
 
     async def _remove_predecessors(self) -> None:
         await self._read_all()
@@ -209,18 +209,18 @@ class Membership:
                 LEASES, self._lease_name, self._lease(view), self._namespace, field_manager=self.identity
             )
         except (Conflict, NotFound):
-            log.warning("%s was held to be gone", self.identity)
+            log.warning("%s: other members removed its Lease", self.identity)
             await self._leave()
             return False
         if self._clock() >= self._act_until:
-            log.warning("%s lapsed: others may have taken over", self.identity)
+            log.warning("%s expired: others may have taken over", self.identity)
             await self._leave()
             return False
         self._act_until = began + self._timing.act_seconds
         return True
 
     async def _leave(self) -> None:
-        """Claim nothing any more and remove the own Lease; whatever goes wrong, it ends by itself."""
+        """Claim nothing any more and delete the own Lease; where that fails, it expires."""
         left, self._own, self._published, self._act_until = self._own, None, (), _NEVER
         if left is None:
             return
@@ -231,7 +231,7 @@ class Membership:
             return
         except (KubeError, TimeoutError) as error:
             log.warning(
-                "%s could not be removed, and ends by itself: %s", self._lease_name, str(error) or "the time was up"
+                "Lease %s could not be deleted and will expire: %s", self._lease_name, str(error) or "timed out"
             )
 
     def _lease(self, view: tuple[str, ...]) -> Lease:
@@ -248,7 +248,7 @@ class Membership:
         return Lease(metadata=metadata, spec=spec)
 
     async def _read_all(self) -> None:
-        """Learn of every Lease from the API server itself."""
+        """Read every Lease from the API server itself."""
         listed = await self._client.list(LEASES, self._namespace, label_selector=self._selector)
         there = {_holder(lease): lease for lease in listed.items}
         for lease in there.values():
@@ -257,14 +257,14 @@ class Membership:
             del self._others[gone]
 
     async def _drop_who_is_gone(self) -> None:
-        """Forget members whose Lease ran out; ask the API server, not the cache, before believing that."""
+        """Remove members whose Lease expired, as read from the API server and not from the cache."""
         if not any(self._clock() >= seen.free_at() for seen in self._others.values()):
             return
         await self._read_all()
         now = self._clock()
         for identity, seen in list(self._others.items()):
             if now >= seen.free_at():
-                log.warning("%s: member %s of %s is gone", self.identity, identity, self._group)
+                log.warning("%s: the Lease of member %s of %s expired", self.identity, identity, self._group)
                 del self._others[identity]
                 await self._remove_left_over(seen.lease)
 
@@ -281,13 +281,13 @@ class Membership:
             return  # it was removed by another member, or has come back to life
 
     def _lease_changed(self, change: Change[Lease]) -> None:
-        """Take a look at a Lease; a renewal that says nothing new wakes nobody."""
+        """Observe a Lease; a renewal that changes nothing is not reported."""
         if change.new is not None:
             self._observe(change.new)
         elif change.old is not None:
             self._others.pop(_holder(change.old), None)
         if change.old is None or change.new is None or _view(change.old) != _view(change.new):
-            self._news.set()
+            self._changed.set()
             self._on_change()
 
     def _observe(self, lease: Lease) -> None:

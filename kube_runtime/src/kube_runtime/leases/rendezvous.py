@@ -1,4 +1,4 @@
-"""Which of several members a key belongs to: the same answer everywhere, and few keys move when members change."""
+"""Rendezvous hashing: every process computes the same owner of a key, and few keys move when members change."""
 
 import hashlib
 from collections.abc import Collection
@@ -9,8 +9,8 @@ __all__ = ["rendezvous"]
 def rendezvous(key: str, members: Collection[str]) -> str | None:
     """Return the member that a key belongs to, None where there are no members.
 
-    Each member draws a number for the key, and the highest has it: so a new member takes only what it draws highest
-    for, and one that leaves gives its keys to all others alike.
+    Each member has a number for each key, and the highest one owns it: a new member takes only keys for which it has
+    the highest, and one that leaves gives its keys to all others evenly.
     """
     return max(members, key=lambda member: _draw(key, member), default=None)
 

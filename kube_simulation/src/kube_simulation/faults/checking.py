@@ -42,14 +42,14 @@ class FaultReport:
 async def check_under_faults(
     workload: Workload,
     *,
-    most_places: int = 60,
+    max_places: int = 60,
     at_once: int = 8,
     patience_seconds: float = 60.0,
     stale_writes: int = 1,
 ) -> FaultReport:
     """Run a workload undisturbed, then with each fault at each place, and report what was not the same.
 
-    Of more than `most_places` places for a kind of fault, so many are taken, evenly spread. `at_once` runs go side by
+    Of more than `max_places` places for a kind of fault, so many are taken, evenly spread. `at_once` runs go side by
     side, each on clusters of its own. A process that starts on the past does so from before its last `stale_writes`.
     """
     async with serve_simulation(history=_HISTORY) as simulation:
@@ -64,7 +64,7 @@ async def check_under_faults(
             (HideEvent, len(counting.events)),
             (CutAtAwait, counting.awaits_before_last_write),
         ]
-        faults = [made(place) for made, places in kinds for place in _spread(places, most_places)]
+        faults = [made(place) for made, places in kinds for place in _spread(places, max_places)]
         findings = await _try_all(simulation, workload, faults, reference, at_once, patience_seconds)
     runs = {str(counting): 1}
     for fault in faults:

@@ -29,7 +29,7 @@ ROUNDS_BETWEEN_STEPS = 2
 ROUNDS_AT_THE_END = 10
 _WITHOUT_AN_ANSWER = 1.0
 _FOR_A_START = 5.0
-_MOST_OF_A_STEP = 0.1
+_MAX_STEP_SECONDS = 0.1
 _POLICY = KubeconfigPolicy(allow_insecure=True)
 
 
@@ -125,7 +125,7 @@ class Run:
             began = clock()
             await self._moment()
             took = clock() - began
-            self._now += min(took, _MOST_OF_A_STEP)
+            self._now += min(took, _MAX_STEP_SECONDS)
             self._quiet_now += min(took, 2 * self._moment_seconds)
 
     async def _live_again_and_again(self) -> None:
