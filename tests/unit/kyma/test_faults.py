@@ -217,11 +217,6 @@ async def test_modules_are_chosen_and_upgraded_the_same_whatever_happens(layers:
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
 
 
-<<<<<<< HEAD:tests/unit/kyma/test_faults.py
 async def test_deleted_kyma_leaves_no_objects_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
-    report = await check_under_faults(workload(leave, layers, tmp_path), most_places=PLACES, patience_seconds=90)
-=======
-async def test_kyma_leaves_nothing_behind_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
     report = await check_under_faults(workload(leave, layers, tmp_path), max_places=PLACES, patience_seconds=90)
->>>>>>> runtime:tests/unit/lifecycle_manager/test_fleet_under_faults.py
     report.raise_findings()
