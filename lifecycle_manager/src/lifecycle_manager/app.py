@@ -9,7 +9,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import structlog
@@ -38,6 +38,7 @@ from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
 from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
 from lifecycle_manager.settings import Settings, split_address
+from lifecycle_manager.skr_webhook import CAStore
 from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager_api import names
 
@@ -101,64 +102,50 @@ async def lifecycle_manager(
         sync_timeout_seconds=settings.cache_sync_timeout.total_seconds(),
         grace_seconds=GRACE_SECONDS,
     )
-    registries = Registries()
-    connections = skr.connections_of(manager, of.skr_settings(settings), fence=manager.sharding.check)
-    with tempfile.TemporaryDirectory(prefix="klm-") as folder:
-        try:
-            _set_up(manager, settings, kcp, registries, connections=connections, folder=Path(folder), sharding=sharding)
-            yield manager
-        finally:
-            await registries.close()
-            await connections.close()
+    connections, registries = skr.connections_of(manager, of.skr_settings(settings)), Registries()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(registries.close)
+        stack.push_async_callback(connections.close)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="klm-")))
+        _set_up(manager, settings, kcp, connections, registries=registries, folder=folder)
+        yield manager
 
 
 def _set_up(
     manager: Manager,
-    settings: Settings,
+    options: Settings,
     kcp: Client,
-    registries: Registries,
-    *,
     connections: skr.Connections,
+    *,
+    registries: Registries,
     folder: Path,
-    sharding: LeaseSharding | None,
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
     latency = ChangeLatency(manager.registry, manager.clock)
     downloads = Downloads()
-    kinds = ModuleKinds(downloads.text, settings.sync_namespace)
-    logins = Logins(kcp, settings.oci_registry_cred_secret)
-    store = ObjectStore(registries, downloads.text, Blobs(settings.module_cache_dir or folder / "layers"))
-    components = Components(registries, logins.default_login, of.component_base(settings))
+    kinds = ModuleKinds(downloads.text, options.sync_namespace)
+    logins = Logins(kcp, options.oci_registry_cred_secret)
+    store = ObjectStore(registries, downloads.text, Blobs(options.module_cache_dir or folder / "layers"))
+    components = Components(registries, logins.default_login, of.component_base(options))
 
-    skr.setup(manager, connections, of.skr_settings(settings))
+    skr.setup(manager, connections, of.skr_settings(options))
     offers = module_catalog.setup(manager, components.descriptor)
     fleet_metrics.setup(manager, offers)
-    cas = skr_webhook.setup_ca(manager, of.ca_store(settings, kcp, manager.clock), of.rotation_rules(settings))
-    certificates = of.leaf_store(settings, manager)
-    kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(settings))
-    catalog_sync.setup(manager, connections, offers, of.catalog_settings(settings))
-    mandatory_modules.setup(manager, offers, of.mandatory_settings(settings))
-    module_installation.setup(manager, connections, offers, store, logins, of.manifest_settings(settings))
-    module_config.setup(
-        manager, connections, kinds=kinds, latency=latency, settings=of.module_config_settings(settings)
-    )
-    sync_resource.setup(manager, connections, latency, of.sync_resource_settings(settings))
-    skr_webhook.setup(
-        manager, connections, kinds, certificates=certificates, cas=cas, settings=of.watcher_settings(settings)
-    )
+    ca_store = CAStore(kcp, manager.clock, lifetime=options.self_signed_ca_duration)
+    cas = skr_webhook.setup_ca(manager, ca_store, of.rotation_rules(options))
+    kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))
+    catalog_sync.setup(manager, connections, offers, of.catalog_settings(options))
+    mandatory_modules.setup(manager, offers, of.mandatory_settings(options))
+    module_installation.setup(manager, connections, offers, store, logins, of.manifest_settings(options))
+    module_config.setup(manager, connections, kinds=kinds, latency=latency, settings=of.module_config_settings(options))
+    sync_resource.setup(manager, connections, latency, of.sync_resource_settings(options))
+    skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
     skr_webhook.setup_status(manager)
-    endpoints.setup(
-        manager,
-        kcp,
-        folder,
-        cas=cas,
-        validators=endpoints.validators(offers, of.sync_resource_settings(settings).allowances),
-        latency=latency,
-        membership=sharding.membership if sharding is not None else None,
-        settings=of.endpoint_settings(settings),
-    )
-    manager.serves(lambda: _report_ready(settings), name="readiness")
+    validators = endpoints.validators(offers, of.sync_resource_settings(options).allowances)
+    endpoint_settings = of.endpoint_settings(options)
+    endpoints.setup(manager, kcp, folder, cas=cas, validators=validators, latency=latency, settings=endpoint_settings)
+    manager.serves(lambda: _report_ready(options), name="readiness")
 
 
-async def _report_ready(settings: Settings) -> None:
-    log.info("ready", event_address=settings.event_address)
+async def _report_ready(options: Settings) -> None:
+    log.info("ready", event_address=options.event_address)

@@ -3,7 +3,7 @@
 import re
 import socket
 
-from kube_runtime import Client, Clock, Manager, RetryPolicy
+from kube_runtime import RetryPolicy
 from kube_runtime.leases import LeaseTiming
 from kyma_certs import Algorithm, RotationRules
 from lifecycle_manager.catalog_sync import CatalogSettings
@@ -14,21 +14,15 @@ from lifecycle_manager.module_config import ModuleConfigSettings
 from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.object_set import parse_allowances
 from lifecycle_manager.replicas import REPLICA_HOST
-from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.settings import Settings, split_address
-from lifecycle_manager.skr import OUR_SECRETS, SkrSettings
+from lifecycle_manager.skr import SkrSettings
 from lifecycle_manager.skr_webhook import (
     CanaryTimes,
-    CAStore,
-    CertificateStore,
-    CertManagerStore,
     LeafRules,
-    LeafStore,
     WatcherDeployment,
     WatcherSettings,
     WatcherTimes,
-    certificates_issued,
 )
 from lifecycle_manager.sync_resource import SyncResourceSettings
 
@@ -156,6 +150,9 @@ def watcher_settings(options: Settings) -> WatcherSettings:
                 options.watcher_canary_interval.total_seconds(), options.watcher_canary_patience.total_seconds()
             ),
         ),
+        certificates=leaf_rules(options),
+        cert_management=options.cert_management,
+        issuer=options.self_signed_cert_issuer_name,
         renewal_alarm=options.self_signed_cert_renew_before - options.self_signed_cert_renew_buffer,
         concurrency=options.max_concurrent_watcher_reconciles,
     )
@@ -181,24 +178,6 @@ def leaf_rules(options: Settings) -> LeafRules:
         additional_dns_names=options.additional_dns_names,
         reserved_names=own_names,
         naming_template=options.self_signed_cert_naming_template,
-    )
-
-
-def ca_store(options: Settings, kcp: Client, clock: Clock) -> CAStore:
-    """Return the store of the CAs. Its client is not fenced: every replica keeps the CAs."""
-    return CAStore(kcp, clock, lifetime=options.self_signed_ca_duration)
-
-
-def leaf_store(options: Settings, manager: Manager) -> LeafStore:
-    """Return what issues the Watchers' certificates: Lifecycle Manager itself, or cert-manager."""
-    secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS)
-    rules = leaf_rules(options)
-    count = certificates_issued(manager.registry).labels(options.cert_management).inc
-    if options.cert_management == "built-in":
-        return CertificateStore(manager.client, secrets, manager.clock, rules, count)
-    issuer = options.self_signed_cert_issuer_name
-    return CertManagerStore(
-        manager.client, secrets, manager.clock, rules, ca_secret=CAStore.name, issuer=issuer, count=count
     )
 
 

@@ -15,7 +15,7 @@ import structlog
 
 from http_guard import Bounds
 from kube_runtime import Client, KubeError, Manager
-from kube_runtime.leases import Membership
+from kube_runtime.leases import LeaseSharding, Membership
 from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
 from lifecycle_manager.events import EventPublisher, ManagerPaths, Subscriber
@@ -89,20 +89,20 @@ def setup(
     cas: CARotation,
     validators: Mapping[str, admission.Validator],
     latency: ChangeLatency,
-    membership: Membership | None = None,
     settings: EndpointSettings,
 ) -> None:
     """Serve while the manager runs. To be called after `setup_ca`.
 
     `kcp` is a client that is not fenced, since every replica serves. `folder` keeps the certificates of this process.
-    With `membership` there are other replicas.
+    With a sharding by Leases there are other replicas.
     """
     endpoints = Endpoints(manager, kcp, folder, cas=cas, settings=settings)
     manager.before_start(endpoints.write_certificates)
     manager.runs(endpoints.renew_certificates, name="serving certificates")
     publisher = EventPublisher(manager, latency)
     subscriber: Subscriber = Distribution.here(publisher)
-    if membership is not None:
+    if isinstance(manager.sharding, LeaseSharding):
+        membership = manager.sharding.membership
         deliveries = Deliveries(endpoints.for_replicas.client_context)
         subscriber = Distribution.among(publisher, membership, deliveries)
         manager.serves(deliveries.run, name="deliveries")
