@@ -1,4 +1,4 @@
-"""The sample for cloud resources, and that what ships with it fits together."""
+"""The sample for cloud resources, and the consistency of its files."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +39,7 @@ async def test_new_address_becomes_a_new_persistent_volume(make_config: MakeConf
     assert len(volumes[0] & volumes[1]) == 1
 
 
-async def test_new_capacity_stays_the_same_persistent_volume(make_config: MakeConfig) -> None:
+async def test_new_capacity_changes_the_same_persistent_volume(make_config: MakeConfig) -> None:
     before = await rendered(make_config)
     after = await rendered(make_config, EXAMPLE.replace("100Gi", "200Gi"))
 
@@ -47,7 +47,7 @@ async def test_new_capacity_stays_the_same_persistent_volume(make_config: MakeCo
     assert before != after
 
 
-async def test_each_peering_becomes_a_network_policy_for_pods_that_ask_for_it(
+async def test_each_peering_becomes_a_network_policy_for_pods_with_its_label(
     make_config: MakeConfig,
 ) -> None:
     policy = (await rendered(make_config))["NetworkPolicy", "default-vpc-billing"]["spec"]
@@ -57,16 +57,16 @@ async def test_each_peering_becomes_a_network_policy_for_pods_that_ask_for_it(
     assert [port["port"] for port in policy["egress"][0]["ports"]] == [443, 5432]
 
 
-async def test_peering_with_the_whole_internet_is_refused_for_good(make_config: MakeConfig) -> None:
+async def test_peering_with_the_whole_internet_is_a_permanent_error(make_config: MakeConfig) -> None:
     with pytest.raises(PermanentError, match="whole internet"):
         await rendered(make_config, EXAMPLE.replace("10.100.0.0/16", "0.0.0.0/0"))
 
 
-async def test_infrastructure_without_anything_needs_no_objects(make_config: MakeConfig) -> None:
+async def test_empty_infrastructure_has_no_objects(make_config: MakeConfig) -> None:
     assert await rendered(make_config, "metadata:\n  name: default\n  namespace: kyma-system\n") == {}
 
 
-def test_template_release_and_crd_speak_of_the_same_module() -> None:
+def test_template_release_and_crd_name_the_same_module() -> None:
     crd, template, release = (
         load_yaml(sample_file("cloud_resources", name).read_text())
         for name in ("crd.yaml", "module-template.yaml", "module-release-meta.yaml")
