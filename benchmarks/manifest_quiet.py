@@ -1,6 +1,6 @@
 """Measures a module without changes: CPU and requests to its cluster of one reconcile that finds nothing to do.
 
-The reconciler runs in this process, against real API servers, on a module of 40 objects whose Module CR is Ready.
+The controller runs in this process, against real API servers, on a module of 40 objects whose Module CR is Ready.
 Between two reads of all objects, which are an interval apart, one request has to be enough.
 
 Run by `python -m benchmarks.manifest_quiet [--rounds 2000]`.
@@ -21,11 +21,12 @@ import uvloop
 from benchmarks.figures import Figure
 from benchmarks.manifest_first_installation import NAMESPACES, _manifest
 from benchmarks.processes.lifecycle_manager import open_client
-from kube_runtime import Client, EventRecorder, Informer, ObjectKey
+from kube_runtime import Client, Controller, Informer, Manager, ObjectKey
 from kyma_local.clusters import LocalClusters
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_installation import Blobs, Logins, ManifestReconciler, ObjectStore, Registries
+from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
+from lifecycle_manager.oci import Blobs, ObjectStore, Registries
 from lifecycle_manager.resources import DATED_RELEASE_METAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Manifest, names
@@ -108,39 +109,32 @@ async def _measure(rounds: int) -> tuple[float, float]:
 
 
 async def _reconcile(kcp: Client, cluster: OneCluster, skr: Client, folder: Path, rounds: int) -> tuple[float, float]:
-    manifests = Informer(kcp, MANIFESTS, namespace=names.KCP_NAMESPACE, indexes={"kyma": lambda _: ["bench"]})
-    templates = Informer(kcp, MODULE_TEMPLATES, namespace=names.KCP_NAMESPACE)
-    releases = Informer(kcp, DATED_RELEASE_METAS, namespace=names.KCP_NAMESPACE)
-    reconciler = ManifestReconciler(
-        kcp,
+    manager = Manager(kcp, namespace=names.KCP_NAMESPACE)
+    registries = Registries()
+    controller = setup(
+        manager,
         cast("Connections", cluster),
-        manifests,
-        Offers(templates, releases),
-        ObjectStore(Registries(), _no_link, Blobs(folder / "layers")),
+        Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)),
+        ObjectStore(registries, _no_link, Blobs(folder / "layers")),
         Logins(kcp),
-        EventRecorder(kcp, controller="benchmark", instance="benchmark"),
+        ManifestSettings(),
     )
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(each.run()) for each in (manifests, templates, releases)]
-        for each in (manifests, templates, releases):
-            await each.wait_synced(30)
-        await _until_ready(reconciler, manifests, skr)
+    manifests = manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE)
+    async with manager.background():
+        await manager.wait_synced()
+        await _until_ready(controller, manifests, skr)
         before, began = cluster.requests, time.process_time()
         for _ in range(rounds):
-            await reconciler.reconcile(KEY)
+            await controller.reconcile_now(KEY)
         seconds, requests = time.process_time() - began, cluster.requests - before
-        for task in running:
-            task.cancel()
-    await reconciler.store.registries.close()
+    await registries.close()
     return seconds / rounds, requests / rounds
 
 
-async def _until_ready(reconciler: ManifestReconciler, manifests: Informer[Manifest], skr: Client) -> None:
+async def _until_ready(controller: Controller[ObjectKey, Any], manifests: Informer[Manifest], skr: Client) -> None:
     async with asyncio.timeout(30):
-        while (manifest := manifests.cache.get(KEY)) is None or manifest.status.state != "Ready":
-            if manifest is not None and manifest.metadata.finalizers:
-                await asyncio.sleep(0.1)  # for the informer
-            await reconciler.reconcile(KEY)
+        while (manifest := manifests.get(KEY)) is None or manifest.status.state != "Ready":
+            await controller.reconcile_now(KEY)
             if manifest is not None and manifest.status.state == "Processing":
                 status = {"status": {"state": "Ready"}}
                 await skr.merge_patch(module_crs(MODULE), "default", status, "kyma-system", subresource="status")
