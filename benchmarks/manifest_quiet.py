@@ -1,6 +1,6 @@
 """Measures a module without changes: CPU and requests to its cluster of one reconcile that finds nothing to do.
 
-The controller runs in this process, against real API servers, on a module of 40 objects whose Module CR is Ready.
+The reconciler runs in this process, against real API servers, on a module of 40 objects whose Module CR is Ready.
 Between two reads of all objects, which are an interval apart, one request has to be enough.
 
 Run by `python -m benchmarks.manifest_quiet [--rounds 2000]`.
@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
+import msgspec
 import uvloop
 
 from benchmarks.figures import Figure
@@ -23,11 +24,13 @@ from benchmarks.manifest_first_installation import NAMESPACES, _manifest
 from benchmarks.processes.lifecycle_manager import open_client
 from kube_runtime import Client, Controller, Informer, Manager, ObjectKey
 from kyma_local.clusters import LocalClusters
+from lifecycle_manager import module_catalog, module_installation
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
-from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
+from lifecycle_manager.module_installation import Logins, ManifestSettings
+from lifecycle_manager.module_installation.controller import ManifestState
 from lifecycle_manager.oci import Blobs, ObjectStore, Registries
-from lifecycle_manager.resources import DATED_RELEASE_METAS, MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.oci.descriptor import ComponentVersion, LookupFailed
+from lifecycle_manager.resources import MANIFESTS
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Manifest, names
 from tests.modules import as_text, default_module_cr, module_crs, operator
@@ -109,20 +112,19 @@ async def _measure(rounds: int) -> tuple[float, float]:
 
 
 async def _reconcile(kcp: Client, cluster: OneCluster, skr: Client, folder: Path, rounds: int) -> tuple[float, float]:
-    manager = Manager(kcp, namespace=names.KCP_NAMESPACE)
+    manager = Manager(kcp, name="benchmark", namespace=names.KCP_NAMESPACE)
     registries = Registries()
-    controller = setup(
+    controller = module_installation.setup(
         manager,
         cast("Connections", cluster),
-        Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)),
+        module_catalog.setup(manager, _no_descriptor),
         ObjectStore(registries, _no_link, Blobs(folder / "layers")),
         Logins(kcp),
         ManifestSettings(),
     )
-    manifests = manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE)
     async with manager.background():
         await manager.wait_synced()
-        await _until_ready(controller, manifests, skr)
+        await _until_ready(controller, manager.informer(MANIFESTS), skr)
         before, began = cluster.requests, time.process_time()
         for _ in range(rounds):
             await controller.reconcile_now(KEY)
@@ -131,7 +133,9 @@ async def _reconcile(kcp: Client, cluster: OneCluster, skr: Client, folder: Path
     return seconds / rounds, requests / rounds
 
 
-async def _until_ready(controller: Controller[ObjectKey, Any], manifests: Informer[Manifest], skr: Client) -> None:
+async def _until_ready(
+    controller: Controller[ObjectKey, ManifestState], manifests: Informer[Manifest], skr: Client
+) -> None:
     async with asyncio.timeout(30):
         while (manifest := manifests.get(KEY)) is None or manifest.status.state != "Ready":
             await controller.reconcile_now(KEY)
@@ -139,6 +143,10 @@ async def _until_ready(controller: Controller[ObjectKey, Any], manifests: Inform
                 status = {"status": {"state": "Ready"}}
                 await skr.merge_patch(module_crs(MODULE), "default", status, "kyma-system", subresource="status")
             await asyncio.sleep(0.1)
+
+
+async def _no_descriptor(version: ComponentVersion) -> msgspec.Raw:
+    raise LookupFailed(f"no registry for {version}")
 
 
 async def _no_link(link: str) -> str:

@@ -14,7 +14,7 @@ from kube_runtime import dump_yaml
 from kyma_certs import KeyPair
 from lifecycle_manager.crd_installation import write_crds
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr_webhook.documents import WatcherSettings, workload_documents
+from lifecycle_manager.skr_webhook.documents import WatcherDeployment, workload_documents
 
 CHARTS = Path("charts")
 PROJECT_CHART = Path("module_manager/src/kyma_module_manager/project/template/chart")
@@ -150,7 +150,7 @@ def _copy(package: str, name: str, source: str) -> str:
 
 def _watcher_templates() -> str:
     """Return the objects that LM applies to a cluster, as templates with the values of the chart."""
-    settings = WatcherSettings(
+    settings = WatcherDeployment(
         image='{{ include "skr-watcher.image" . }}',
         kcp_address=PLACEHOLDER,
         memory_limit="{{ .Values.resources.limits.memory }}",

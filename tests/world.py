@@ -79,11 +79,11 @@ class EventLog(EventRecorder):
         self.in_kcp: list[tuple[str, str]] = []
         self.in_skr: list[tuple[str, str]] = []
 
-    def record(self, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
+    def record(self, resource: Any, item: Any, reason: str, note: str, **_: Any) -> None:
         """Keep an Event of KCP."""
         self.in_kcp.append((reason, note))
 
-    async def write_to(self, _skr: Client, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
+    async def write_to(self, client: Client, resource: Any, item: Any, reason: str, note: str, **_: Any) -> None:
         """Keep an Event of an SKR."""
         self.in_skr.append((reason, note))
 
@@ -104,7 +104,7 @@ class WatchingManager(Manager):
     def informer(self, resource: Resource[Any], **options: Any) -> Informer[Any]:
         """Return the informer, and note what it selects."""
         informer = super().informer(resource, **options)
-        selectors = {key: options[key] for key in ("label_selector", "field_selector") if key in options}
+        selectors = {key: value for key, value in options.items() if key.endswith("_selector")}
         self.watched[id(informer)] = Watched(informer, selectors)
         return informer
 
@@ -156,7 +156,7 @@ class World:
     async def register(self, name: str = "demo", *modules: str, cluster: str = "", **labels: str) -> None:
         """Create a Kyma and the Secret with the access to its SKR."""
         marks = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-        secret = {"metadata": {"name": f"kubeconfig-{name}", "labels": marks}, "data": self._access(cluster or name)}
+        secret = {"metadata": {"name": f"kubeconfig-{name}", "labels": marks}, "data": self.access(cluster or name)}
         await self.kcp.create(SECRETS, secret, KCP, field_manager="broker")
         spec = {"channel": "regular", "modules": [{"name": each, "managed": True} for each in modules]}
         document = {"metadata": {"name": name, "labels": labels}, "spec": spec}
@@ -172,7 +172,7 @@ class World:
 
     async def move(self, cluster: str, name: str = "demo") -> None:
         """Change the Secret of a Kyma to that of another cluster."""
-        await self.kcp.merge_patch(SECRETS, f"kubeconfig-{name}", {"data": self._access(cluster)}, KCP)
+        await self.kcp.merge_patch(SECRETS, f"kubeconfig-{name}", {"data": self.access(cluster)}, KCP)
 
     async def label(self, label: str, value: str | None, name: str = "demo") -> None:
         """Set a label of a Kyma in KCP; None removes it."""
@@ -260,7 +260,8 @@ class World:
         for client in self.clients.values():
             await client.close()
 
-    def _access(self, cluster: str) -> dict[str, str]:
+    def access(self, cluster: str) -> dict[str, str]:
+        """Return the data of a Secret with the access to a cluster."""
         config = msgspec.json.encode(self.cluster(cluster).kubeconfig)
         return {"config": base64.b64encode(config).decode()}
 

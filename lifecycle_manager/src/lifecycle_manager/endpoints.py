@@ -22,13 +22,14 @@ from lifecycle_manager.events import EventPublisher, ManagerPaths, Subscriber
 from lifecycle_manager.events.arrival import Network
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
+from lifecycle_manager.object_set import Allowances
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, Distribution
 from lifecycle_manager.resources import FIELD_MANAGER, WATCHERS
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr_webhook import CARotation
-from lifecycle_manager.sync_resource import Allowances, objection_to
+from lifecycle_manager.sync_resource import objection_to
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
@@ -102,7 +103,7 @@ def setup(
     publisher = EventPublisher(manager, latency)
     subscriber: Subscriber = Distribution.here(publisher)
     if membership is not None:
-        deliveries = Deliveries(endpoints.for_replicas.client_context())
+        deliveries = Deliveries(endpoints.for_replicas.client_context)
         subscriber = Distribution.among(publisher, membership, deliveries)
         manager.serves(deliveries.run, name="deliveries")
         manager.serves(partial(endpoints.serve_replicas, publisher, membership), name="events of replicas")
@@ -171,7 +172,7 @@ class Endpoints:
         )
         # The application refuses connections without a certificate, unless they come from a proxy. All connections of
         # a proxy may have the certificate of the proxy.
-        tls = self.for_events.server_context(require_client_certificate=not proxies, ask_for_client_certificate=True)
+        tls = self.for_events.server_context(require_client_certificate=not proxies, request_client_certificate=True)
         await serve(
             app,
             *self._settings.events,

@@ -19,7 +19,8 @@ MODULES = "Modules"
 WEBHOOK = "SKRWebhook"
 CATALOG = "ModuleCatalog"
 
-CLUSTER_CLAIMED = "ClusterClaimed"
+CLUSTER_CLAIMED = "SKRClaimed"
+"""The reason of `skr.ClusterClaimed`."""
 MODULES_REMOVED = "ModulesRemoved"
 REMOVED = "Removed"
 """The reason of `SKRWebhook` and `ModuleCatalog` once that part is removed from the cluster."""
@@ -89,16 +90,16 @@ async def write_condition(
     kcp: Client,
     kyma: Kyma,
     kind: str,
-    said: tuple[ConditionStatus, str, str],
+    content: tuple[ConditionStatus, str, str],
     *,
     now: datetime,
     field_manager: str,
 ) -> Kyma | None:
-    """Write one condition of a Kyma as a field manager of its own. Raises KubeError.
+    """Write one condition of a Kyma, `content` being status, reason and message, as a field manager. Raises KubeError.
 
     Returns the answer, for `informer.wrote`, or None where the condition is there already.
     """
-    merged = set_conditions(kyma.status.conditions, [(kind, *said)], kyma.metadata.generation, now)
+    merged = set_conditions(kyma.status.conditions, [(kind, *content)], kyma.metadata.generation, now)
     if merged == kyma.status.conditions:
         return None
     own = {"conditions": [find(merged, kind)]}

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from kube_runtime import Clock
-from kyma_certs import Authorities, LeafRequest, ReloadingClientContext, ReloadingServerContext, Usage, issue
+from kyma_certs import CAs, LeafRequest, ReloadingClientContext, ReloadingServerContext, Usage, issue
 
 LIFETIME = timedelta(days=30)
 
@@ -41,7 +41,7 @@ class ServingCertificate:
         return self.directory / "ca.crt"
 
     def server_context(
-        self, *, require_client_certificate: bool, ask_for_client_certificate: bool = False
+        self, *, require_client_certificate: bool, request_client_certificate: bool = False
     ) -> ReloadingServerContext:
         """Return a TLS context for a server that reloads these files."""
         return ReloadingServerContext(
@@ -49,14 +49,14 @@ class ServingCertificate:
             self.key_file,
             self.trust_file,
             require_client_certificate=require_client_certificate,
-            ask_for_client_certificate=ask_for_client_certificate,
+            request_client_certificate=request_client_certificate,
         )
 
     def client_context(self) -> ReloadingClientContext:
         """Return a TLS context for a client that reloads these files."""
         return ReloadingClientContext(self.certificate_file, self.key_file, self.trust_file)
 
-    async def write(self, cas: Authorities) -> None:
+    async def write(self, cas: CAs) -> None:
         """Issue a certificate and replace the files; the TLS contexts reload them."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
         addresses = tuple(host for host in self.hosts if _is_address(host))

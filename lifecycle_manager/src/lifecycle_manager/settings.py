@@ -87,8 +87,8 @@ class Settings(BaseSettings):
         "",
         pattern=r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*)?$",
         max_length=200,
-        description="unique name of this replica, such as the name of its Pod; after a restart a process of the same name "
-        "takes its Kymas back at once",
+        description="unique name of this replica, such as the name of its Pod; after a restart it takes its "
+        "Kymas back at once",
     )
     replica_bind_address: BindAddress = Field(":8443", description="listen address for events from other replicas")
     replica_address: Annotated[str, AfterValidator(_host_and_port_of_replica)] = Field(

@@ -22,8 +22,8 @@ from kyma_module_manager.project.names import ModuleNames
 from lifecycle_manager.oci.blobs import MOST_BYTES as MOST_BYTES_OF_LAYERS
 from lifecycle_manager.oci.registry import MOST_BYTES as MOST_BYTES_OF_A_LAYER
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr_webhook import AuthorityStore
-from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents
+from lifecycle_manager.skr_webhook import CAStore
+from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherDeployment, webhook_document, workload_documents
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from tests.integration.charts.helm import (
@@ -176,7 +176,7 @@ async def test_chart_of_a_new_module_is_the_one_for_module_managers(helm: Helm, 
 
 async def test_chart_of_the_watcher_has_the_objects_that_lifecycle_manager_installs(helm: Helm) -> None:
     trust = b"trust\n"
-    settings = WatcherSettings("registry.example.com/skr-watcher:v7", "kcp.example.com:443", "64Mi", "0.5")
+    settings = WatcherDeployment("registry.example.com/skr-watcher:v7", "kcp.example.com:443", "64Mi", "0.5")
     pair = KeyPair(certificate_pem=b"certificate\n", key_pem=b"key\n")
     rules = [ModuleRule("b.example.com", "things"), ModuleRule("c.example.com", "others/status")]
     for replicas, modules in ((1, []), (2, rules[:1]), (1, rules)):
@@ -323,9 +323,9 @@ async def test_pod_waits_for_the_ca_of_cert_manager(helm: Helm) -> None:
     (certificate,) = of_kind(rendered, "Certificate").values()
     (issuer,) = of_kind(rendered, "Issuer").values()
     assert certificate["spec"]["issuerRef"]["name"] == issuer["metadata"]["name"]
-    assert certificate["spec"]["secretName"] == AuthorityStore.name
+    assert certificate["spec"]["secretName"] == CAStore.name
     volumes = of_kind(rendered, "Deployment")["lifecycle-manager"]["spec"]["template"]["spec"]["volumes"]
-    assert [each["secret"]["secretName"] for each in volumes if "secret" in each] == [AuthorityStore.name]
+    assert [each["secret"]["secretName"] for each in volumes if "secret" in each] == [CAStore.name]
     given = values(certManager__enabled=True, certManager__issuerRef__name="company")
     assert not of_kind(await helm.render(LIFECYCLE_MANAGER, *given), "Issuer")
 

@@ -18,7 +18,7 @@ from lifecycle_manager.resources import (
     SYNC_RESOURCES,
     WATCHERS,
 )
-from lifecycle_manager.skr_webhook import ROTATE, AuthorityStore
+from lifecycle_manager.skr_webhook import ROTATE, CAStore
 from lifecycle_manager_api import names
 from tests.integration.charts.rights import granted_by, requests_in, unused
 from tests.integration.charts.world import World
@@ -153,10 +153,10 @@ async def _edit_until_reverted(skr: Client, resource: Resource[Any], name: str) 
 
 async def _rotate_the_ca(world: World) -> None:
     mark = {"metadata": {"annotations": {ROTATE: "now"}}}
-    await world.kcp.merge_patch(SECRETS, AuthorityStore.name, mark, KCP, field_manager=USER)
+    await world.kcp.merge_patch(SECRETS, CAStore.name, mark, KCP, field_manager=USER)
 
     async def announced() -> bool:
-        return ROTATE not in (await world.kcp.get(SECRETS, AuthorityStore.name, KCP)).metadata.annotations
+        return ROTATE not in (await world.kcp.get(SECRETS, CAStore.name, KCP)).metadata.annotations
 
     await eventually(announced)
 

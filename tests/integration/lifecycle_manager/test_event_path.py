@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from kube_runtime import NotFound
-from kyma_certs import KeyPair, LeafRequest, create_authority, describe, issue
+from kyma_certs import KeyPair, LeafRequest, create_ca, describe, issue
 from kyma_demo import processes
 from kyma_demo.cast import TLS_SECRET
 from kyma_demo.stage import Stage
@@ -78,7 +78,7 @@ async def test_wrong_certificate_in_the_cluster_is_put_right(story: Story, manag
     """Somebody puts a certificate of their own into the Watcher's Secret: nobody believes the Watcher any more."""
     stage, cast = story.stage, story.cast
     await story.change_volume("630Gi")
-    theirs = create_authority("theirs", lifetime=timedelta(days=5), now=moment())
+    theirs = create_ca("theirs", lifetime=timedelta(days=5), now=moment())
     pair = issue(theirs, LeafRequest(common_name="anybody", dns_names=("skr-webhook.kyma-system.svc",)), now=moment())
     data = {"tls.crt": encoded(pair.certificate_pem), "tls.key": encoded(pair.key_pem)}
     before = await stage.skr.get(SECRETS, TLS_SECRET, NAMESPACE)
@@ -99,7 +99,7 @@ async def test_wrong_trust_in_the_webhook_is_put_right(story: Story, manager: Ma
     """With another caBundle the API server distrusts the Watcher, and lets users' changes pass without asking it."""
     stage = story.stage
     before = await stage.skr.get(WEBHOOKS, "skr-webhook")
-    theirs = create_authority("theirs", lifetime=timedelta(days=5), now=moment())
+    theirs = create_ca("theirs", lifetime=timedelta(days=5), now=moment())
     webhooks = [
         each | {"clientConfig": each["clientConfig"] | {"caBundle": encoded(theirs.certificate_pem)}}
         for each in before["webhooks"]

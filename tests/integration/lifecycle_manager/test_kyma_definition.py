@@ -8,8 +8,8 @@ from typing import Any
 from kube_runtime import Client, JsonObject
 from kyma_demo.stage import Stage
 from kyma_demo.story import Story
-from lifecycle_manager.kyma import CRD_HASH
-from lifecycle_manager.kyma.definition import digest_of
+from lifecycle_manager.kyma.crd import digest_of
+from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
 from lifecycle_manager_api import Kyma, crds, names
 from tests.waiting import eventually

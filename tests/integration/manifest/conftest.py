@@ -18,6 +18,9 @@ SKR = names.SKR_NAMESPACE
 async def world(client: Client, tmp_path: Path) -> AsyncIterator[World]:
     """A simulated control plane, and a real API server for the module."""
     await apply_objects(client, f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {SKR}}}")
-    async with serve_simulation() as simulation, await simulated_control_plane(simulation) as kcp:
-        async with World(kcp, client, tmp_path) as world:
-            yield world
+    async with (
+        serve_simulation() as simulation,
+        await simulated_control_plane(simulation) as kcp,
+        World(kcp, client, tmp_path) as world,
+    ):
+        yield world

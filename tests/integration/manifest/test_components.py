@@ -13,10 +13,10 @@ import pytest
 from kube_runtime import Client, dump_yaml
 from kube_simulation import Simulation, serve_simulation
 from kyma_module_manager.project.registry import Blob, Credentials, Registry
-from lifecycle_manager.app import LifecycleManager
+from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.module_catalog import ComponentVersion, LookupFailed
-from lifecycle_manager.module_catalog.descriptor import component_of
 from lifecycle_manager.oci import Blobs, Components, Login, ObjectStore, Registries, source_in
+from lifecycle_manager.oci.descriptor import component_of
 from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
@@ -167,8 +167,8 @@ async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(
     async with kcp, skr:
         await prepare(kcp, skr, shelf.host)
         stopping = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(LifecycleManager(Settings(**options), kcp).run(stopping))
+        async with lifecycle_manager(Settings(**options), kcp) as manager, asyncio.TaskGroup() as tasks:
+            tasks.create_task(manager.run(stopping))
 
             async def ready() -> Manifest | None:
                 found = (await kcp.list(MANIFESTS, KCP)).items

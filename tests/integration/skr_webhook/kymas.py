@@ -1,4 +1,4 @@
-"""Kymas whose certificates are stored: what belongs to one that there is not is collected as garbage."""
+"""Kymas whose certificates are stored: an object whose owner does not exist is garbage collected."""
 
 import uuid
 from contextlib import suppress
@@ -10,7 +10,7 @@ from lifecycle_manager_api import Kyma, names
 
 
 async def register(client: Client, name: str) -> Kyma:
-    """Have a Kyma in the control plane; its name begins with this one."""
+    """Create a Kyma in KCP, with a name that begins with this one."""
     await have_control_plane(client)
     await apply_crds(client)
     kyma = {"metadata": {"name": f"{name}-{uuid.uuid4().hex[:6]}"}, "spec": {"channel": "regular"}}
@@ -18,6 +18,6 @@ async def register(client: Client, name: str) -> Kyma:
 
 
 async def have_control_plane(client: Client) -> None:
-    """Have the namespace of the control plane."""
+    """Create the namespace of KCP where it does not exist."""
     with suppress(AlreadyExists):
         await client.create(NAMESPACES, {"metadata": {"name": names.KCP_NAMESPACE}}, field_manager="test")

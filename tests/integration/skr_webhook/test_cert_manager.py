@@ -15,12 +15,11 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from kube_runtime import Client, NotFound, ObjectKey
-from kube_runtime.informer.cache import Cache
-from kyma_certs import Algorithm, Authorities, KeyPair, Step, describe, issued_by
+from kube_runtime import SYSTEM_CLOCK, Cache, Client, NotFound, ObjectKey
+from kyma_certs import Algorithm, CAs, KeyPair, Step, describe, issued_by
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import SECRETS
-from lifecycle_manager.skr_webhook import AuthorityStore, CertificatePending, CertManagerStore, LeafRules
+from lifecycle_manager.skr_webhook import CAStore, CertificateMemory, CertificatePending, CertManagerStore, LeafRules
 from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES
 from lifecycle_manager_api import Kyma, names
 from tests.integration.cert_manager import (
@@ -51,29 +50,30 @@ async def kcp_with_cert_manager(client: Client, crds: str) -> Client:
 
 
 class Setting:
-    """A store of a Kyma's certificate, with a cache that follows the Secret."""
+    """A store of a Kyma's certificate, with a cache of the Secret."""
 
     def __init__(self, client: Client, kyma: Kyma, rules: LeafRules) -> None:
         self.client = client
         self.registered = kyma
         self.name = name = kyma.metadata.name
-        self.authority = AuthorityStore(client, now, name=f"{name}-authority")
-        self.cache: Any = Cache({})
-        secrets: Any = SimpleNamespace(cache=self.cache)
-        self.store = CertManagerStore(client, secrets, now, rules, self.authority.name, f"{name}-issuer")
+        self.cas = CAStore(client, SYSTEM_CLOCK, name=f"{name}-ca")
+        self.memory = CertificateMemory()
+        self.cache: Any = Cache()
+        secrets: Any = SimpleNamespace(get=self.cache.get)
+        self.store = CertManagerStore(client, secrets, SYSTEM_CLOCK, rules, self.cas.name, f"{name}-issuer")
 
     def kyma(self, **annotations: str) -> Kyma:
         return replace(self.registered, metadata=replace(self.registered.metadata, annotations=annotations))
 
-    async def ensured(self, authorities: Authorities, **annotations: str) -> KeyPair:
-        """Ensure the certificate until it is there, as the reconciler does."""
+    async def ensured(self, cas: CAs, **annotations: str) -> KeyPair:
+        """Ensure the certificate until it is issued, as the controller does."""
 
         async def attempt() -> KeyPair | None:
             key = ObjectKey(NAMESPACE, f"{self.name}-webhook-tls")
             with suppress(NotFound):
                 self.cache.put(key, await self.client.get(SECRETS, key.name, key.namespace))
             try:
-                return await self.store.ensure(self.kyma(**annotations), authorities)
+                return await self.store.ensure(self.kyma(**annotations), cas, self.memory)
             except CertificatePending:
                 return None
 
@@ -98,12 +98,12 @@ async def working_issuer(
         yield kcp_with_cert_manager
 
 
-async def test_certificate_is_asked_for_in_the_words_of_cert_manager(working_issuer: Client) -> None:
+async def test_certificate_has_the_fields_of_cert_manager(working_issuer: Client) -> None:
     rules = LeafRules(lifetime=timedelta(days=90), renew_before=timedelta(days=60))
     setting = Setting(working_issuer, kyma := await register(working_issuer, "asking"), rules)
-    authorities = (await setting.authority.ensure()).authorities
-    pair = await setting.ensured(authorities, **{names.SKR_DOMAIN: "skr.example"})
-    assert issued_by(pair.certificate_pem, authorities.signing.certificate_pem)
+    cas = (await setting.cas.ensure()).cas
+    pair = await setting.ensured(cas, **{names.SKR_DOMAIN: "skr.example"})
+    assert issued_by(pair.certificate_pem, cas.signing.certificate_pem)
     secret_name = f"{setting.name}-webhook-tls"
     certificate = await working_issuer.get(CERTIFICATES, secret_name, NAMESPACE)
     spec = certificate["spec"]
@@ -114,7 +114,7 @@ async def test_certificate_is_asked_for_in_the_words_of_cert_manager(working_iss
     assert (spec["duration"], spec["renewBefore"]) == ("2160h0m0s", "1440h0m0s")
     assert [each["uid"] for each in certificate["metadata"]["ownerReferences"]] == [kyma.metadata.uid]
     secret = await working_issuer.get(SECRETS, secret_name, NAMESPACE)
-    assert secret.metadata.labels[names.MANAGED_BY] == names.LIFECYCLE_MANAGER, "or we would not follow it"
+    assert secret.metadata.labels[names.MANAGED_BY] == names.LIFECYCLE_MANAGER, "or the informer would not select it"
     assert [each.uid for each in secret.metadata.owner_references] == [kyma.metadata.uid], (
         "or it would outlive its Kyma"
     )
@@ -122,23 +122,23 @@ async def test_certificate_is_asked_for_in_the_words_of_cert_manager(working_iss
 
 async def test_certificate_is_pending_while_nobody_issues_it(kcp_with_cert_manager: Client) -> None:
     setting = Setting(kcp_with_cert_manager, await register(kcp_with_cert_manager, "waiting"), LeafRules())
-    authorities = (await setting.authority.ensure()).authorities
+    cas = (await setting.cas.ensure()).cas
     with pytest.raises(CertificatePending):
-        await setting.store.ensure(setting.kyma(), authorities)
+        await setting.store.ensure(setting.kyma(), cas, setting.memory)
 
 
 async def test_certificate_follows_a_rotation_and_a_revocation(working_issuer: Client) -> None:
     setting = Setting(working_issuer, await register(working_issuer, "following-cm"), LeafRules())
-    stored = await setting.authority.ensure()
-    first = await setting.ensured(stored.authorities)
-    stored = await setting.authority.take(Step.ANNOUNCE, stored)
-    assert await setting.ensured(stored.authorities) == first
-    stored = await setting.authority.take(Step.SWITCH, stored)
-    second = await setting.ensured(stored.authorities)
-    assert issued_by(second.certificate_pem, stored.authorities.signing.certificate_pem)
-    setting.store._told.clear()  # it is told again only after a while
+    stored = await setting.cas.ensure()
+    first = await setting.ensured(stored.cas)
+    stored = await setting.cas.take(Step.ANNOUNCE, stored)
+    assert await setting.ensured(stored.cas) == first
+    stored = await setting.cas.take(Step.SWITCH, stored)
+    second = await setting.ensured(stored.cas)
+    assert issued_by(second.certificate_pem, stored.cas.signing.certificate_pem)
+    setting.memory = CertificateMemory()  # a renewal is requested again only after a while
     moment = now()
-    third = await setting.ensured(stored.authorities, **{names.REVOKED_BEFORE: moment.isoformat()})
+    third = await setting.ensured(stored.cas, **{names.REVOKED_BEFORE: moment.isoformat()})
     assert describe(third.certificate_pem).not_before >= moment
 
 
@@ -146,7 +146,7 @@ async def test_certificate_follows_a_rotation_and_a_revocation(working_issuer: C
 async def test_kind_of_key_is_cert_managers_to_make(working_issuer: Client, algorithm: Algorithm) -> None:
     name = f"key-{algorithm.value.lower().replace('_', '-')}"
     setting = Setting(working_issuer, await register(working_issuer, name), LeafRules(algorithm=algorithm))
-    await setting.ensured((await setting.authority.ensure()).authorities)
+    await setting.ensured((await setting.cas.ensure()).cas)
     spec = (await working_issuer.get(CERTIFICATES, f"{setting.name}-webhook-tls", NAMESPACE))["spec"]
     assert ALGORITHMS[spec["privateKey"]["algorithm"]] is algorithm
     assert spec["privateKey"]["rotationPolicy"] == "Always"

@@ -1,4 +1,4 @@
-"""A Watcher that sends without pause while certificates and authorities are replaced: nothing of it fails."""
+"""A Watcher that sends without pause while certificates and CAs are replaced: nothing of it fails."""
 
 import asyncio
 import secrets
@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kyma_certs import Authorities, KeyPair, announced, dropped, switched
+from kyma_certs import CAs, KeyPair, announced, dropped, switched
 from lifecycle_manager.events import EndpointOptions
 from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
 from skr_watcher.settings import Settings
-from tests.security.events.serving import ServedEndpoint, leaf, new_authority, now, write_files
+from tests.security.events.serving import ServedEndpoint, leaf, new_ca, now, write_files
 from tests.waiting import eventually
 
 RESYNC = ObjectChange("lifecycle-manager", "", "", "", "", "", "RESYNC", "", "", 0)
@@ -79,9 +79,9 @@ class BusyWatcher:
                 outbox.put(Entry(change, self.sent, time.time(), secrets.token_hex(16), ""))
 
 
-async def test_no_event_fails_while_leaves_and_authorities_are_replaced(tmp_path: Path) -> None:
-    old, new = new_authority(), new_authority()
-    alone = Authorities(old)
+async def test_no_event_fails_while_leaves_and_cas_are_replaced(tmp_path: Path) -> None:
+    old, new = new_ca(), new_ca()
+    alone = CAs(old)
     first = announced(alone, new, now=now())
     second = switched(first, now=now())
     last = dropped(second)
@@ -117,9 +117,9 @@ async def test_no_event_fails_while_leaves_and_authorities_are_replaced(tmp_path
 
 
 async def test_files_that_are_caught_half_written_only_delay_the_change(tmp_path: Path) -> None:
-    authority = new_authority()
+    authority = new_ca()
     options = EndpointOptions(require_peer=True, events_per_second=1e6, burst=1_000_000)
-    endpoint = ServedEndpoint(tmp_path, Authorities(authority), options)
+    endpoint = ServedEndpoint(tmp_path, CAs(authority), options)
     watcher = BusyWatcher(endpoint, tmp_path)
     former, following = leaf(authority, "mine"), leaf(authority, "mine")
     watcher.mount(former, authority.certificate_pem)

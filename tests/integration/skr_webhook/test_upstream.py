@@ -11,21 +11,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from kyma_certs import Algorithm, Authorities, KeyPair, LeafRequest, issue
+from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, issue
 from lifecycle_manager.events import EndpointOptions
 from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
 from skr_watcher.settings import SettingInvalid, Settings
-from tests.security.events.serving import ServedEndpoint, leaf, new_authority, now, write_files
+from tests.security.events.serving import ServedEndpoint, leaf, new_ca, now, write_files
 from tests.waiting import eventually
 
 RESYNC = ObjectChange("lifecycle-manager", "", "", "", "", "", "RESYNC", "", "", 0)
 CHANGE = ObjectChange(
     "lifecycle-manager", "operator.kyma-project.io", "v1beta2", "Kyma", "kyma-system", "default", "UPDATE", "", "7", 1
 )
-AUTHORITY = new_authority()
+AUTHORITY = new_ca()
 
 
 class UpstreamListener:
@@ -69,7 +69,7 @@ async def delivering(
 
 async def test_upstreams_listener_gets_unsigned_events_that_it_understands(tmp_path: Path) -> None:
     listener = UpstreamListener()
-    endpoint = ServedEndpoint(tmp_path, Authorities(AUTHORITY), EndpointOptions(), instead=listener)
+    endpoint = ServedEndpoint(tmp_path, CAs(AUTHORITY), EndpointOptions(), instead=listener)
     async with delivering(endpoint, leaf(AUTHORITY, "mine"), "upstream") as (outbox, metrics):
         await asyncio.wait_for(outbox.drained(), 60)
         assert metrics.registry.get_sample_value("watcher_kcp_requests_total") == 2
@@ -83,7 +83,7 @@ async def test_upstreams_listener_gets_unsigned_events_that_it_understands(tmp_p
 
 
 async def test_events_of_a_watcher_that_does_not_sign_are_refused_by_default(tmp_path: Path) -> None:
-    endpoint = ServedEndpoint(tmp_path, Authorities(AUTHORITY), EndpointOptions(require_peer=True))
+    endpoint = ServedEndpoint(tmp_path, CAs(AUTHORITY), EndpointOptions(require_peer=True))
     async with delivering(endpoint, leaf(AUTHORITY, "mine"), "upstream") as (_, metrics):
 
         async def refused() -> bool:
@@ -96,7 +96,7 @@ async def test_events_of_a_watcher_that_does_not_sign_are_refused_by_default(tmp
 async def test_watcher_with_an_rsa_key_is_believed_by_its_connection_where_that_is_allowed(tmp_path: Path) -> None:
     request = LeafRequest(common_name="mine", dns_names=("a.example",), algorithm=Algorithm.RSA, rsa_key_size=2048)
     options = EndpointOptions(require_peer=True, accept_unsigned=True)
-    endpoint = ServedEndpoint(tmp_path, Authorities(AUTHORITY), options)
+    endpoint = ServedEndpoint(tmp_path, CAs(AUTHORITY), options)
     async with delivering(endpoint, issue(AUTHORITY, request, now=now()), "klm") as (outbox, _):
         await asyncio.wait_for(outbox.drained(), 60)
     assert sorted(event.event.operation for event in endpoint.taken) == ["RESYNC", "UPDATE"]

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from http_guard import Bounds
+from kube_runtime import SYSTEM_CLOCK
 from kyma_certs import CAs, KeyPair, LeafRequest, ReloadingServerContext, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
@@ -58,14 +59,14 @@ class ServedEndpoint:
     refused: list[Reason] = field(default_factory=list)
     delay_seconds: float = 0.0
 
-    most_of_one_peer: int | None = None
+    max_connections_per_peer: int | None = None
     instead: Any = None
     """An ASGI application to serve in place of the endpoint."""
     bounds: Bounds = PATIENT
     """What is asked of a connection: where that is not the point, time enough for a machine that stands still."""
 
     def __post_init__(self) -> None:
-        self.certificate = ServingCertificate(self.folder / "endpoint", ("127.0.0.1",), now)
+        self.certificate = ServingCertificate(self.folder / "endpoint", ("127.0.0.1",), SYSTEM_CLOCK)
 
     @property
     def address(self) -> str:
@@ -102,7 +103,7 @@ class ServedEndpoint:
                 self.port,
                 self.tls,
                 bounds=self.bounds,
-                most_of_one_peer=self.most_of_one_peer,
+                max_connections_per_peer=self.max_connections_per_peer,
             )
         )
         try:

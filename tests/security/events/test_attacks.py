@@ -89,12 +89,15 @@ class Message:
 
 
 class Clock:
-    """The endpoint's clock. It stands still when it is told to, so that what a test does takes no time."""
+    """The endpoint's clock. A test can stop it, so that its requests take no time."""
 
     stands_at: datetime | None = None
 
-    def __call__(self) -> datetime:
+    def now(self) -> datetime:
         return self.stands_at or datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return self.now().timestamp()
 
 
 class Endpoint:

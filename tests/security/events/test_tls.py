@@ -29,7 +29,7 @@ async def endpoint(
     folder: Path, *, mutual: bool = True, room: int | None = None, bounds: Bounds = PATIENT, **options: Any
 ) -> AsyncGenerator[ServedEndpoint, None]:
     served = ServedEndpoint(folder, CAs(CA), EndpointOptions(require_peer=True, **options))
-    served.most_of_one_peer, served.bounds = room, bounds
+    served.max_connections_per_peer, served.bounds = room, bounds
     async with served.served(require_client_certificate=mutual):
         yield served
 

@@ -1,4 +1,4 @@
-"""What one replica hands over to another: taken from replicas alone, and only for Kymas that are the receiver's."""
+"""Events that one replica hands over to another: taken from replicas only, for Kymas of the receiver only."""
 
 import asyncio
 import ssl
@@ -12,26 +12,26 @@ from typing import Any
 import httpx
 import pytest
 
+from kube_runtime import SYSTEM_CLOCK
 from kube_runtime.leases import Member, NotHandedOver
-from kyma_certs import Authorities, LeafRequest, Usage, create_authority, issue
+from kyma_certs import CAs, LeafRequest, Usage, create_ca, issue
 from kyma_local.ports import free_port
-from lifecycle_manager.clock import utc_now
 from lifecycle_manager.events import VerifiedEvent
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app, sending
-from lifecycle_manager.replicas.message import LARGEST_BODY, PATH, Handed, encode
+from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, Handed, encode
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager_api import WatchEvent
 from tests.security.events.serving import PATIENT
 from tests.waiting import eventually
 
-AUTHORITIES = Authorities(create_authority("authority", lifetime=timedelta(days=1), now=utc_now()))
+TRUSTED = CAs(create_ca("authority", lifetime=timedelta(days=1), now=SYSTEM_CLOCK.now()))
 MINE = "mine"
 
 
 @dataclass
 class Receiver:
-    """A replica that others hand events to, and that only `mine` belongs to."""
+    """A replica that others hand events to, and that has the Kyma `mine`."""
 
     folder: Path
     port: int = field(default_factory=free_port)
@@ -44,11 +44,11 @@ class Receiver:
 
     @asynccontextmanager
     async def served(self) -> AsyncGenerator[None, None]:
-        certificate = ServingCertificate(self.folder / "receiver", (REPLICA_HOST,), utc_now, frozenset(Usage))
-        await certificate.write(AUTHORITIES)
-        router: Any = self
-        shared: Any = self
-        app = create_app(router, shared, lambda: self.ready)
+        certificate = ServingCertificate(self.folder / "receiver", (REPLICA_HOST,), SYSTEM_CLOCK, frozenset(Usage))
+        await certificate.write(TRUSTED)
+        publisher: Any = self
+        membership: Any = self
+        app = create_app(publisher, membership, lambda: self.ready)
         tls = certificate.server_context(require_client_certificate=True)
         serving = asyncio.create_task(serve(app, "127.0.0.1", self.port, tls, bounds=PATIENT))
         try:
@@ -58,12 +58,8 @@ class Receiver:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 
-    # In the place of the router, and of what is shared.
+    # In place of the publisher, and of the membership.
     identity = "receiver"
-
-    @property
-    def membership(self) -> "Receiver":
-        return self
 
     def take(self, kyma_name: str, verified: VerifiedEvent) -> None:
         self.taken.append((kyma_name, verified))
@@ -86,10 +82,10 @@ def event(number: int) -> VerifiedEvent:
 
 
 def client_with(folder: Path, *, dns_names: tuple[str, ...], name: str = "runtime") -> httpx.AsyncClient:
-    """Return a client with a certificate of the control plane's authority, as a Watcher has one."""
-    pair = issue(AUTHORITIES.signing, LeafRequest(common_name=name, dns_names=dns_names), now=utc_now())
+    """Return a client with a certificate of the CA of KCP, as a Watcher has one."""
+    pair = issue(TRUSTED.signing, LeafRequest(common_name=name, dns_names=dns_names), now=SYSTEM_CLOCK.now())
     (folder / "client.pem").write_bytes(pair.certificate_pem + pair.key_pem)
-    context = ssl.create_default_context(cadata=AUTHORITIES.trusted.decode())
+    context = ssl.create_default_context(cadata=TRUSTED.trusted.decode())
     context.load_cert_chain(folder / "client.pem")
     return httpx.AsyncClient(verify=context, trust_env=False, timeout=60)
 
@@ -103,15 +99,15 @@ async def receiver(tmp_path: Path) -> AsyncIterator[Receiver]:
 
 @pytest.fixture
 async def certificate(tmp_path: Path) -> ServingCertificate:
-    certificate = ServingCertificate(tmp_path / "sender", (REPLICA_HOST,), utc_now, frozenset(Usage))
-    await certificate.write(AUTHORITIES)
+    certificate = ServingCertificate(tmp_path / "sender", (REPLICA_HOST,), SYSTEM_CLOCK, frozenset(Usage))
+    await certificate.write(TRUSTED)
     return certificate
 
 
 @pytest.fixture
 async def deliveries(certificate: ServingCertificate, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Deliveries]:
-    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 60.0)  # nothing here is slow, but a machine may stand still
-    deliveries = Deliveries(certificate.client_context())
+    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 60.0)  # nothing here is slow, but a machine may be
+    deliveries = Deliveries(certificate.client_context)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(deliveries.run())
         await asyncio.sleep(0)
@@ -137,7 +133,7 @@ async def test_no_event_is_refused_because_the_certificate_was_renewed(
 ) -> None:
     for number in range(5):
         await deliveries.deliver(receiver.member, MINE, event(number))
-        await certificate.write(AUTHORITIES)
+        await certificate.write(TRUSTED)
     assert len(receiver.taken) == 5
 
 
@@ -167,13 +163,13 @@ async def test_replica_that_is_stopping_or_gone_takes_nothing_and_a_later_event_
 async def test_replica_whose_certificate_is_refused_goes_on_and_a_later_event_gets_through(
     receiver: Receiver, deliveries: Deliveries, certificate: ServingCertificate
 ) -> None:
-    """So it is where one replica is a step of a rotation ahead; TLS 1.3 says it after the handshake only."""
-    ahead = create_authority("another", lifetime=timedelta(days=1), now=utc_now())
-    await certificate.write(Authorities(ahead, former_pem=AUTHORITIES.signing.certificate_pem))
+    """This happens where one replica is a step of a rotation ahead; TLS 1.3 reports it only after the handshake."""
+    ahead = create_ca("another", lifetime=timedelta(days=1), now=SYSTEM_CLOCK.now())
+    await certificate.write(CAs(ahead, former_pem=TRUSTED.signing.certificate_pem))
     with pytest.raises(NotHandedOver):
         async with asyncio.timeout(60):
             await deliveries.deliver(receiver.member, MINE, event(1))
-    await certificate.write(AUTHORITIES)
+    await certificate.write(TRUSTED)
     await deliveries.deliver(receiver.member, MINE, event(2))
     assert receiver.taken == [(MINE, event(2))]
 
@@ -187,7 +183,7 @@ async def test_certificate_of_a_watcher_is_refused(receiver: Receiver, tmp_path:
 
 
 async def test_nobody_gets_in_without_a_certificate(receiver: Receiver) -> None:
-    context = ssl.create_default_context(cadata=AUTHORITIES.trusted.decode())
+    context = ssl.create_default_context(cadata=TRUSTED.trusted.decode())
     async with httpx.AsyncClient(verify=context, trust_env=False, timeout=60) as client:
         with pytest.raises(httpx.TransportError):
             await post(client, receiver, encode([Handed(MINE, event(1))]))
@@ -195,8 +191,8 @@ async def test_nobody_gets_in_without_a_certificate(receiver: Receiver) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[1]", b'[{"kyma": 1}]', b"\xff", b"[" * 100_000])
-async def test_what_is_no_message_is_refused_whole(receiver: Receiver, tmp_path: Path, body: bytes) -> None:
+async def test_malformed_message_is_refused_whole(receiver: Receiver, tmp_path: Path, body: bytes) -> None:
     async with client_with(tmp_path, dns_names=(REPLICA_HOST,)) as client:
         assert (await post(client, receiver, body)).status_code == 400
-        assert (await post(client, receiver, b"[" + b" " * LARGEST_BODY)).status_code == 413
+        assert (await post(client, receiver, b"[" + b" " * MAX_BODY_BYTES)).status_code == 413
     assert receiver.taken == []

@@ -1,146 +1,252 @@
-"""The catalog in a user's cluster, as requests to a simulated one: what is sent, and what comes back."""
+"""The catalog in a simulated SKR: requests, triggers and conditions."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from kube_runtime import KubeError, ObjectKey
-from kube_simulation import ApiRequest, Refuse
-from lifecycle_manager.resources import (
-    CUSTOM_RESOURCE_DEFINITIONS,
-    KYMAS,
-    MODULE_RELEASE_METAS,
-    MODULE_TEMPLATES,
-)
-from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, find, names
+from kube_runtime import KubeError, NotFound, Result
+from kube_simulation import ApiRequest, Freeze, Refuse
+from lifecycle_manager import catalog_sync
+from lifecycle_manager.catalog_sync import CatalogSettings
+from lifecycle_manager.catalog_sync.controller import KindChanged
+from lifecycle_manager.catalog_sync.status import REMOVING
+from lifecycle_manager.kyma_conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.signals import ClusterReplaced, ObjectChanged, ObjectReference, ResyncRequested
+from lifecycle_manager_api import Condition, ModuleTemplate, find, names
 from tests import builders
-from tests.kyma_world import NO_API, kyma_world
-from tests.waiting import is_gone
+from tests.waiting import eventually, is_gone
+from tests.world import NO_API, World, key_of, open_world
 
 SKR = names.SKR_NAMESPACE
-KEY = ObjectKey(names.KCP_NAMESPACE, "demo")
+TEMPLATE = ObjectReference(names.GROUP, ModuleTemplate.KIND, SKR, "api-1.0.0")
 
 
-async def test_definition_that_users_delete_comes_back_with_a_newer_catalog() -> None:
-    """The catalog changes before anybody has looked at whether its definitions are there still."""
-    async with kyma_world() as world:
+@asynccontextmanager
+async def catalog_world(**settings: Any) -> AsyncIterator[World]:
+    """Open a world with the domain, and a Kyma whose SKR was read once."""
+    async with open_world() as world:
+        given: dict[str, Any] = {"interval_seconds": 0.0} | settings
+        catalog_sync.setup(world.manager, world.connections, world.offers, CatalogSettings(**given))
         await world.register()
+        yield world
+
+
+async def sync(world: World, *causes: object) -> Result:
+    return await world.turn("catalog", key_of("demo"), *causes)
+
+
+async def condition_of(world: World) -> Condition | None:
+    return find((await world.in_kcp()).status.conditions, CATALOG)
+
+
+async def is_synced(world: World) -> bool:
+    condition = await condition_of(world)
+    return condition is not None and condition.reason == CATALOG_SYNCED
+
+
+async def test_crds_that_users_delete_are_created_again_with_a_newer_catalog() -> None:
+    """The catalog changes before anything checks whether its CRDs still exist."""
+    async with catalog_world() as world:
         await world.offer(builders.template(), builders.release(regular="0.1.0"))
         await world.introduced()
-        await world.bring_catalog()
+        await sync(world)
         skr = await world.skr()
         for plural in ("moduletemplates", "modulereleasemetas"):
             await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
         await world.offer(builders.template(version="0.2.0"), builders.release(regular="0.2.0"))
-        await world.bring_catalog()
+        await sync(world)
         assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.2.0", SKR)
         assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
 
 
-async def test_catalog_comes_by_server_side_apply_after_its_definitions_and_only_what_differs_is_sent() -> None:
-    async with kyma_world() as world:
-        await world.register()
+async def test_crds_that_users_delete_are_created_again_at_the_next_check() -> None:
+    async with catalog_world() as world:
+        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
+        await world.introduced()
+        await sync(world)
+        skr = await world.skr()
+        for plural in ("moduletemplates", "modulereleasemetas"):
+            await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
+        await sync(world, ResyncRequested("demo"))
+        assert await skr.get(MODULE_TEMPLATES, "api-1.0.0", SKR)
+        assert await skr.get(MODULE_RELEASE_METAS, "api", SKR)
+
+
+async def test_first_sync_applies_crds_then_objects_and_reads_nothing() -> None:
+    async with catalog_world() as world:
         await world.offer(builders.template(), builders.release(regular="0.1.0"))
         await world.introduced()
-        before = world.asked
-        await world.bring_catalog()
+        before = world.requests
+        await sync(world)
         writes = world.writes_to("demo", before)
         kinds = [record.resource.partition(".")[0] for record in writes]
         assert kinds[:2] == ["customresourcedefinitions"] * 2
         assert sorted(kinds[2:]) == ["modulereleasemetas", "moduletemplates"]
         assert {record.verb for record in writes} == {"apply"}
-        asked_for = [record for record in world.cluster("demo").requests(since=before) if record.verb == "list"]
-        assert not [record for record in asked_for if record.resource.startswith("module")]  # there is nothing yet
+        lists = [record for record in world.cluster("demo").requests(since=before) if record.verb == "list"]
+        assert not [record for record in lists if record.resource.startswith("module")]
 
+
+async def test_only_objects_that_differ_are_applied() -> None:
+    async with catalog_world() as world:
+        await world.offer(builders.template(), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await sync(world)
         await world.offer(builders.template(version="0.2.0"))
-        before = world.asked
-        await world.bring_catalog()
+        before = world.requests
+        await sync(world)
         assert [record.name for record in world.writes_to("demo", before)] == ["cloud-resources-0.2.0"]
 
 
-async def test_quiet_round_of_the_catalog_asks_for_the_revisions_of_one_kind() -> None:
-    async with kyma_world() as world:
-        await world.register()
+async def test_check_without_changes_lists_the_resource_versions_of_one_kind() -> None:
+    async with catalog_world() as world:
         await world.offer(builders.template(), builders.release(regular="0.1.0"))
         await world.introduced()
-        await world.bring_catalog()
+        await sync(world)
         for kind in ("moduletemplates", "modulereleasemetas"):
-            before = world.asked
-            await world.bring_catalog()
+            before = world.requests
+            await sync(world)
             (record,) = world.cluster("demo").requests(since=before)
             assert (record.verb, record.resource.partition(".")[0]) == ("list", kind)
             assert world.writes_to("kcp", before) == []
 
 
-async def test_catalog_of_which_the_cluster_refuses_hundreds_says_so_and_brings_the_rest() -> None:
+async def test_catalog_that_is_not_due_needs_no_request() -> None:
+    async with catalog_world(interval_seconds=600.0) as world:
+        await world.offer(builders.template(), builders.release(regular="0.1.0"))
+        await world.introduced()
+        await sync(world)
+        before = world.requests
+        assert (await sync(world)).requeue_after == 600.0
+        assert world.cluster("demo").requests(since=before) == []
+        world.clock.advance(600)
+        await sync(world)
+        assert len(world.cluster("demo").requests(since=before)) == 1
+
+
+async def test_record_that_the_cache_does_not_have_yet_counts() -> None:
+    async with catalog_world() as world:
+        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
+        await world.introduced()
+        kcp = world.cluster("kcp")
+        world.unseen.add("kymas")
+        with kcp.ruled_by(Freeze(kcp.version, lambda request: request.verb == "watch" and "/kymas" in request.path)):
+            await sync(world)
+            before = world.requests
+            await sync(world)
+            assert [record.verb for record in world.cluster("demo").requests(since=before)] == ["list"]
+        world.unseen.clear()
+
+
+async def test_refused_objects_are_reported_and_all_others_applied() -> None:
     def is_template(request: ApiRequest) -> bool:
         return request.is_write and "/moduletemplates/" in request.path
 
-    async with kyma_world() as world:
-        await world.register()
+    async with catalog_world() as world:
         for number in range(300):
             await world.offer(builders.template(version=f"{number}.0.0"))
         await world.offer(builders.release(regular="7.0.0"))
         await world.introduced()
         with world.cluster("demo").ruled_by(Refuse(is_template, refused=NO_API)), pytest.raises(KubeError):
-            await world.bring_catalog()
-        condition = find((await world.in_kcp()).status.conditions, "ModuleCatalog")
+            await sync(world)
+        condition = await condition_of(world)
         assert condition is not None
-        assert (condition.status, condition.reason) == ("False", "CatalogSyncFailed")
+        assert (condition.status, condition.reason) == ("False", CATALOG_SYNC_FAILED)
         assert "no api today" in condition.message
         skr = await world.skr()
         assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
-        await world.bring_catalog()
+        await sync(world)
         assert len((await skr.list(MODULE_TEMPLATES, SKR)).items) == 300
 
 
-async def test_cluster_that_takes_the_place_of_another_has_the_whole_catalog_at_once() -> None:
-    async with kyma_world() as world:
-        await world.register()
+async def test_failed_sync_checks_the_reported_kind_again() -> None:
+    async with catalog_world(interval_seconds=600.0) as world:
         await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
         await world.introduced()
-        await world.bring_catalog()
-        await world.bring_catalog()
-        world.catalogs.interval_seconds = 600.0
-        world.catalogs.forget(KEY)
-        told: list[ObjectKey] = []
-        world.kymas.on_new_cluster = told.append
+        await sync(world)
+        skr = await world.skr()
+        await skr.delete(MODULE_TEMPLATES, "api-1.0.0", SKR)
+        cause = KindChanged(ModuleTemplate.KIND)
+        with world.cluster("demo").ruled_by(Refuse(refused=NO_API)), pytest.raises(KubeError):
+            await sync(world, cause)
+        await sync(world)
+        assert await skr.get(MODULE_TEMPLATES, "api-1.0.0", SKR)
+
+
+async def test_cluster_that_replaces_another_gets_the_whole_catalog_at_once() -> None:
+    async with catalog_world(interval_seconds=600.0) as world:
+        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
+        await world.introduced()
+        await sync(world)
+        published: list[ClusterReplaced] = []
+        world.manager.on(ClusterReplaced, published.append)
         await world.reconcile()
-        assert told == []
+        assert published == []
         await world.move("restored")
         await world.reconcile(times=2)
-        assert told == [KEY]
-        for kind in (ModuleTemplate.KIND, ModuleReleaseMeta.KIND):
-            world.catalogs.wake(KEY, kind)
-        await world.bring_catalog()
+        assert published == [ClusterReplaced("demo")]
+        await sync(world, *published)
         skr = await world.skr("restored")
         assert len(await skr.list_revisions(MODULE_TEMPLATES, SKR)) == 1
         assert len(await skr.list_revisions(MODULE_RELEASE_METAS, SKR)) == 1
 
 
 @pytest.mark.parametrize("purge", [None, timedelta(minutes=5)])
-async def test_object_of_the_catalog_that_somebody_holds_keeps_its_kyma_until_it_is_purged(
-    purge: timedelta | None,
-) -> None:
-    async with kyma_world() as world:
-        world.catalogs.purge = purge
-        await world.register()
+async def test_object_with_a_foreign_finalizer_keeps_its_kyma_until_the_purge(purge: timedelta | None) -> None:
+    async with catalog_world(purge_after=purge) as world:
         await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
         await world.introduced()
-        await world.bring_catalog()
+        await sync(world)
         skr = await world.skr()
         held = {"metadata": {"finalizers": ["example.com/nobody-is-there"]}}
         await skr.merge_patch(MODULE_TEMPLATES, "api-1.0.0", held, SKR, field_manager="user")
         await world.kcp.delete(KYMAS, "demo", names.KCP_NAMESPACE)
         await world.reconcile(times=2)
-        await world.bring_catalog()
+        await sync(world)
         leaving = await world.in_kcp()
         assert leaving.metadata.deletion_timestamp is not None
-        catalog = find(leaving.status.conditions, "ModuleCatalog")
-        assert catalog is not None
-        assert catalog.reason == "Removing"
-        world.now = leaving.metadata.deletion_timestamp + timedelta(minutes=5)
-        await world.bring_catalog()
-        await world.bring_catalog()
+        condition = await condition_of(world)
+        assert condition is not None
+        assert condition.reason == REMOVING
+        world.clock.time = leaving.metadata.deletion_timestamp + timedelta(minutes=5)
+        await sync(world)
+        await sync(world)
         await world.reconcile(times=3)
         assert await is_gone(world.in_kcp()) is (purge is not None)
+
+
+async def test_change_of_the_catalog_in_kcp_reaches_the_cluster() -> None:
+    async with catalog_world(interval_seconds=600.0) as world, world.running():
+        await eventually(lambda: is_synced(world))
+        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
+        skr = await world.skr()
+        await eventually(lambda: _exists(skr, MODULE_TEMPLATES, "api-1.0.0"))
+        await eventually(lambda: _exists(skr, MODULE_RELEASE_METAS, "api"))
+
+
+@pytest.mark.parametrize(
+    "signal",
+    [ObjectChanged("demo", TEMPLATE, "DELETE"), ResyncRequested("demo"), ClusterReplaced("demo")],
+    ids=lambda signal: type(signal).__name__,
+)
+async def test_signal_has_a_deleted_object_created_again(signal: object) -> None:
+    async with catalog_world(interval_seconds=600.0) as world:
+        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
+        async with world.running():
+            await eventually(lambda: is_synced(world))
+            skr = await world.skr()
+            await eventually(lambda: _exists(skr, MODULE_TEMPLATES, "api-1.0.0"))
+            await skr.delete(MODULE_TEMPLATES, "api-1.0.0", SKR)
+            world.manager.publish(signal)
+            await eventually(lambda: _exists(skr, MODULE_TEMPLATES, "api-1.0.0"))
+
+
+async def _exists(skr: Any, resource: Any, name: str) -> bool:
+    try:
+        return bool(await skr.get(resource, name, SKR))
+    except NotFound:
+        return False

@@ -1,4 +1,4 @@
-"""What of the catalog a cluster is to have, and what has to be sent for that."""
+"""What an SKR has of the catalog, which steps lead there, and which lead away from it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import Revision
-from lifecycle_manager.catalog_sync.differences import differences, is_as_wanted
-from lifecycle_manager.catalog_sync.record import ANNOTATION, Record, fingerprint
-from lifecycle_manager.catalog_sync.plan import Catalogs, WantedCatalog, wanted_catalog
+from lifecycle_manager.catalog_sync.plan import differences, is_as_wanted
+from lifecycle_manager.catalog_sync.record import Record, fingerprint
+from lifecycle_manager.catalog_sync.wanted import KINDS, Catalogs, WantedCatalog, wanted_catalog
+from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
 
 NO_LABELS: Mapping[str, str] = {}
-KINDS = (ModuleTemplate.KIND, ModuleReleaseMeta.KIND)
 
 
 def named(catalog: WantedCatalog) -> set[str]:
@@ -27,7 +27,7 @@ def live_of(catalog: WantedCatalog) -> dict[tuple[str, str], Any]:
     return {key: each.item for key, each in catalog.items.items()}
 
 
-def test_default_modules_are_shown_and_mandatory_ones_never() -> None:
+def test_catalog_has_the_modules_to_choose_and_no_mandatory_ones() -> None:
     offer = Offer.of(
         [
             builders.template("api", "1.0.0"),
@@ -41,7 +41,7 @@ def test_default_modules_are_shown_and_mandatory_ones_never() -> None:
     assert named(wanted_catalog(offer, NO_LABELS)) == {"api-1.0.0", "api-0.9.0", "old-regular", "api"}
 
 
-def test_template_that_says_it_is_mandatory_is_not_shown_although_its_release_has_channels() -> None:
+def test_mandatory_template_is_not_in_the_catalog_although_its_release_has_channels() -> None:
     offer = Offer.of(
         [builders.template("api", "1.0.0", mandatory=True), builders.template("api", "2.0.0")],
         [builders.release("api", regular="1.0.0", fast="2.0.0")],
@@ -53,7 +53,7 @@ def test_template_that_says_it_is_mandatory_is_not_shown_although_its_release_ha
     assert [each.channel for each in release.spec.channels] == ["fast"]
 
 
-def test_synchronization_that_is_switched_off_leaves_what_is_there() -> None:
+def test_objects_in_the_cluster_stay_when_synchronization_is_off() -> None:
     off = {names.SYNC: "false"}
 
     def offer(labels: dict[str, str]) -> Offer:
@@ -65,25 +65,25 @@ def test_synchronization_that_is_switched_off_leaves_what_is_there() -> None:
     everything = wanted_catalog(offer({}), NO_LABELS)
     live = live_of(everything)
     for catalog in (wanted_catalog(offer({}), off), wanted_catalog(offer(off), NO_LABELS)):
-        found = differences(catalog, live, KINDS)
-        assert (found.apply, found.delete) == ((), ())
+        assert differences(catalog, live, KINDS) == ((), ())
     assert named(wanted_catalog(offer({}), off)) == set()
     assert named(wanted_catalog(offer(off), NO_LABELS)) == {"nats-1.0.0"}
     assert named(everything) == {"api", "api-1.0.0", "nats-1.0.0"}
     assert Catalogs().for_labels(offer({}), off).digest != everything.digest
 
 
-def test_what_is_deleted_later_does_not_reach_a_cluster_whose_synchronization_is_off() -> None:
+def test_later_deletions_do_not_reach_a_cluster_whose_synchronization_is_off() -> None:
     off = {names.SYNC: "false"}
     before = Offer.of([builders.template("api", "1.0.0")], [builders.release("api", regular="1.0.0")])
     live = live_of(wanted_catalog(before, NO_LABELS))
     after = wanted_catalog(Offer.of([], []), off)
-    assert differences(after, live, KINDS).delete == ()
+    assert differences(after, live, KINDS) == ((), ())
     assert after.digest == wanted_catalog(before, off).digest
-    assert len(differences(wanted_catalog(Offer.of([], []), NO_LABELS), live, KINDS).delete) == 2
+    _, deleted = differences(wanted_catalog(Offer.of([], []), NO_LABELS), live, KINDS)
+    assert len(deleted) == 2
 
 
-def test_group_needs_the_label_on_both_sides() -> None:
+def test_restricted_module_is_shown_to_kymas_with_its_label() -> None:
     offer = Offer.of(
         [
             builders.template("api", "1.0.0", labels={names.BETA: "true"}),
@@ -117,7 +117,7 @@ def test_release_shows_only_the_channels_that_this_cluster_can_have() -> None:
     assert channels({names.BETA: "true"}) == ["regular", "fast"]
 
 
-def test_labels_and_annotations_of_the_control_plane_stay_there() -> None:
+def test_labels_and_annotations_of_kcp_are_not_copied() -> None:
     template = builders.template(labels={"internal.example/secret": "x", names.MODULE_NAME: "cloud-resources"})
     (item,) = wanted_catalog(Offer.of([template], []), NO_LABELS).items.values()
     metadata = item.document["metadata"]
@@ -130,7 +130,7 @@ def test_labels_and_annotations_of_the_control_plane_stay_there() -> None:
     assert metadata["annotations"] == {names.OWNED_BY: "kcp-system/cloud-resources-0.1.0"}
 
 
-def test_clusters_that_see_the_same_share_one_catalog() -> None:
+def test_clusters_with_the_same_audience_share_one_catalog() -> None:
     catalogs = Catalogs()
     offer = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
     first = catalogs.for_labels(offer, {"a": "1"})
@@ -139,7 +139,7 @@ def test_clusters_that_see_the_same_share_one_catalog() -> None:
     assert catalogs.for_labels(Offer.of([builders.template()], []), NO_LABELS) is not first
 
 
-def test_digest_changes_with_all_that_matters() -> None:
+def test_digest_changes_with_content_and_known_objects() -> None:
     bare = wanted_catalog(Offer.of([builders.template()], []), NO_LABELS)
     same = wanted_catalog(Offer.of([builders.template(resourceVersion="2")], []), NO_LABELS)
     other = wanted_catalog(Offer.of([builders.template(requires_downtime=True)], []), NO_LABELS)
@@ -149,13 +149,12 @@ def test_digest_changes_with_all_that_matters() -> None:
     assert len({bare.digest, other.digest, more_known.digest}) == 3
 
 
-def test_cluster_in_order_needs_nothing() -> None:
+def test_cluster_that_is_up_to_date_needs_no_writes() -> None:
     catalog = wanted_catalog(Offer.of([builders.template()], [builders.release(regular="0.1.0")]), NO_LABELS)
-    found = differences(catalog, live_of(catalog), KINDS)
-    assert (found.apply, found.delete) == ((), ())
+    assert differences(catalog, live_of(catalog), KINDS) == ((), ())
 
 
-def test_only_differences_are_sent() -> None:
+def test_only_differences_are_applied() -> None:
     catalog = wanted_catalog(
         Offer.of([builders.template(), builders.template("api", "1.0.0")], [builders.release(regular="0.1.0")]),
         NO_LABELS,
@@ -166,22 +165,20 @@ def test_only_differences_are_sent() -> None:
     live[ModuleReleaseMeta.KIND, "cloud-resources"] = msgspec.structs.replace(
         edited, spec=msgspec.structs.replace(edited.spec, channels=())
     )
-    found = differences(catalog, live, KINDS)
-    assert {each.item.metadata.name for each in found.apply} == {"api-1.0.0", "cloud-resources"}
-    only_templates = differences(catalog, live, [ModuleTemplate.KIND])
-    assert {each.item.metadata.name for each in only_templates.apply} == {"api-1.0.0"}
+    applied, _ = differences(catalog, live, KINDS)
+    assert {each.item.metadata.name for each in applied} == {"api-1.0.0", "cloud-resources"}
+    only_templates, _ = differences(catalog, live, [ModuleTemplate.KIND])
+    assert {each.item.metadata.name for each in only_templates} == {"api-1.0.0"}
 
 
-def test_what_was_withdrawn_goes_and_what_may_not_be_seen_any_more_stays() -> None:
+def test_object_deleted_in_kcp_is_deleted_and_a_restricted_one_stays() -> None:
     hidden = builders.template("api", "1.0.0", labels={names.BETA: "true"})
     catalog = wanted_catalog(Offer.of([hidden], []), NO_LABELS)
     live: dict[tuple[str, str], Any] = {
         (ModuleTemplate.KIND, "api-1.0.0"): hidden,
         (ModuleTemplate.KIND, "gone-1.0.0"): builders.template("gone", "1.0.0"),
     }
-    found = differences(catalog, live, KINDS)
-    assert found.apply == ()
-    assert found.delete == ((ModuleTemplate.KIND, "gone-1.0.0"),)
+    assert differences(catalog, live, KINDS) == ((), ((ModuleTemplate.KIND, "gone-1.0.0"),))
 
 
 def test_embedded_objects_are_compared_by_value() -> None:
@@ -194,11 +191,11 @@ def test_embedded_objects_are_compared_by_value() -> None:
     assert not is_as_wanted(msgspec.structs.replace(wanted, spec=other), wanted)
 
 
-def test_record_is_read_as_it_was_written_and_nonsense_is_none() -> None:
+def test_record_is_parsed_as_it_was_written_and_an_invalid_one_is_empty() -> None:
     record = Record("a", "b", "c", "d")
-    assert Record.of(builders.kyma(annotations={ANNOTATION: str(record)})) == record
-    for nonsense in ("", "a", "a/b/c/d/e"):
-        assert Record.of(builders.kyma(annotations={ANNOTATION: nonsense})) == Record()
+    assert Record.of(builders.kyma(annotations={CATALOG_RECORD: str(record)})) == record
+    for invalid in ("", "a", "a/b/c/d/e"):
+        assert Record.of(builders.kyma(annotations={CATALOG_RECORD: invalid})) == Record()
 
 
 REVISIONS = st.lists(
@@ -214,7 +211,7 @@ def revisions(of: list[tuple[str, str, str]]) -> list[Revision]:
 
 
 @given(first=REVISIONS, second=REVISIONS)
-def test_fingerprint_is_the_same_for_the_same_revisions_alone(first: Any, second: Any) -> None:
+def test_fingerprint_is_equal_only_for_the_same_resource_versions(first: Any, second: Any) -> None:
     same = sorted(first) == sorted(second)
     assert (fingerprint(revisions(first)) == fingerprint(revisions(second))) is same
     assert fingerprint(revisions(first)) == fingerprint(revisions(first[::-1]))

@@ -1,4 +1,4 @@
-"""Fleets as Hypothesis makes them up: catalogs, what users ask for, what is installed. Few names, so that they meet."""
+"""Generated fleets for Hypothesis: catalogs, requested modules, installed modules. Few names, so that they collide."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,30 +1,39 @@
-"""A cluster belongs to one Kyma: two that lead there do not undo each other's work."""
+"""An SKR belongs to one Kyma: two whose Secrets lead there do not undo each other's work."""
 
+from lifecycle_manager import catalog_sync, mandatory_modules
+from lifecycle_manager.catalog_sync import CatalogSettings
+from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.resources import (
     KYMAS,
 )
 from lifecycle_manager_api import find, names
 from tests import builders
 from tests.waiting import is_gone
-from tests.world import open_world
+from tests.world import World, key_of, open_world
 
 SKR = names.SKR_NAMESPACE
 
 
-async def test_cluster_that_another_kyma_has_is_left_to_it_until_that_is_gone() -> None:
+def add_catalog(world: World) -> None:
+    catalog_sync.setup(world.manager, world.connections, world.offers, CatalogSettings(interval_seconds=0.0))
+
+
+async def test_skr_of_another_kyma_is_not_touched_until_that_is_gone() -> None:
     async with open_world() as world:
+        add_catalog(world)
+        mandatory_modules.setup(world.manager, world.offers, MandatorySettings())
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
         await world.register("first", "cloud-resources")
         await world.introduced("first")
-        await world.bring_catalog("first")
+        await world.turn("catalog", key_of("first"))
         await world.reconcile("first", times=2)
 
         await world.register("second", cluster="first")
         before = world.requests
         await world.introduced("second")
-        await world.bring_catalog("second")
-        await world.install_mandatory("second")
+        await world.turn("catalog", key_of("second"))
+        await world.turn("mandatory-modules", key_of("second"))
         await world.reconcile("first")
 
         assert world.writes_to("first", before) == []
@@ -57,7 +66,7 @@ async def test_cluster_of_a_kyma_that_is_gone_is_taken_over() -> None:
         assert (await world.in_kcp("second")).status.state != "Error"
 
 
-async def test_users_can_not_say_that_their_cluster_is_another_kymas() -> None:
+async def test_users_can_not_claim_their_cluster_for_another_kyma() -> None:
     async with open_world() as world:
         await world.register("first")
         await world.register("second")

@@ -1,6 +1,7 @@
-"""The Kyma CR in a user's cluster, whatever its users do there: the reconciler on simulated clusters, turn by turn."""
+"""The Kyma CR in an SKR, whatever its users do there: the controller on simulated clusters, turn by turn."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -8,6 +9,8 @@ import pytest
 
 from kube_runtime import KubeError, NotFound, Resource
 from kube_simulation import Refuse
+from lifecycle_manager import catalog_sync
+from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -15,12 +18,17 @@ from lifecycle_manager.resources import (
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
 )
+from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager_api import find, names
 from tests import builders
-from tests.world import NO_API, is_manifest, open_world
+from tests.world import NO_API, World, is_manifest, key_of, open_world
 
 SKR = names.SKR_NAMESPACE
 NAMESPACES: Resource[Any] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
+
+
+def add_catalog(world: World) -> None:
+    catalog_sync.setup(world.manager, world.connections, world.offers, CatalogSettings(interval_seconds=0.0))
 
 
 async def test_quiet_kyma_is_read_and_never_written() -> None:
@@ -33,7 +41,7 @@ async def test_quiet_kyma_is_read_and_never_written() -> None:
         assert world.writes_to("kcp", before) == []
 
 
-async def test_label_that_leaves_the_control_plane_leaves_the_cluster() -> None:
+async def test_label_that_is_removed_in_kcp_is_removed_in_the_skr() -> None:
     async with open_world() as world:
         await world.register(**{names.BETA: "true", names.REGION: "eu"})
         await world.introduced()
@@ -47,7 +55,7 @@ async def test_label_that_leaves_the_control_plane_leaves_the_cluster() -> None:
         assert world.writes_to("demo", before) == []
 
 
-async def test_label_that_users_give_themselves_is_taken_off() -> None:
+async def test_kcp_label_that_users_set_themselves_is_removed() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -63,7 +71,7 @@ async def test_label_that_users_give_themselves_is_taken_off() -> None:
         assert world.writes_to("demo", before) == []
 
 
-async def test_status_that_users_write_is_put_right_once() -> None:
+async def test_status_that_users_write_is_corrected_once() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -88,43 +96,45 @@ async def test_status_that_users_write_is_put_right_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Kyma", "ModuleTemplate", "ModuleReleaseMeta"])
-async def test_definition_that_users_delete_comes_back_with_what_was_there(kind: str) -> None:
+async def test_crd_that_users_delete_is_created_again_with_its_objects(kind: str) -> None:
     async with open_world() as world:
+        add_catalog(world)
         await world.register()
         await world.offer(builders.template(), builders.release(regular="0.1.0"))
         await world.introduced()
-        await world.bring_catalog()
+        await world.turn("catalog", key_of("demo"))
         skr = await world.skr()
         plural = {"Kyma": "kymas", "ModuleTemplate": "moduletemplates", "ModuleReleaseMeta": "modulereleasemetas"}[kind]
         await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
         await world.reconcile(times=2)
         for _ in range(2):  # the kinds take turns
-            await world.bring_catalog()
+            await world.turn("catalog", key_of("demo"))
         assert (await world.in_skr()).spec.channel == "regular"
         assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
         assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
 
 
-async def test_namespace_that_users_delete_comes_back_with_what_was_there() -> None:
+async def test_namespace_that_users_delete_is_created_again_with_its_objects() -> None:
     async with open_world() as world:
+        add_catalog(world)
         await world.register(names.DEFAULT_KYMA_NAME)
         world_name = names.DEFAULT_KYMA_NAME
         await world.offer(builders.template(), builders.release(regular="0.1.0"))
         await world.introduced(world_name)
-        await world.bring_catalog(world_name)
+        await world.turn("catalog", key_of(world_name))
         skr = await world.skr(world_name)
         await skr.delete(NAMESPACES, SKR)
         with pytest.raises(NotFound):
             await world.in_skr(world_name)
         await world.reconcile(world_name, times=2)
         for _ in range(2):
-            await world.bring_catalog(world_name)
+            await world.turn("catalog", key_of(world_name))
         assert (await world.in_skr(world_name)).status.state == (await world.in_kcp(world_name)).status.state
         assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
         assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
 
 
-async def test_kyma_with_thousands_of_modules_and_huge_names_says_what_is_wrong_within_bounds() -> None:
+async def test_status_of_thousands_of_modules_with_huge_names_is_limited() -> None:
     async with open_world() as world:
         await world.register()
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
@@ -142,7 +152,7 @@ async def test_kyma_with_thousands_of_modules_and_huge_names_says_what_is_wrong_
         assert 0 < len(world.events) < 50
 
 
-async def test_module_that_the_control_plane_refuses_holds_no_other_up() -> None:
+async def test_module_that_kcp_refuses_does_not_delay_others() -> None:
     async with open_world() as world:
         for module in ("api", "nats"):
             await world.offer(
@@ -159,7 +169,7 @@ async def test_module_that_the_control_plane_refuses_holds_no_other_up() -> None
         assert list(await world.manifests()) == ["demo-api", "demo-nats"]
 
 
-async def test_definition_that_changes_in_the_control_plane_is_brought_once() -> None:
+async def test_crd_that_changes_in_kcp_is_applied_to_the_skr_once() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -177,7 +187,7 @@ async def test_definition_that_changes_in_the_control_plane_is_brought_once() ->
         assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
 
 
-async def test_definition_that_is_taken_back_in_the_control_plane_is_taken_back_in_the_cluster() -> None:
+async def test_crd_that_is_reverted_in_kcp_is_reverted_in_the_skr() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -191,7 +201,7 @@ async def test_definition_that_is_taken_back_in_the_control_plane_is_taken_back_
         assert (await world.in_kcp()).metadata.annotations[CRD_HASH] == recorded
 
 
-async def test_what_of_the_definition_is_the_control_planes_alone_is_not_brought() -> None:
+async def test_metadata_and_status_of_the_crd_in_kcp_are_not_applied_to_the_skr() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -207,9 +217,11 @@ async def test_what_of_the_definition_is_the_control_planes_alone_is_not_brought
         assert definition["metadata"].keys() & helm.keys() == set()
 
 
-async def test_new_cluster_does_not_wait_for_a_definition_that_can_not_be_seen() -> None:
+async def test_new_skr_does_not_wait_for_a_crd_that_can_not_be_read() -> None:
     async with open_world() as world:
         world.unseen.add("customresourcedefinitions")
+        refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path and not request.is_write)
+        world.cluster("kcp").add_rule(refuse)
         await world.register()
         await world.introduced()
         assert (await world.in_skr()).spec.channel == "regular"
@@ -217,6 +229,7 @@ async def test_new_cluster_does_not_wait_for_a_definition_that_can_not_be_seen()
         before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
+        world.cluster("kcp").remove_rule(refuse)
         world.unseen.clear()
         await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
         await world.reconcile()
@@ -225,7 +238,7 @@ async def test_new_cluster_does_not_wait_for_a_definition_that_can_not_be_seen()
         assert (await world.in_kcp()).metadata.annotations[CRD_HASH]
 
 
-async def test_what_happened_is_told_once_on_both_sides() -> None:
+async def test_events_are_recorded_once_on_both_sides() -> None:
     async with open_world() as world:
         await world.register("demo", "tpyo")
         await world.introduced()
@@ -239,25 +252,28 @@ async def test_what_happened_is_told_once_on_both_sides() -> None:
         assert ("ModuleRemoved", "module tpyo is removed") in world.events
 
 
-async def test_skipped_kyma_is_not_even_asked_after() -> None:
+async def test_skr_of_a_skipped_kyma_gets_no_requests() -> None:
     async with open_world() as world:
+        add_catalog(world)
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
         await world.label(names.SKIP_RECONCILIATION, "true")
         before = world.requests
         await world.reconcile()
-        await world.bring_catalog()
+        await world.turn("catalog", key_of("demo"))
         assert world.cluster("demo").requests(since=before) == []
         assert world.writes_to("kcp", before) == []
 
 
-async def test_upgrade_that_waits_for_its_window_shows_that_it_does() -> None:
-    async with open_world() as world:
+async def test_upgrade_that_waits_for_its_window_shows_that_it_does(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.json"
+    rollout = RolloutSettings(timedelta(0), policy, min_window=timedelta(0))
+    async with open_world(rollout=rollout) as world:
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
         await world.introduced()
-        world.policy = """{"default": {"days": ["Wed"], "begin": "22:00:00+00:00", "end": "23:00:00+00:00"}}"""
+        policy.write_text('{"default": {"days": ["Wed"], "begin": "22:00:00+00:00", "end": "23:00:00+00:00"}}')
         newer = builders.template(version="0.2.0", installs=True, requires_downtime=True)
         await world.offer(newer, builders.release(regular="0.2.0"))
         result = await world.reconcile()
@@ -291,8 +307,8 @@ async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it() -> N
         assert await world.manifests() == {}
 
 
-async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_they_are() -> None:
-    """Users who change the definition can write what it would have refused."""
+async def test_kyma_cr_that_can_not_be_read_is_reported_and_changes_no_module() -> None:
+    """Users who change the CRD can write what it would have refused."""
     async with open_world() as world:
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
@@ -315,7 +331,7 @@ async def test_kyma_cr_that_can_not_be_read_is_told_and_leaves_the_modules_as_th
         assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
 
 
-async def test_cluster_that_deletes_its_kyma_cr_each_time_is_not_served_without_a_pause() -> None:
+async def test_skr_that_deletes_its_kyma_cr_each_time_is_reconciled_with_a_pause() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -331,8 +347,8 @@ async def test_cluster_that_deletes_its_kyma_cr_each_time_is_not_served_without_
 
 
 @pytest.mark.parametrize("refused", ["customresourcedefinitions", "kymas"])
-async def test_modules_go_on_where_the_cluster_refuses_the_definition_or_the_status(refused: str) -> None:
-    """A definition without a version that the cluster still stores is refused there, and is the same for the fleet."""
+async def test_modules_are_changed_although_the_skr_refuses_the_crd_or_the_status(refused: str) -> None:
+    """A CRD without a version that the SKR still stores is refused there, and is the same for the fleet."""
     async with open_world() as world:
         await world.register()
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))

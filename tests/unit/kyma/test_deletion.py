@@ -1,4 +1,4 @@
-"""A Kyma that is being deleted, on simulated clusters: what it waits for, and what does not hold it."""
+"""A Kyma that is being deleted, on simulated clusters: what it waits for, and what does not block it."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -37,7 +37,7 @@ class Deletions(Rule):
         return await proceed()
 
 
-async def test_modules_go_in_the_foreground_when_their_kyma_is_deleted() -> None:
+async def test_modules_are_deleted_in_the_foreground_with_their_kyma() -> None:
     async with open_world() as world:
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
@@ -52,7 +52,7 @@ async def test_modules_go_in_the_foreground_when_their_kyma_is_deleted() -> None
         assert (await world.in_skr()).status.state == "Deleting"
 
 
-async def test_kyma_whose_cluster_gives_no_answer_goes_once_its_secret_is_gone() -> None:
+async def test_kyma_whose_skr_does_not_answer_is_deleted_once_its_secret_is_gone() -> None:
     async with open_world() as world:
         await world.register()
         await world.introduced()
@@ -75,7 +75,9 @@ async def test_kyma_whose_cluster_gives_no_answer_goes_once_its_secret_is_gone()
 
 
 @pytest.mark.parametrize("purge", [None, timedelta(minutes=5)])
-async def test_kyma_cr_that_somebody_else_holds_keeps_its_kyma_until_it_is_purged(purge: timedelta | None) -> None:
+async def test_finalizer_of_others_on_the_kyma_cr_blocks_the_deletion_until_it_is_purged(
+    purge: timedelta | None,
+) -> None:
     async with open_world(patience=Patience(purge=purge)) as world:
         await world.register()
         await world.introduced()
@@ -95,8 +97,8 @@ async def test_kyma_cr_that_somebody_else_holds_keeps_its_kyma_until_it_is_purge
         assert await is_gone(world.in_kcp()) is (purge is not None)
 
 
-async def test_kyma_cr_that_can_not_be_read_holds_no_deletion_back() -> None:
-    """Users who change the definition can write what it would have refused."""
+async def test_kyma_cr_that_can_not_be_read_does_not_block_the_deletion() -> None:
+    """Users who change the CRD can write what it would have refused."""
     async with open_world() as world:
         await world.register()
         await world.introduced()

@@ -1,14 +1,13 @@
-"""Kymas, their catalog and their modules come to the same end whatever happens to the Lifecycle Manager on the way.
+"""Kymas, their catalog and their modules come to the same end whatever happens to Lifecycle Manager on the way.
 
-Its own controllers run against a simulated control plane and a simulated user cluster, and are killed after their
-writes, started on views of the past, kept from hearing of changes, and cancelled at their awaits. The modules' layers
-come from a server on loopback.
+The controllers run on a Manager against a simulated KCP and a simulated SKR, and are killed after their writes, started
+on views of the past, kept from seeing changes, and cancelled at their awaits. The modules' layers come from a server on
+loopback.
 """
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -17,28 +16,36 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import EventRecorder
+from kube_runtime import ClientOptions, Controller, EventRecorder, KubeconfigPolicy, Manager
 from kube_simulation.faults import Process, Users, Workload, check_under_faults
 from kube_simulation.faults.faults import AGENT
-from kyma_certs import Authorities, create_authority
-from lifecycle_manager.app import LifecycleManager
-from lifecycle_manager.catalog_sync import CATALOG_RECORD
-from lifecycle_manager.clock import utc_now
-from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
-from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr_webhook import AuthorityRotation, AuthorityStore
-from lifecycle_manager.wiring import Wiring
+from lifecycle_manager import catalog_sync, kyma, mandatory_modules, module_installation, skr
+from lifecycle_manager.catalog_sync import CatalogSettings
+from lifecycle_manager.kyma import KymaSettings
+from lifecycle_manager.kyma_changes import CATALOG_RECORD
+from lifecycle_manager.mandatory_modules import MandatorySettings
+from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_installation import Logins, ManifestSettings
+from lifecycle_manager.oci import Blobs, ObjectStore, Registries
+from lifecycle_manager.resources import (
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+    SECRETS,
+)
+from lifecycle_manager.rollout import RolloutSettings
+from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
 from lifecycle_manager_api import Kyma, as_document, crds, find, names
 from tests import builders
 from tests.registries import BlobServer, blob_server
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
-AUTHORITY = create_authority("authority", lifetime=timedelta(days=1), now=utc_now())
 PLACES = 6
-LOOKS = 100  # where what they need was never heard of, users have to go on
-ROUND = timedelta(milliseconds=100)
-OURS = ("kyma", "catalog", "mandatory", "mandatory_retirement", "manifest", "skr_probe")
+LOOKS = 100  # where what they need was never seen, users have to go on
+SECONDS = 0.1
 MODULES = (("api", "1.0.0"), ("api", "1.1.0"), ("nats", "1.0.0"), ("warden", "1.0.0"))
+OPTIONS = ClientOptions(qps=0, circuit=True, user_agent=f"{AGENT}/1")
 
 
 class Silence(EventRecorder):
@@ -51,43 +58,51 @@ class Silence(EventRecorder):
         return
 
 
-def settings() -> Settings:
-    options: dict[str, Any] = {
-        "kyma_requeue_success_interval": ROUND,
-        "kyma_requeue_busy_interval": ROUND,
-        "catalog_requeue_success_interval": ROUND,
-        "manifest_requeue_success_interval": ROUND,
-        "manifest_requeue_busy_interval": ROUND,
-        "mandatory_module_requeue_success_interval": ROUND,
-        "module_upgrade_rollout_max_delay": timedelta(0),
-        "allow_insecure_kubeconfigs": True,
-    }
-    return Settings(**options)
+class ObservedManager(Manager):
+    """A Manager whose reconciles the fault harness counts and cancels."""
+
+    def __init__(self, life: Process) -> None:
+        kcp = life.clients["kcp"]
+        events = Silence(kcp, controller="test", instance="test")
+        super().__init__(kcp, namespace=KCP, events=events, sync_timeout_seconds=60)
+        self.life = life
+
+    def controller(self, name: str, **options: Any) -> Controller[Any, Any]:
+        made: Controller[Any, Any] = super().controller(name, **options)
+        reconciles = made.reconciles
+
+        def observed(reconcile: Callable[[Any, Any, Any], Awaitable[Any]]) -> None:
+            reconciles(self.life.observed(reconcile))  # type: ignore[arg-type]  # a method is a coroutine function
+
+        setattr(made, "reconciles", observed)  # noqa: B010 - mypy takes no assignment to a method
+        return made
+
+
+async def unavailable(link: str) -> str:
+    """Stand in for downloads, which these modules don't need."""
+    raise AssertionError(f"nothing is downloaded from {link}")
 
 
 async def process(layers: Path, life: Process) -> None:
-    """Run the controllers of Kymas, catalogs and modules as the service wires them."""
-    kcp = life.clients["kcp"]
-    manager = LifecycleManager(settings(), kcp)
-    manager.recorder = Silence(kcp, controller="test", instance="test")
-    manager.connections.options = replace(manager.connections.options, user_agent=f"{AGENT}/1")
-    store = AuthorityStore(kcp, utc_now)
-    rotation = AuthorityRotation(store, manager.informers.kymas, utc_now, Authorities(AUTHORITY))
-    controllers = manager.controllers(rotation, layers)
+    """Run the controllers of Kymas, catalogs and modules on a Manager."""
+    manager = ObservedManager(life)
+    secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS, indexes=(ACCESS_SECRETS,))
+    connections = Connections(secrets, OPTIONS, KubeconfigPolicy.permissive())
+    offers = Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS))
+    registries = Registries()
+    store = ObjectStore(registries, unavailable, Blobs(layers))
+    skr.setup(manager, connections)
+    rollout = RolloutSettings(max_delay=timedelta(0))
+    kyma.setup(manager, connections, offers=offers, settings=KymaSettings(SECONDS, SECONDS, rollout=rollout))
+    catalog_sync.setup(manager, connections, offers, CatalogSettings(SECONDS, SECONDS))
+    mandatory_modules.setup(manager, offers, MandatorySettings(SECONDS))
+    settings = ManifestSettings(SECONDS, SECONDS)
+    module_installation.setup(manager, connections, offers, store, Logins(manager.client), settings)
     try:
-        async with asyncio.TaskGroup() as tasks:
-            manager.informers.start_in(tasks)
-            await manager.informers.wait_synced(60)
-            wiring = Wiring(manager.informers, controllers)
-            wiring.connect()
-            wiring.begin(wiring.kyma_names())
-            for name in OURS:
-                controller = getattr(controllers, name)
-                controller._reconcile = life.observed(controller._reconcile)
-                tasks.create_task(controller.run())
+        await manager.run(asyncio.Event())
     finally:
-        await manager.connections.close()
-        await manager.registries.close()
+        await connections.close()
+        await registries.close()
 
 
 def parts_of(name: str, version: str) -> str:
@@ -116,7 +131,7 @@ def bare(document: dict[str, Any]) -> dict[str, Any]:
 
 
 async def register(layers: BlobServer, users: Users) -> None:
-    """Put a catalog, a cluster's access Secret and its Kyma into the control plane."""
+    """Create a catalog, an access Secret and its Kyma in KCP."""
     kcp = users.clients["kcp"]
     for name, version in MODULES:
         await kcp.create(MODULE_TEMPLATES, module(layers, name, version), KCP, field_manager="user")
@@ -135,7 +150,7 @@ async def register(layers: BlobServer, users: Users) -> None:
     kyma = {"metadata": {"name": "demo"}, "spec": {"channel": "regular", "modules": [{"name": "api", "managed": True}]}}
     await kcp.create(SECRETS, secret, KCP, field_manager="user")
     await kcp.create(KYMAS, kyma, KCP, field_manager="user")
-    for _ in range(LOOKS):  # not seconds, of which a machine that stands still has none
+    for _ in range(LOOKS):  # not seconds: a machine that is paused has none
         if await has_catalog(users):
             break
         await asyncio.sleep(0.1)
@@ -183,7 +198,7 @@ def workload(
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, *crds.all_crds()), "skr": (skr, *in_skr)},
         ignored=frozenset({CATALOG_RECORD, "config", "observedGeneration"}),
-        resync_seconds=ROUND.total_seconds(),
+        resync_seconds=SECONDS,
     )
 
 
@@ -202,6 +217,6 @@ async def test_modules_are_chosen_and_upgraded_the_same_whatever_happens(layers:
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
 
 
-async def test_kyma_leaves_nothing_behind_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
+async def test_deleted_kyma_leaves_no_objects_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
     report = await check_under_faults(workload(leave, layers, tmp_path), most_places=PLACES, patience_seconds=90)
     report.raise_findings()

@@ -1,4 +1,4 @@
-"""The laws of a Kyma's plan, for generated fleets: it comes to an end, and brings nothing that it must not bring."""
+"""The laws of a Kyma's plan, for generated fleets: it settles, and installs nothing that it must not install."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -94,7 +94,7 @@ def test_plan_comes_to_an_end(fleet: Fleet) -> None:
 
 @LAWS
 @given(fleet=FLEETS)
-def test_what_is_installed_anew_is_asked_for_offered_and_allowed(fleet: Fleet) -> None:
+def test_new_version_is_requested_offered_and_allowed(fleet: Fleet) -> None:
     before = dict(fleet.manifests)
     fleet.turn()
     managed = {module.name for module in fleet.inner.spec.modules if module.managed}
@@ -114,7 +114,7 @@ def test_what_is_installed_anew_is_asked_for_offered_and_allowed(fleet: Fleet) -
 
 @LAWS
 @given(fleet=FLEETS)
-def test_only_what_nobody_asks_for_is_removed_and_all_of_it(fleet: Fleet) -> None:
+def test_exactly_the_modules_that_are_not_requested_are_removed(fleet: Fleet) -> None:
     before = dict(fleet.manifests)
     decided = fleet.turn()
     removed = {action.manifest for action in decided.in_kcp if isinstance(action, planned.DeleteManifest)}
@@ -124,7 +124,7 @@ def test_only_what_nobody_asks_for_is_removed_and_all_of_it(fleet: Fleet) -> Non
 
 @LAWS
 @given(fleet=FLEETS)
-def test_status_names_each_module_that_is_asked_for_or_leaves_once(fleet: Fleet) -> None:
+def test_status_lists_each_requested_or_removed_module_once(fleet: Fleet) -> None:
     asked = {module.name for module in fleet.inner.spec.modules}
     there = {module_of_manifest(each) for each in fleet.manifests.values()}
     fleet.turn()

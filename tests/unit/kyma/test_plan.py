@@ -1,4 +1,4 @@
-"""What a Kyma needs next, and what its status says, for what is seen in both clusters."""
+"""The actions and the status of a Kyma, for what was read in KCP and in the SKR."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -45,7 +45,7 @@ def snapshot(kyma: Kyma, skr: SkrView | SkrFailure, *, offer: Offer = OFFER, **m
 
 
 def skr_kyma(of: Kyma, **given: Any) -> Kyma:
-    """Return the Kyma CR in the SKR as it looks once everything has been brought there."""
+    """Return the Kyma CR in the SKR as it is once it has been written."""
     labels, annotations = planned.visible_metadata(of)
     return builders.kyma(
         "default",
@@ -72,7 +72,7 @@ def written_in(decided: planned.Plan) -> planned.WriteStatus:
     return written
 
 
-def test_finalizer_comes_before_anything_reaches_the_cluster() -> None:
+def test_finalizer_is_set_before_the_skr_is_written() -> None:
     kyma = builders.kyma(finalizers=[])
     assert planned.plan(snapshot(kyma, SkrView(None))) == planned.Plan(in_kcp=(planned.AddFinalizer(),))
 
@@ -99,18 +99,18 @@ def test_users_spec_is_only_read() -> None:
     assert written.status.modules == ()
 
 
-def test_quiet_kyma_is_left_alone() -> None:
+def test_unchanged_kyma_needs_no_action() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, in_skr = settled(kyma, skr_kyma(kyma, modules=ASKED))
     assert planned.plan(snapshot(kyma, SkrView(in_skr))) == planned.Plan()
 
 
-def test_crd_that_changed_is_brought_again() -> None:
+def test_crd_that_changed_is_applied_again() -> None:
     kyma = builders.kyma(annotations={CRD_HASH: "older"})
     assert planned.InstallKymaCrd() in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)))).in_skr
 
 
-def test_cluster_keeps_its_crd_while_that_of_the_control_plane_can_not_be_seen() -> None:
+def test_skr_keeps_its_crd_while_that_of_kcp_can_not_be_read() -> None:
     kyma = builders.kyma(annotations={CRD_HASH: "older"})
     unseen = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), crd_hash="")
     decided = planned.plan(unseen)
@@ -118,14 +118,14 @@ def test_cluster_keeps_its_crd_while_that_of_the_control_plane_can_not_be_seen()
     assert not any(isinstance(action, planned.RecordCrdHash) for action in decided.in_kcp)
 
 
-def test_cluster_that_lost_its_crd_meanwhile_is_known_to_have_none_of_the_control_plane() -> None:
+def test_skr_that_lost_its_crd_meanwhile_is_recorded_without_one_of_kcp() -> None:
     kyma = builders.kyma(annotations={CRD_HASH: "older"})
     decided = planned.plan(replace(snapshot(kyma, SkrView(None)), crd_hash=""))
     assert planned.InstallKymaCrd() in decided.in_skr
     assert decided.in_kcp == (planned.RecordCrdHash(""),)
 
 
-def test_label_that_a_user_removed_is_put_back() -> None:
+def test_label_that_a_user_removed_is_set_again() -> None:
     kyma = introduced()
     bare = msgspec.structs.replace(skr_kyma(kyma), metadata=builders.kyma("default").metadata)
     actions = planned.plan(snapshot(kyma, SkrView(bare))).in_skr
@@ -140,7 +140,7 @@ def test_label_that_a_user_removed_is_put_back() -> None:
         {"annotations": {names.OWNED_BY: "kcp-system/other"}},
     ],
 )
-def test_label_or_annotation_that_a_user_changed_is_put_right(changed: dict[str, dict[str, str]]) -> None:
+def test_label_or_annotation_that_a_user_changed_is_corrected(changed: dict[str, dict[str, str]]) -> None:
     kyma = introduced(labels={names.REGION: "eu"})
     labels, annotations = planned.visible_metadata(kyma)
     given: dict[str, Any] = {
@@ -155,7 +155,7 @@ def test_label_or_annotation_that_a_user_changed_is_put_right(changed: dict[str,
     assert (sync.labels, sync.annotations) == (labels, annotations)
 
 
-def test_label_that_the_control_plane_removed_goes_from_the_cluster() -> None:
+def test_label_that_was_removed_in_kcp_is_removed_in_the_skr() -> None:
     before = introduced(labels={names.BETA: "true"})
     actions = planned.plan(snapshot(introduced(), SkrView(skr_kyma(before)))).in_skr
     (sync,) = [action for action in actions if isinstance(action, planned.SyncSkrMetadata)]
@@ -179,7 +179,7 @@ def test_ready_needs_every_module_the_webhook_and_the_catalog() -> None:
         assert (ready.status == "True") is (state is State.READY)
 
 
-def test_module_that_is_unknown_is_named_and_the_others_go_on() -> None:
+def test_unknown_module_is_reported_and_does_not_delay_others() -> None:
     kyma = introduced(status=OTHERS_READY)
     asked = [*ASKED, {"name": "tpyo", "managed": True}]
     in_skr = skr_kyma(kyma, modules=asked)
@@ -195,8 +195,8 @@ def test_module_that_is_unknown_is_named_and_the_others_go_on() -> None:
     assert [each.reason for each in told.events if "tpyo" in each.note] == ["ModuleError", "StateError"]
 
 
-def test_kyma_cr_that_asks_for_endlessly_many_modules_is_not_decided_on_in_full() -> None:
-    """While one Kyma is decided on nobody else is served; what the catalog offers is found wherever it stands."""
+def test_number_of_requested_modules_is_limited() -> None:
+    """No other Kyma is reconciled while one is decided on; modules of the catalog count wherever they are listed."""
     kyma = introduced(status=OTHERS_READY)
     many = [{"name": f"unknown-{number}", "managed": True} for number in range(20_000)]
     seen = SkrView(skr_kyma(kyma, modules=[*many, *ASKED]))
@@ -218,7 +218,7 @@ def test_unreachable_cluster_keeps_the_last_module_states() -> None:
     assert decided.in_skr == ()
 
 
-def test_cluster_that_gives_no_answer_is_an_error_only_after_its_grace() -> None:
+def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, _ = settled(kyma, skr_kyma(kyma))
     patience = Patience(unreachable=timedelta(seconds=30))
@@ -234,7 +234,7 @@ def test_cluster_that_gives_no_answer_is_an_error_only_after_its_grace() -> None
     assert written_in(planned.plan(later)).status.state is State.ERROR
 
 
-def test_skipped_kyma_is_left_alone_unless_it_is_being_deleted() -> None:
+def test_skipped_kyma_needs_no_action_unless_it_is_being_deleted() -> None:
     skipped = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"})
     assert planned.plan(snapshot(skipped, SkrView(None))) == planned.Plan()
     deleting = builders.kyma(labels={names.SKIP_RECONCILIATION: "true"}, deletionTimestamp=DELETED)
@@ -271,7 +271,7 @@ def test_manifest_that_is_as_it_should_be_is_not_written_again() -> None:
     assert not any(isinstance(action, planned.ApplyManifest) for action in second.in_kcp)
 
 
-def test_module_is_as_its_manifest_says() -> None:
+def test_module_has_the_state_of_its_manifest() -> None:
     kyma = introduced(status=OTHERS_READY)
     in_skr = SkrView(skr_kyma(kyma, modules=ASKED))
     (applied,) = [
@@ -288,7 +288,7 @@ def test_module_is_as_its_manifest_says() -> None:
         assert ("why" in module.message) is (state is not State.READY)
 
 
-def test_module_that_is_not_asked_for_any_more_goes_with_its_manifest() -> None:
+def test_module_that_is_not_requested_any_more_is_removed_with_its_manifest() -> None:
     kyma = introduced(status=OTHERS_READY)
     in_skr = SkrView(skr_kyma(kyma))
     there = builders.manifest()
@@ -341,7 +341,7 @@ def test_custom_resource_policy_reaches_the_manifest() -> None:
     assert msgspec.json.decode(applied.manifest.spec.resource) is None
 
 
-def test_descriptor_that_is_none_is_told_and_the_manifest_stays() -> None:
+def test_unreadable_descriptor_is_reported_and_the_manifest_stays() -> None:
     broken = builders.template(installs=True)
     spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
     offer = Offer.of([msgspec.structs.replace(broken, spec=spec)], [builders.release(regular="0.1.0")])
@@ -357,14 +357,14 @@ def test_descriptor_that_is_none_is_told_and_the_manifest_stays() -> None:
     assert not any(isinstance(action, planned.ModuleAction) for action in decided.in_kcp)
 
 
-def test_module_that_installs_nothing_is_left_as_it_is_while_its_descriptor_is_not_found() -> None:
+def test_module_that_installs_nothing_stays_as_it_is_while_its_descriptor_is_not_found() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, inner = settled(kyma, skr_kyma(kyma, modules=ASKED))
     offer = replace(OFFER, problems={"cloud-resources-0.1.0": "the registry is on fire"})
     assert planned.plan(snapshot(kyma, SkrView(inner), offer=offer)).in_kcp == ()
 
 
-def test_version_that_could_not_be_installed_holds_no_other_one_back() -> None:
+def test_version_that_could_not_be_installed_does_not_block_another_one() -> None:
     """Neither a lower version nor one that waits for its turn or a downtime: there is nothing yet to go back from."""
     broken = builders.template(version="0.2.0", installs=True)
     spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
@@ -395,7 +395,7 @@ def test_module_that_is_installed_needs_no_descriptor_to_stay_as_it_is() -> None
     assert (module.state, "on fire" in module.message) == (State.ERROR, True)
 
 
-def test_deletion_goes_in_the_order_that_leaves_nothing_behind() -> None:
+def test_deletion_has_the_order_that_leaves_no_objects() -> None:
     """Manifests, configurations, the Watcher, the catalog, the users' CR: each step waits for the one before."""
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
     there = snapshot(
@@ -451,7 +451,7 @@ def operation(decided: planned.Plan) -> str:
     return last.operation
 
 
-def test_deletion_that_gets_nowhere_is_a_warning_that_names_what_it_waits_for() -> None:
+def test_deletion_without_progress_is_a_warning_that_names_what_it_waits_for() -> None:
     kyma = introduced(deletionTimestamp="2026-11-01T11:49:00Z")
     stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), manifests=(builders.manifest(deletionTimestamp=DELETED),))
     decided = planned.plan(stuck)
@@ -469,7 +469,7 @@ def test_deletion_that_gets_nowhere_is_a_warning_that_names_what_it_waits_for() 
     assert planned.plan(away).in_skr == ()
 
 
-def test_what_sync_resources_brought_is_purged_as_what_modules_brought_is() -> None:
+def test_objects_of_sync_resources_are_purged_like_those_of_modules() -> None:
     kyma = introduced(deletionTimestamp="2026-11-01T11:49:00Z")
     held = (builders.sync_resource("held", deletionTimestamp=DELETED),)
     stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), sync_resources=held)
@@ -496,7 +496,7 @@ def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> N
     assert again.in_skr == ()
 
 
-def test_deletion_goes_on_when_the_cluster_is_gone_for_good_only() -> None:
+def test_deletion_continues_without_the_skr_only_where_its_secret_is_gone() -> None:
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
     gone = planned.plan(snapshot(kyma, SkrFailure("AccessSecretMissing", "no Secret")))
     assert gone.in_kcp == (planned.RemoveFinalizer(),)
@@ -504,7 +504,7 @@ def test_deletion_goes_on_when_the_cluster_is_gone_for_good_only() -> None:
     assert planned.RemoveFinalizer() not in away.in_kcp
 
 
-def test_kyma_cr_that_a_user_deletes_and_we_hold_is_let_go() -> None:
+def test_own_finalizer_is_removed_from_a_kyma_cr_that_a_user_deletes() -> None:
     kyma = introduced(status=OTHERS_READY)
     going = skr_kyma(kyma, finalizers=[names.KYMA_FINALIZER], deletionTimestamp=DELETED)
     decided = planned.plan(snapshot(kyma, SkrView(going)))
@@ -512,7 +512,7 @@ def test_kyma_cr_that_a_user_deletes_and_we_hold_is_let_go() -> None:
     assert decided.at_once
 
 
-def test_kyma_cr_that_is_held_is_looked_at_again_no_sooner_than_another_one() -> None:
+def test_kyma_cr_with_a_finalizer_of_others_is_not_read_again_sooner() -> None:
     kyma = introduced(status=OTHERS_READY)
     held = skr_kyma(kyma, finalizers=[names.KYMA_FINALIZER])
     by_another = skr_kyma(kyma, finalizers=["example.com/mine"], deletionTimestamp=DELETED)

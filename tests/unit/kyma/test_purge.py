@@ -1,4 +1,4 @@
-"""Finalizers that nobody takes off any more: only of what a module brought, and only of what is being deleted."""
+"""Purge of finalizers: only on objects of a module, and only on those that are being deleted."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ async def create(client: Client, resource: Resource[Any], name: str, *, deleted:
         await client.delete(resource, name, "default")
 
 
-async def test_what_waits_to_be_deleted_goes_and_the_rest_is_not_touched() -> None:
+async def test_finalizers_of_deleted_objects_are_removed_and_no_others() -> None:
     async with serve_simulation() as simulation:
         cluster: SimulatedCluster = simulation.cluster("skr")
         cluster.create(definition(THINGS), definition(OTHERS))
@@ -84,7 +84,7 @@ async def test_module_whose_kinds_are_gone_already_is_no_obstacle() -> None:
             await purge_finalizers(skr, [manifest_of_things()])
 
 
-async def test_object_that_an_inventory_names_goes_if_it_waits_to_be_deleted() -> None:
+async def test_object_in_an_inventory_is_purged_if_it_is_being_deleted() -> None:
     async with serve_simulation() as simulation:
         cluster = simulation.cluster("skr")
         cluster.create(definition(THINGS), definition(OTHERS))

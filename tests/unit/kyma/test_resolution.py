@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
 from lifecycle_manager.mandatory_modules.plan import ApplyManifest, plan_installation
+from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 from lifecycle_manager.module_catalog import Offer, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.rollout import Timing
@@ -54,7 +54,7 @@ def offer_of(*versions: str, templates: Mapping[str, Any] | None = None, **chann
     )
 
 
-def test_module_channel_goes_before_the_kymas_channel() -> None:
+def test_module_channel_precedes_the_kymas_channel() -> None:
     asked = msgspec.convert(
         {"channel": "regular", "modules": [{"name": NAME, "channel": "fast", "managed": True}]}, KymaSpec
     )
@@ -73,7 +73,7 @@ class TestTemplateOfAChannel:
     def offering(self, version: str) -> Offer:
         return Offer.of([builders.template(version=version, channel="regular", requires_downtime=True)], [])
 
-    def test_its_version_never_goes_back(self) -> None:
+    def test_its_version_is_never_downgraded(self) -> None:
         held = only(spec(), self.offering("1.0.0"), {NAME: Installed("2.0.0", "regular")})
         assert (held.version, held.reason) == ("2.0.0", "DowngradeNotAllowed")
 
@@ -141,12 +141,12 @@ def test_restricted_module_is_for_those_with_the_labels_alone(
     assert only(spec(), offer, labels=labels).version == "0.1.0"
 
 
-def test_module_that_a_cluster_may_not_have_does_not_tell_its_channels() -> None:
+def test_refusal_of_a_restricted_module_does_not_show_its_channels() -> None:
     refused = only(spec(), Offer.of([], [builders.release(fast="1.0.0", spec={"beta": True})]))
     assert (refused.reason, "fast" in refused.message) == ("ModuleBeta", False)
 
 
-def test_module_that_is_asked_for_twice_is_taken_from_its_first_entry() -> None:
+def test_first_entry_of_a_module_that_is_requested_twice_counts() -> None:
     entries = [{"name": NAME, "channel": channel, "managed": True} for channel in ("fast", "regular")]
     asked = msgspec.convert({"channel": "regular", "modules": entries}, KymaSpec)
     assert only(asked, offer_of("1.0.0", "2.0.0", regular="1.0.0", fast="2.0.0")).version == "2.0.0"
@@ -200,7 +200,7 @@ def test_module_that_was_withdrawn_stays_in_the_version_that_is_there() -> None:
         ("1.0.0-rc-two", "1.0.0-rc-one", False, True),
     ],
 )
-def test_module_never_goes_back(there: str, offered: str, same_channel: bool, goes: bool) -> None:
+def test_module_is_never_downgraded(there: str, offered: str, same_channel: bool, goes: bool) -> None:
     installed = {NAME: Installed(there, "regular" if same_channel else "fast")}
     resolution = only(spec(), offer_of(offered, *filter(None, [there]), regular=offered), installed)
     assert not resolution.maintenance
@@ -216,7 +216,7 @@ def test_module_never_goes_back(there: str, offered: str, same_channel: bool, go
         assert offered in resolution.message
 
 
-def test_module_of_which_nobody_knows_the_channel_has_not_switched_channels() -> None:
+def test_module_of_unknown_channel_has_not_switched_channels() -> None:
     there = {NAME: Installed("1.0.0", "")}
     assert only(spec(), offer_of("1.0.0-rc-one", regular="1.0.0-rc-one"), there).reason == "DowngradeNotAllowed"
 
@@ -262,13 +262,13 @@ class TestRollout:
         fresh = replace(self.timing, released_at={NAME: builders.NOW})
         assert only(spec(), self.offer, there, fresh).reason == ""
 
-    def test_release_of_a_time_to_come_and_a_rollout_of_no_length_hold_nothing_back(self) -> None:
+    def test_release_in_the_future_and_a_rollout_without_delay_defer_no_upgrade(self) -> None:
         ahead = replace(self.timing, released_at={NAME: builders.NOW + timedelta(hours=1)})
         assert only(spec(), self.offer, self.there, ahead).version == "1.1.0"
         at_once = Timing(builders.NOW, {NAME: builders.NOW}, max_delay=timedelta(0))
         assert only(spec(), self.offer, self.there, at_once).version == "1.1.0"
 
-    def test_clock_that_is_a_little_behind_lets_nobody_have_it_early(self) -> None:
+    def test_clock_that_is_a_little_behind_makes_no_upgrade_early(self) -> None:
         ahead = replace(self.timing, released_at={NAME: builders.NOW + timedelta(seconds=2)})
         held = only(spec(), self.offer, self.there, ahead)
         assert (held.version, held.reason) == ("1.0.0", "RolloutPending")
@@ -311,20 +311,20 @@ class TestMaintenance:
         assert only(spec(skipMaintenanceWindows=True), self.offer, self.there, self.timing).version == "1.1.0"
         assert only(spec(), self.offer, self.there, NOW).version == "1.1.0"
 
-    def test_cluster_for_which_no_window_is_planned_is_told_so(self) -> None:
+    def test_cluster_without_a_planned_window_is_reported(self) -> None:
         never = msgspec.convert({"default": {**SUNDAY_NIGHT, "days": []}}, MaintenancePolicy)
         held = only(spec(), self.offer, self.there, Timing(builders.NOW, policy=never))
         assert (held.version, held.state, held.again) == ("1.0.0", State.WARNING, None)
         assert "none is planned" in held.message
 
-    def test_windows_are_those_of_the_labels_in_the_control_plane(self) -> None:
+    def test_windows_depend_on_the_labels_in_kcp(self) -> None:
         rules = [{"match": {"region": "^eu"}, "windows": [{**SUNDAY_NIGHT, "begin": "11:00:00Z", "end": "13:00:00Z"}]}]
         policy = msgspec.convert({"default": SUNDAY_NIGHT, "rules": rules}, MaintenancePolicy)
         timing = Timing(builders.NOW, policy=policy)
         assert only(spec(), self.offer, self.there, timing).maintenance
         assert only(spec(), self.offer, self.there, timing, {names.REGION: "eu-1"}).version == "1.1.0"
 
-    def test_unreadable_policy_holds_upgrades_and_says_so_but_no_first_installation(self) -> None:
+    def test_unreadable_policy_defers_upgrades_with_a_message_and_no_first_installation(self) -> None:
         unreadable = Timing(builders.NOW, policy_error="the file is no JSON")
         held = only(spec(), self.offer, self.there, unreadable)
         assert (held.version, held.state) == ("1.0.0", State.WARNING)
@@ -362,7 +362,7 @@ def test_kyma_never_gets_a_module_that_its_labels_exclude(
 
 @LAWS
 @given(catalog=offers(), asked=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
-def test_resolved_version_always_exists_and_never_goes_back(
+def test_resolved_version_always_exists_and_is_never_downgraded(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
     asked: KymaSpec,
     labels: dict[str, str],
@@ -426,7 +426,7 @@ def test_nothing_changes_on_a_second_run(
 
 @LAWS
 @given(catalog=offers(), asked=SPECS)
-def test_module_is_mandatory_or_somebodys_to_choose_and_never_both(
+def test_module_is_mandatory_or_can_be_chosen_and_never_both(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], asked: KymaSpec
 ) -> None:
     offer = Offer.of(*catalog)

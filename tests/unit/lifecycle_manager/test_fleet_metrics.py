@@ -1,4 +1,4 @@
-"""The states of the fleet as dashboards read them: by upstream's names, and gone with what they speak of."""
+"""The metrics of the fleet have upstream's names, and the samples of deleted objects disappear."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,15 +7,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
+from lifecycle_manager.fleet_metrics import FleetCollector
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.telemetry import FleetCollector
 from lifecycle_manager_api import names
 from tests import builders
 
 
-def test_states_are_told_by_name_and_forgotten_with_what_they_are_of() -> None:
-    kymas: Cache[Any] = Cache({})
-    manifests: Cache[Any] = Cache({})
+def test_states_are_samples_until_their_objects_are_deleted() -> None:
+    kymas: Cache[Any] = Cache()
+    manifests: Cache[Any] = Cache()
     key = ObjectKey("kcp-system", "demo")
     status = {"state": "Warning", "modules": [{"name": "api", "state": "Ready"}]}
     labels = {names.INSTANCE_ID: "instance"}
@@ -24,8 +24,9 @@ def test_states_are_told_by_name_and_forgotten_with_what_they_are_of() -> None:
     kymas.put(ObjectKey("kcp-system", "other"), builders.kyma("other", status=status))
     offer = Offer.of([builders.template("warden", mandatory=True)], [])
     registry = CollectorRegistry()
-    fleet: Any = FleetCollector(_informer(kymas), _informer(manifests), _offers(offer), lambda name: name != "other")
-    registry.register(fleet)
+    registry.register(
+        FleetCollector(kymas.list, manifests.list, offers=_offers(offer), owns=lambda name: name != "other")
+    )
 
     text = generate_latest(registry).decode()
     assert 'lifecycle_mgr_kyma_state{instance_id="instance",kyma_name="demo",shoot="shoot",state="Warning"} 1.0' in text
@@ -33,7 +34,7 @@ def test_states_are_told_by_name_and_forgotten_with_what_they_are_of() -> None:
         'lifecycle_mgr_module_state{instance_id="instance",kyma_name="demo",module_name="api",'
         'shoot="shoot",state="Ready"} 1.0' in text
     )
-    assert 'kyma_name="other"' not in text  # another replica tells of it
+    assert 'kyma_name="other"' not in text  # another replica reports it
     assert "lifecycle_mgr_replica_kymas 1.0" in text
     assert "lifecycle_mgr_mandatory_modules 1.0" in text
     assert 'lifecycle_mgr_mandatory_module_state{kyma_name="demo",module_name="warden",state="Error"} 1.0' in text
@@ -43,36 +44,16 @@ def test_states_are_told_by_name_and_forgotten_with_what_they_are_of() -> None:
     assert "demo" not in generate_latest(registry).decode()
 
 
-def test_cluster_whose_way_of_events_is_broken_has_a_sample_that_says_why() -> None:
-    kymas: Cache[Any] = Cache({})
+def test_broken_event_path_has_a_sample_with_the_reason() -> None:
+    kymas: Cache[Any] = Cache()
     for name, reason in (("well", "WatcherReady"), ("ill", "EventPathBroken")):
         condition = {"type": "SKRWebhook", "status": "False", "reason": reason, "message": ""}
         kymas.put(ObjectKey("kcp-system", name), builders.kyma(name, status={"conditions": [condition]}))
     registry = CollectorRegistry()
-    fleet: Any = FleetCollector(_informer(kymas), _informer(Cache({})), _offers(Offer.of([], [])), lambda _: True)
-    registry.register(fleet)
+    registry.register(FleetCollector(kymas.list, tuple, offers=_offers(Offer.of([], [])), owns=lambda _: True))
 
     samples = [line for line in generate_latest(registry).decode().splitlines() if "event_path_broken{" in line]
     assert samples == ['lifecycle_mgr_skr_event_path_broken{kyma_name="ill",reason="EventPathBroken"} 1.0']
-
-
-def test_certificate_that_was_not_renewed_is_told_by_who_looks_after_its_kyma_now() -> None:
-    overdue = {"ours", "given away"}
-    nothing, offers = _informer(Cache({})), _offers(Offer.of([], []))
-    registry = CollectorRegistry()
-    fleet: Any = FleetCollector(nothing, nothing, offers, lambda name: name == "ours", overdue)
-    registry.register(fleet)
-
-    def told() -> list[str]:
-        return [line for line in generate_latest(registry).decode().splitlines() if "not_renew{" in line]
-
-    assert told() == ['lifecycle_mgr_self_signed_cert_not_renew{kyma_name="ours"} 1.0']
-    overdue.remove("ours")
-    assert told() == []
-
-
-def _informer(cache: Cache[Any]) -> Any:
-    return SimpleNamespace(cache=cache)
 
 
 def _offers(offer: Offer) -> Any:

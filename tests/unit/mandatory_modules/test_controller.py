@@ -1,98 +1,157 @@
-"""Mandatory modules on a simulated control plane: what is installed, told, held and let go."""
+"""Mandatory modules on a simulated KCP: what is installed, reported, held and deleted."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from kube_runtime import KubeError, Resource
-from kube_simulation import Refuse
-from lifecycle_manager.resources import (
-    MODULE_RELEASE_METAS,
-    MODULE_TEMPLATES,
-)
+from kube_runtime import KubeError, Resource, Result
+from kube_simulation import Freeze, Refuse
+from lifecycle_manager import mandatory_modules
+from lifecycle_manager.mandatory_modules import MandatorySettings, ReleaseKey
+from lifecycle_manager.mandatory_modules.plan import NO_TEMPLATE
+from lifecycle_manager.mandatory_modules.status import CANNOT_BE_INSTALLED
+from lifecycle_manager.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import names
 from tests import builders
-from tests.kyma_world import NO_API, is_manifest, kyma_world
-from tests.waiting import is_gone
+from tests.waiting import eventually, is_gone
+from tests.world import KCP, NO_API, World, is_manifest, key_of, open_world
 
 
-async def test_mandatory_module_that_the_control_plane_refuses_holds_no_other_up() -> None:
-    async with kyma_world() as world:
+@asynccontextmanager
+async def mandatory_world() -> AsyncIterator[World]:
+    """Open a world with the domain."""
+    async with open_world() as world:
+        mandatory_modules.setup(world.manager, world.offers, MandatorySettings())
+        yield world
+
+
+async def install(world: World, name: str = "demo") -> Result:
+    return await world.turn("mandatory-modules", key_of(name))
+
+
+async def retire(world: World, kind: str, name: str) -> Result:
+    return await world.turn("mandatory-modules-deletion", ReleaseKey(kind, KCP, name))
+
+
+async def test_mandatory_module_that_kcp_refuses_blocks_no_other() -> None:
+    async with mandatory_world() as world:
         for module in ("api", "nats"):
             await world.offer(builders.template(module, "1.0.0", installs=True, mandatory=True))
         await world.register()
         await world.introduced()
         with world.cluster("kcp").ruled_by(Refuse(is_manifest("api"), refused=NO_API)), pytest.raises(KubeError):
-            await world.install_mandatory()
+            await install(world)
         assert list(await world.manifests()) == ["demo-nats"]
 
 
-async def test_release_whose_version_has_no_template_yet_is_told_and_the_module_stays() -> None:
-    async with kyma_world() as world:
+async def test_release_whose_version_has_no_template_yet_is_reported_and_the_module_stays() -> None:
+    async with mandatory_world() as world:
         await world.register()
         await world.introduced()
         await world.offer(builders.template("warden", "1.0.0", installs=True))
         await world.offer(builders.release("warden", mandatory="1.0.0"))
-        await world.install_mandatory()
+        await install(world)
         await world.offer(builders.release("warden", mandatory="2.0.0"))
-        await world.install_mandatory()
+        await install(world)
         assert await world.manifests() == {"demo-warden": "1.0.0"}
-        assert ("CannotBeInstalled", "the version that is mandatory has no ModuleTemplate") in world.events
+        assert (CANNOT_BE_INSTALLED, NO_TEMPLATE) in world.events
         await world.offer(builders.template("warden", "2.0.0", installs=True))
-        await world.install_mandatory()
+        await install(world)
         assert await world.manifests() == {"demo-warden": "2.0.0"}
-        await world.install_mandatory("unknown")
+        assert await install(world, "unknown") == Result()
 
 
 @pytest.mark.parametrize(
     ("kind", "resource", "name"),
     [("ModuleTemplate", MODULE_TEMPLATES, "warden-1.0.0"), ("ModuleReleaseMeta", MODULE_RELEASE_METAS, "warden")],
 )
-async def test_what_makes_a_module_mandatory_goes_after_the_last_manifest(
+async def test_release_of_a_mandatory_module_is_deleted_after_the_last_manifest(
     kind: str, resource: Resource[Any], name: str
 ) -> None:
     async def is_held() -> bool:
         found = await world.kcp.get(resource, name, names.KCP_NAMESPACE)
         return names.MANDATORY_FINALIZER in found.metadata.finalizers
 
-    async with kyma_world() as world:
+    async with mandatory_world() as world:
         await world.register()
         await world.introduced()
         await world.offer(builders.template("warden", "1.0.0", installs=True))
-        assert await world.retire(kind, "unknown") == await world.retire("ModuleTemplate", "warden-1.0.0")
+        assert await retire(world, kind, "unknown") == await retire(world, "ModuleTemplate", "warden-1.0.0")
         await world.offer(builders.release("warden", mandatory="1.0.0"))
-        await world.retire(kind, name)
-        await world.install_mandatory()
+        await retire(world, kind, name)
+        await install(world)
         assert await is_held()
-        before = world.asked
-        await world.retire(kind, name)
+        before = world.requests
+        await retire(world, kind, name)
         assert world.writes_to("kcp", before) == []
 
         await world.kcp.delete(resource, name, names.KCP_NAMESPACE)
-        assert (await world.retire(kind, name)).requeue_after is not None
+        assert (await retire(world, kind, name)).requeue_after is not None
         assert await is_held()
-        await world.install_mandatory()
+        await install(world)
         await world.uninstall()
         assert await world.manifests() == {}
-        await world.retire(kind, name)
+        await retire(world, kind, name)
         assert await is_gone(world.kcp.get(resource, name, names.KCP_NAMESPACE))
 
 
 async def test_module_that_is_mandatory_in_one_version_can_not_be_chosen_in_another() -> None:
     """Each of the two would write the same Manifest, in turns and for ever."""
-    async with kyma_world() as world:
+    async with mandatory_world() as world:
         await world.register("demo", "warden")
         older = builders.template("warden", "1.0.0", mandatory=True, installs=True)
         newer = builders.template("warden", "2.0.0", channel="regular", installs=True)
         await world.offer(older, newer)
         await world.introduced()
-        await world.install_mandatory()
+        await install(world)
         await world.reconcile(times=2)
-        before = world.asked
+        before = world.requests
         for _ in range(2):
             await world.reconcile()
-            await world.install_mandatory()
+            await install(world)
         assert [each for each in world.writes_to("kcp", before) if "manifests" in each.path] == []
         assert await world.manifests() == {"demo-warden": "1.0.0"}
         (module,) = (await world.in_kcp()).status.modules
         assert "is mandatory" in module.message
+
+
+async def test_manifest_that_the_cache_does_not_have_yet_is_not_applied_again() -> None:
+    async with mandatory_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
+        await world.look()
+        kcp = world.cluster("kcp")
+        world.unseen.add("manifests")
+        with kcp.ruled_by(Freeze(kcp.version, lambda request: request.verb == "watch" and "manifests" in request.path)):
+            await install(world)
+            before = world.requests
+            await install(world)
+            assert world.writes_to("kcp", before) == []
+        world.unseen.clear()
+
+
+async def test_mandatory_template_is_installed_held_and_removed_by_triggers_alone() -> None:
+    async def finalizers() -> tuple[str, ...]:
+        return tuple((await world.kcp.get(MODULE_TEMPLATES, "warden-1.0.0", KCP)).metadata.finalizers)
+
+    async with mandatory_world() as world:
+        await world.register()
+        async with world.running():
+            await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
+            await eventually(lambda: _is({"demo-warden": "1.0.0"}, world))
+            await eventually(finalizers)
+            await world.kcp.delete(MODULE_TEMPLATES, "warden-1.0.0", KCP)
+            await eventually(lambda: _is_removed(world))
+            await eventually(lambda: is_gone(world.kcp.get(MODULE_TEMPLATES, "warden-1.0.0", KCP)))
+
+
+async def _is(manifests: dict[str, str], world: World) -> bool:
+    return await world.manifests() == manifests
+
+
+async def _is_removed(world: World) -> bool:
+    await world.uninstall()
+    return await world.manifests() == {}

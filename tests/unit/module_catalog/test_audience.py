@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from lifecycle_manager.catalog_sync.plan import Catalogs
+from lifecycle_manager.catalog_sync.wanted import Catalogs
 from lifecycle_manager.module_catalog import Offer, excluded
 from tests import builders
 
-LABELS = ({}, {"team": "a"}, {"operator.kyma-project.io/beta": "true"})
+LABELS: tuple[dict[str, str], ...] = ({}, {"team": "a"}, {"operator.kyma-project.io/beta": "true"})
 
 
 def selecting(selector: Any) -> Any:

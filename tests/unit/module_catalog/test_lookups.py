@@ -1,26 +1,30 @@
-"""Descriptors that templates leave out: which are looked up, when again, and what is told in the meantime."""
+"""Descriptors that templates leave empty: which are looked up, when again, and what is reported meanwhile."""
 
 import asyncio
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import msgspec
 import pytest
 
-from lifecycle_manager.catalog_sync.plan import wanted_catalog
-from lifecycle_manager.module_catalog import ComponentVersion, DescriptorUnreadable, LookupFailed, Lookups, Offers
-from lifecycle_manager.module_catalog.objections import objection_to_template, warnings_about_template
+from kube_runtime import Result
+from lifecycle_manager import module_catalog
+from lifecycle_manager.catalog_sync.wanted import wanted_catalog
+from lifecycle_manager.module_catalog import ComponentVersion, DescriptorUnreadable, LookupFailed, Offers
+from lifecycle_manager.module_catalog.validation import template_error, template_warnings
+from lifecycle_manager.resources import MODULE_TEMPLATES
+from lifecycle_manager.signals import DescriptorFound
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
+from tests.waiting import eventually
+from tests.world import KCP, World, open_world
 
 COMPONENT = "kyma-project.io/module/telemetry"
 WANTED = ComponentVersion(COMPONENT, "1.0.0")
-
-
-def cache(*items: Any) -> Any:
-    handlers: list[Callable[[Any], None]] = []
-    return SimpleNamespace(cache=SimpleNamespace(list=lambda: list(items), changes=1), on_change=handlers.append)
+FOUND = DescriptorFound(KCP, "telemetry-1.0.0")
+RELEASE = builders.release("telemetry", regular="1.0.0", spec={"ocmComponentName": COMPONENT})
+WITHOUT_COMPONENT = builders.release("telemetry", regular="1.0.0")
 
 
 def empty(version: str = "1.0.0") -> ModuleTemplate:
@@ -28,100 +32,149 @@ def empty(version: str = "1.0.0") -> ModuleTemplate:
     return msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, descriptor=msgspec.Raw(b"{}")))
 
 
-RELEASE = builders.release("telemetry", regular="1.0.0", spec={"ocmComponentName": COMPONENT})
-SILENT = builders.release("telemetry", regular="1.0.0")
-
-
+@dataclass
 class Registry:
-    """Gives descriptors, or says what is wrong, and counts."""
+    """Returns descriptors or fails, and counts. A request waits while the gate is closed."""
 
-    def __init__(self, why: str = "") -> None:
-        self.why, self.asked = why, 0
+    why: str = ""
+    asked: int = 0
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
 
     async def find(self, wanted: ComponentVersion) -> msgspec.Raw:
+        """Return a descriptor, or fail."""
         self.asked += 1
+        await self.gate.wait()
         if self.why:
             raise LookupFailed(self.why, 7.0)
         return msgspec.Raw(msgspec.json.encode(builders.descriptor("telemetry", wanted.version)))
 
 
-async def test_descriptor_that_was_found_is_offered_and_not_asked_for_again() -> None:
-    registry, templates, releases = Registry(), cache(empty()), cache(RELEASE)
-    lookups = Lookups(templates, releases, registry.find)
-    offers = Offers(templates, releases, lookups)
-    told: list[ModuleTemplate] = []
-    lookups.on_news = told.append
-    with pytest.raises(DescriptorUnreadable, match="is being looked up"):
-        offers.current().component(empty())
-    await lookups.reconcile(WANTED)
-    await lookups.reconcile(WANTED)
-    offered = offers.current().template("telemetry", "1.0.0")
-    assert offered is not None
-    assert offers.current().component(offered).name == COMPONENT
-    assert (registry.asked, told) == (1, [empty()])
+@dataclass
+class Lookups:
+    """A world with the domain, and what it published."""
+
+    world: World
+    offers: Offers
+    published: list[DescriptorFound]
+
+    async def look_up(self, wanted: ComponentVersion = WANTED) -> Result:
+        return await self.world.turn("descriptor", wanted)
+
+    def component(self) -> str:
+        template = self.offers.current().template("telemetry", "1.0.0")
+        assert template is not None
+        return self.offers.current().component(template).name
 
 
-async def test_what_is_wrong_is_told_once_and_tried_again_until_it_is_mended() -> None:
-    registry, templates, releases = Registry("the registry is on fire"), cache(empty()), cache(RELEASE)
-    lookups = Lookups(templates, releases, registry.find)
-    offers = Offers(templates, releases, lookups)
-    told: list[ModuleTemplate] = []
-    lookups.on_news = told.append
-    for _ in range(2):
-        assert (await lookups.reconcile(WANTED)).requeue_after == 7.0
-    assert len(told) == 1
-    with pytest.raises(DescriptorUnreadable, match="the registry is on fire"):
-        offers.current().component(empty())
-    registry.why = ""
-    assert (await lookups.reconcile(WANTED)).requeue_after is None
-    assert len(told) == 2
-    assert lookups.problem(empty()) is None
+@asynccontextmanager
+async def lookups(registry: Registry, *offered: object, start_seconds: float = 60.0) -> AsyncIterator[Lookups]:
+    """Open a world with the domain and a catalog."""
+    async with open_world() as world:
+        offers = module_catalog.setup(world.manager, registry.find, start_seconds=start_seconds)
+        published: list[DescriptorFound] = []
+        world.manager.on(DescriptorFound, published.append)
+        await world.offer(*offered)
+        yield Lookups(world, offers, published)
 
 
-async def test_component_that_no_template_stands_for_is_not_asked_for() -> None:
+async def test_descriptor_that_was_found_is_offered_and_not_looked_up_again() -> None:
     registry = Registry()
-    for templates, releases in ((cache(), cache(RELEASE)), (cache(empty()), cache(SILENT))):
-        await Lookups(templates, releases, registry.find).reconcile(WANTED)
-    inline = cache(builders.template("telemetry", "1.0.0"))
-    lookups = Lookups(inline, cache(RELEASE), registry.find)
-    await lookups.reconcile(WANTED)
-    assert lookups.problem(builders.template("telemetry", "1.0.0")) is None
-    assert registry.asked == 0
+    async with lookups(registry, empty(), RELEASE) as it:
+        await it.world.look()
+        with pytest.raises(DescriptorUnreadable, match="is being looked up"):
+            it.component()
+        await it.look_up()
+        await it.look_up()
+        assert it.component() == COMPONENT
+        assert (registry.asked, it.published) == (1, [FOUND])
 
 
-def test_template_of_which_nothing_says_the_component_is_told_so_at_the_door_and_later() -> None:
-    offers = Offers(cache(empty()), cache(SILENT), Lookups(cache(empty()), cache(SILENT), Registry().find))
-    offer = offers.current()
-    with pytest.raises(DescriptorUnreadable, match="no ModuleReleaseMeta names telemetry's ocmComponentName"):
-        offer.component(empty())
-    assert objection_to_template(empty(), offer) is None
-    assert "ocmComponentName" in warnings_about_template(empty(), offer)[0]
-    assert not warnings_about_template(builders.template("telemetry", "1.0.0"), offer)
+async def test_failed_lookup_is_reported_once_and_retried_until_it_succeeds() -> None:
+    registry = Registry("the registry is on fire")
+    async with lookups(registry, empty(), RELEASE) as it:
+        for _ in range(2):
+            assert (await it.look_up()).requeue_after == 7.0
+        assert it.published == [FOUND]
+        with pytest.raises(DescriptorUnreadable, match="the registry is on fire"):
+            it.component()
+        registry.why = ""
+        assert (await it.look_up()).requeue_after is None
+        assert it.published == [FOUND, FOUND]
+        assert it.component() == COMPONENT
 
 
-async def test_clusters_are_shown_a_template_as_it_was_written_whatever_was_found_for_it() -> None:
-    templates, releases = cache(empty()), cache(RELEASE)
-    lookups = Lookups(templates, releases, Registry().find)
-    offers = Offers(templates, releases, lookups)
-    before = wanted_catalog(offers.current(), {})
-    await lookups.reconcile(WANTED)
-    assert wanted_catalog(offers.current(), {}).digest == before.digest
+@pytest.mark.parametrize(
+    "offered",
+    [(RELEASE,), (empty(), WITHOUT_COMPONENT), (builders.template("telemetry", "1.0.0"), RELEASE)],
+    ids=["without template", "without component", "with inline descriptor"],
+)
+async def test_component_that_no_template_stands_for_is_not_looked_up(offered: tuple[object, ...]) -> None:
+    registry = Registry()
+    async with lookups(registry, *offered) as it:
+        await it.look_up()
+        assert registry.asked == 0
+
+
+async def test_descriptor_is_forgotten_with_its_last_template() -> None:
+    registry = Registry()
+    async with lookups(registry, empty(), RELEASE) as it:
+        await it.look_up()
+        await it.world.kcp.delete(MODULE_TEMPLATES, "telemetry-1.0.0", KCP)
+        await it.look_up()
+        await it.world.offer(empty())
+        await it.look_up()
+        assert registry.asked == 2
+
+
+async def test_template_without_a_component_is_reported_at_admission_and_later() -> None:
+    async with lookups(Registry(), empty(), WITHOUT_COMPONENT) as it:
+        await it.world.look()
+        with pytest.raises(DescriptorUnreadable, match="no ModuleReleaseMeta names telemetry's ocmComponentName"):
+            it.component()
+        offer = it.offers.current()
+        assert template_error(empty(), offer) is None
+        assert "ocmComponentName" in template_warnings(empty(), offer)[0]
+        assert not template_warnings(builders.template("telemetry", "1.0.0"), offer)
+
+
+async def test_clusters_have_a_template_as_it_was_written_whatever_was_found_for_it() -> None:
+    async with lookups(Registry(), empty(), RELEASE) as it:
+        await it.world.look()
+        before = wanted_catalog(it.offers.current(), {})
+        await it.look_up()
+        assert wanted_catalog(it.offers.current(), {}).digest == before.digest
 
 
 @pytest.mark.parametrize("why", ["", "the registry is on fire"])
 async def test_start_waits_until_each_descriptor_was_looked_up_once(why: str) -> None:
     registry = Registry(why)
-    lookups = Lookups(cache(empty(), empty("2.0.0")), cache(RELEASE), registry.find)
-    waiting = asyncio.create_task(lookups.wait_tried(60))
-    await lookups.reconcile(WANTED)
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    await lookups.reconcile(ComponentVersion(COMPONENT, "2.0.0"))
-    await waiting
-    assert registry.asked == 2
+    registry.gate.clear()
+    async with lookups(registry, empty(), empty("2.0.0"), RELEASE) as it, it.world.running():
+        await eventually(lambda: registry.asked == 2)
+        assert not it.world.manager.working
+        registry.gate.set()
+        await eventually(lambda: it.world.manager.working)
+        assert it.published or why == ""
 
 
-async def test_start_does_not_wait_for_ever_for_a_registry_that_gives_no_answer() -> None:
-    lookups = Lookups(cache(empty()), cache(RELEASE), Registry().find)
-    await lookups.wait_tried(0.01)
-    assert "is being looked up" in str(lookups.problem(empty()))
+async def test_start_does_not_wait_for_ever_for_a_registry_that_does_not_answer() -> None:
+    registry = Registry()
+    registry.gate.clear()
+    async with lookups(registry, empty(), RELEASE, start_seconds=0.01) as it, it.world.running():
+        await eventually(lambda: it.world.manager.working)
+        with pytest.raises(DescriptorUnreadable, match="is being looked up"):
+            it.component()
+        registry.gate.set()
+        await eventually(lambda: it.published)
+        assert it.component() == COMPONENT
+
+
+async def test_release_that_names_the_component_later_has_the_descriptor_looked_up() -> None:
+    async with lookups(Registry(), empty(), WITHOUT_COMPONENT) as it, it.world.running():
+        await eventually(lambda: it.world.manager.working)
+        await it.world.offer(RELEASE)
+        await eventually(lambda: it.published)
+        assert it.component() == COMPONENT

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifecycle_manager.module_catalog.validation import release_warnings, template_error
 from lifecycle_manager.module_catalog.offer import Offer
+from lifecycle_manager.module_catalog.validation import release_warnings, template_error
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
 

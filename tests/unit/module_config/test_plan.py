@@ -8,22 +8,26 @@ from hypothesis import strategies as st
 
 from kube_runtime import load_yaml
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
-from lifecycle_manager.module_config.observe import Reading, Snapshot, Undecided, Wanted, decide
 from lifecycle_manager.module_config.plan import (
-    LARGEST_TEXT_BYTES,
-    LONGEST_NAME,
+    MAX_TEXT_BYTES,
     DeleteModuleConfig,
-    MarkSynced,
+    SetCondition,
+    Undecided,
+    Wanted,
     WriteModuleConfig,
     config_name,
+    decide,
     plan,
     text_of,
 )
-from lifecycle_manager.skr import ObjectReference
+from lifecycle_manager.module_config.snapshot import Reading, Snapshot
+from lifecycle_manager.module_config.status import MODULE_CR_TOO_LARGE, SyncedCondition, unreadable
+from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import ObjectReference as ResourceReference
 from tests import builders
 
+MAX_NAME_LENGTH = 253
 KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure", "kyma-system", "default")
 
 
@@ -35,8 +39,8 @@ def reading(*module_crs: dict[str, Any], missing: tuple[str, ...] = (), complete
     return Reading(KIND.default, found, complete=complete)
 
 
-def snapshot(read: Reading | None, *existing: ModuleConfig, unreadable: tuple[str, str] | None = None) -> Snapshot:
-    return Snapshot("demo", "cloud-resources", "kcp-system", existing, read, unreadable)
+def snapshot(read: Reading | None, *existing: ModuleConfig, problem: SyncedCondition | None = None) -> Snapshot:
+    return Snapshot("demo", "cloud-resources", "kcp-system", existing, read, problem)
 
 
 def as_written(action: WriteModuleConfig, *, resource_version_read: str) -> ModuleConfig:
@@ -63,8 +67,8 @@ def test_new_module_cr_is_written_with_its_origin() -> None:
         resource_version="9",
         generation=1,
     )
-    assert isinstance(mark, MarkSynced)
-    assert mark.status == "True"
+    assert isinstance(mark, SetCondition)
+    assert mark.condition.status == "True"
 
 
 def test_unchanged_module_cr_writes_nothing() -> None:
@@ -94,7 +98,7 @@ def test_object_of_the_same_name_is_not_older_than_its_predecessor() -> None:
     assert plan(snapshot(reading(other, complete=False), as_written(write, resource_version_read="10")))
 
 
-def test_text_leaves_out_what_only_the_api_server_cares_for() -> None:
+def test_text_has_no_managed_fields_and_no_annotation_of_kubectl() -> None:
     module_cr = builders.infrastructure()
     module_cr["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "mine": "yes"}
     module_cr["status"] = {"state": "Ready"}
@@ -113,24 +117,24 @@ def test_text_does_not_depend_on_the_order_of_keys(order: list[str]) -> None:
     assert one == other
 
 
-def test_module_cr_that_is_gone_deletes_its_config_even_before_the_cache_knows_it() -> None:
+def test_deleted_module_cr_has_its_config_deleted_by_name_whether_the_cache_has_it_or_not() -> None:
     read = reading(missing=("default",), complete=False)
     assert plan(snapshot(read)) == (DeleteModuleConfig("demo-cloud-resources"),)
 
 
-def test_module_cr_on_its_way_out_counts_as_gone() -> None:
+def test_module_cr_that_is_being_deleted_counts_as_deleted() -> None:
     module_cr = builders.infrastructure()
     module_cr["metadata"]["deletionTimestamp"] = "2026-11-01T12:00:00Z"
     assert plan(snapshot(reading(module_cr, complete=False))) == (DeleteModuleConfig("demo-cloud-resources"),)
 
 
-def test_partial_reading_leaves_other_configs_alone() -> None:
+def test_partial_reading_deletes_no_other_configs() -> None:
     other = builders.module_config("demo-cloud-resources-other")
     actions = plan(snapshot(reading(builders.infrastructure(), complete=False), other))
     assert not any(isinstance(action, DeleteModuleConfig) for action in actions)
 
 
-def test_complete_reading_deletes_what_has_no_module_cr() -> None:
+def test_complete_reading_deletes_configs_without_module_cr() -> None:
     stray = builders.module_config("demo-cloud-resources-stray")
     assert plan(snapshot(reading(), stray)) == (DeleteModuleConfig("demo-cloud-resources-stray"),)
 
@@ -141,24 +145,24 @@ def test_config_that_is_being_deleted_is_neither_deleted_again_nor_written() -> 
     assert plan(snapshot(reading(builders.infrastructure()), deleting)) == ()
 
 
-def test_module_that_is_to_have_no_configuration_loses_it() -> None:
+def test_module_without_configuration_has_its_configs_deleted() -> None:
     assert plan(snapshot(None, builders.module_config())) == (DeleteModuleConfig("demo-cloud-resources"),)
 
 
-def test_cluster_that_cannot_be_read_is_said_once_and_deletes_nothing() -> None:
-    config = builders.module_config()
-    (mark,) = plan(snapshot(None, config, unreadable=("SKRUnreachable", "no answer")))
-    assert mark == MarkSynced("demo-cloud-resources", "False", "SKRUnreachable", "no answer")
+def test_unreadable_cluster_is_reported_once_and_deletes_nothing() -> None:
+    config, no_answer = builders.module_config(), unreadable("SKRUnreachable", "no answer")
+    (mark,) = plan(snapshot(None, config, problem=no_answer))
+    assert mark == SetCondition("demo-cloud-resources", no_answer)
     said = {"type": "Synced", "status": "False", "reason": "SKRUnreachable", "message": "no answer"}
     shown = builders.module_config(status={"conditions": [said | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]})
-    assert plan(snapshot(None, shown, unreadable=("SKRUnreachable", "no answer"))) == ()
+    assert plan(snapshot(None, shown, problem=no_answer)) == ()
 
 
-def test_module_cr_too_large_gets_a_condition_and_keeps_the_last_text() -> None:
-    huge = builders.infrastructure(nfsVolumes=[{"name": "x" * LARGEST_TEXT_BYTES}])
+def test_module_cr_that_is_too_large_sets_a_condition_and_keeps_the_last_text() -> None:
+    huge = builders.infrastructure(nfsVolumes=[{"name": "x" * MAX_TEXT_BYTES}])
     (mark,) = plan(snapshot(reading(huge), builders.module_config()))
-    assert isinstance(mark, MarkSynced)
-    assert mark.reason == "ModuleCRTooLarge"
+    assert isinstance(mark, SetCondition)
+    assert mark.condition.reason == MODULE_CR_TOO_LARGE
     write, mark = plan(snapshot(reading(huge)))
     assert isinstance(write, WriteModuleConfig)
     assert write.text == ""
@@ -169,7 +173,7 @@ def test_names_fit_and_differ(kyma: str, name: str) -> None:
     default = config_name(kyma, "m", KIND.default, KIND.reference("kyma-system", "default"))
     other = config_name(kyma, "m", KIND.default, KIND.reference("other", name))
     assert default != other
-    assert max(len(default), len(other)) <= LONGEST_NAME
+    assert max(len(default), len(other)) <= MAX_NAME_LENGTH
 
 
 def test_kyma_without_a_state_decides_nothing() -> None:

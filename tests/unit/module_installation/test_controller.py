@@ -46,9 +46,12 @@ async def simulation() -> AsyncIterator[Simulation]:
 
 @pytest.fixture
 async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
-    async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
-        async with World(kcp, skr, tmp_path) as world:
-            yield world
+    async with (
+        await simulated_control_plane(simulation) as kcp,
+        await simulated_client(simulation, "skr") as skr,
+        World(kcp, skr, tmp_path) as world,
+    ):
+        yield world
 
 
 def refused(*names_of_objects: str, code: int = 403, message: str = "quota exceeded") -> Refuse:

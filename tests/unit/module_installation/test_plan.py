@@ -8,14 +8,17 @@ import msgspec
 import pytest
 
 from kube_runtime import InventoryEntry, Readiness
-from lifecycle_manager.module_installation import concerned_by
-from lifecycle_manager.module_installation import status as told
+from lifecycle_manager.module_installation import status as statuses
+from lifecycle_manager.module_installation.controller import concerned_by
 from lifecycle_manager.module_installation.logins import as_query, selector_of
 from lifecycle_manager.module_installation.managers import managers_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
-from lifecycle_manager.module_installation.plan import Install, LeaveAlone, LetGo, Refuse, Remove, plan
+from lifecycle_manager.module_installation.plan import Done, FindModuleCRs, LeaveAlone, RemoveFinalizer, Render, Step
+from lifecycle_manager.module_installation.plan import plan as plan_of
+from lifecycle_manager.module_installation.snapshot import Snapshot, known_inventory
 from lifecycle_manager.module_installation.status import CrView, Leaving, ManagerView, Seen
-from lifecycle_manager.skr import ObjectReference
+from lifecycle_manager.object_set.reporting import READY
+from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement, ManagerReference, Manifest, find, names
 from tests import builders
 
@@ -42,29 +45,40 @@ def manifest(
     return msgspec.json.decode(msgspec.json.encode(document), type=Manifest)
 
 
-def test_manifest_is_installed_in_the_cluster_of_its_kyma() -> None:
+def plan(thing: Manifest, remembered: tuple[InventoryEntry, ...] = ()) -> Step:
+    inventory = known_inventory(thing, remembered)
+    return plan_of(Snapshot(thing, NOW, 0.0, inventory, before=inventory))
+
+
+def test_manifest_is_installed_from_its_source() -> None:
     step = plan(manifest(synced=(DEPLOYMENT,)), (CONFIG_MAP,))
-    assert isinstance(step, Install)
-    assert (step.kyma, str(step.source)) == ("demo", SOURCE["url"])
-    assert set(step.inventory) == {DEPLOYMENT, CONFIG_MAP}
+    assert isinstance(step, Render)
+    assert str(step.source) == SOURCE["url"]
+
+
+def test_source_that_is_invalid_forgets_nothing_that_was_applied() -> None:
+    step = plan(manifest(synced=(DEPLOYMENT,), spec={"install": {"name": "x", "source": {}}}), (CONFIG_MAP,))
+    assert isinstance(step, Done)
+    assert {each.name for each in step.status.synced} == {DEPLOYMENT.name, CONFIG_MAP.name}
+    assert len(step.status.synced) == 2
 
 
 def test_manifest_that_is_skipped_is_removed_all_the_same() -> None:
     skipped: dict[str, Any] = {"labels": {names.SKIP_RECONCILIATION: "true"}}
     assert plan(manifest(**skipped)) == LeaveAlone()
-    assert isinstance(plan(manifest(synced=(DEPLOYMENT,), **skipped, **DELETED, **HELD)), Remove)
+    assert isinstance(plan(manifest(synced=(DEPLOYMENT,), **skipped, **DELETED, **HELD)), FindModuleCRs)
 
 
 def test_manifest_that_is_unmanaged_goes_and_leaves_what_it_brought() -> None:
     unmanaged: dict[str, Any] = {"annotations": {names.IS_UNMANAGED: "true"}}
     assert plan(manifest(**unmanaged)) == LeaveAlone()
-    assert plan(manifest(synced=(DEPLOYMENT,), **unmanaged, **DELETED, **HELD)) == LetGo()
+    assert plan(manifest(synced=(DEPLOYMENT,), **unmanaged, **DELETED, **HELD)) == RemoveFinalizer()
 
 
-def test_manifest_that_brought_nothing_is_let_go_without_asking_the_cluster() -> None:
-    assert plan(manifest(**DELETED, **HELD)) == LetGo()
+def test_manifest_that_brought_nothing_goes_without_a_request_to_the_cluster() -> None:
+    assert plan(manifest(**DELETED, **HELD)) == RemoveFinalizer()
     assert plan(manifest(**DELETED), (DEPLOYMENT,)) == LeaveAlone()
-    assert isinstance(plan(manifest(**DELETED, **HELD), (DEPLOYMENT,)), Remove)
+    assert isinstance(plan(manifest(**DELETED, **HELD), (DEPLOYMENT,)), FindModuleCRs)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +91,9 @@ def test_manifest_that_brought_nothing_is_let_go_without_asking_the_cluster() ->
 )
 def test_manifest_that_can_not_be_meant_is_refused(given: dict[str, Any], reason: str) -> None:
     step = plan(manifest(**given))
-    assert isinstance(step, Refuse)
-    assert step.reason == reason
+    assert isinstance(step, Done)
+    ready = find(step.status.conditions, READY)
+    assert (ready and ready.reason, step.requeue_after) == (reason, None)
 
 
 def test_default_module_cr_is_in_our_namespace_and_has_no_status() -> None:
@@ -141,8 +156,8 @@ ALL_WELL = CrView(wanted_cr(), {"status": {"state": "Ready"}})
     ],
 )
 def test_state_is_that_of_the_part_which_is_worst(round_: Seen, state: str, reason: str) -> None:
-    status = told.installed(manifest(), round_, (), NOW)
-    ready = find(status.conditions, told.READY)
+    status = statuses.installed(manifest(), round_, (), NOW)
+    ready = find(status.conditions, READY)
     assert ready is not None
     assert (status.state, ready.reason) == (state, reason)
     assert (ready.status == "True") == (state == "Ready")
@@ -151,29 +166,29 @@ def test_state_is_that_of_the_part_which_is_worst(round_: Seen, state: str, reas
 def test_round_that_shows_nothing_new_changes_nothing() -> None:
     round_ = seen(managers=(manager(),), module_cr=ALL_WELL)
     before = manifest()
-    first = told.installed(before, round_, (), NOW)
-    again = told.installed(msgspec.structs.replace(before, status=first), round_, (), NOW + timedelta(hours=1))
+    first = statuses.installed(before, round_, (), NOW)
+    again = statuses.installed(msgspec.structs.replace(before, status=first), round_, (), NOW + timedelta(hours=1))
     assert again == first
 
 
 def test_module_cr_that_was_made_is_remembered_until_another_one_is_wanted() -> None:
     before = manifest()
-    after = msgspec.structs.replace(before, status=told.installed(before, seen(module_cr=ALL_WELL), (), NOW))
-    assert not told.was_made(before, wanted_cr())
-    assert told.was_made(after, wanted_cr())
+    after = msgspec.structs.replace(before, status=statuses.installed(before, seen(module_cr=ALL_WELL), (), NOW))
+    assert not statuses.was_created(before, wanted_cr())
+    assert statuses.was_created(after, wanted_cr())
     other = default_cr(manifest(spec={"resource": {**MODULE_CR, "kind": "Park"}}))
     assert other is not None
-    assert not told.was_made(after, other)
+    assert not statuses.was_created(after, other)
 
 
 def test_removal_that_users_have_to_help_with_is_a_warning() -> None:
-    assert told.leaving(manifest(), Leaving((DEPLOYMENT,), "waits"), NOW).state == "Deleting"
-    assert told.leaving(manifest(), Leaving((DEPLOYMENT,), "delete them first", True), NOW).state == "Warning"
+    assert statuses.leaving(manifest(), Leaving((DEPLOYMENT,), "waits"), NOW).state == "Deleting"
+    assert statuses.leaving(manifest(), Leaving((DEPLOYMENT,), "delete them first", True), NOW).state == "Warning"
 
 
 def test_cluster_out_of_reach_is_an_error_and_a_removal_goes_on_waiting() -> None:
-    assert told.unreachable(manifest(), (), "SKRUnreachable", "no answer", NOW).state == "Error"
-    assert told.unreachable(manifest(**DELETED), (), "SKRUnreachable", "no answer", NOW).state == "Deleting"
+    assert statuses.unreachable(manifest(), (), "SKRUnreachable", "no answer", NOW).state == "Error"
+    assert statuses.unreachable(manifest(**DELETED), (), "SKRUnreachable", "no answer", NOW).state == "Deleting"
 
 
 def test_manager_is_the_one_that_is_named_or_else_the_workloads() -> None:

@@ -3,16 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kube_runtime import InventoryEntry, KubeError, NotFound, ObjectKey, Resource
 from kube_simulation import Refuse, Simulation, serve_simulation
 from lifecycle_manager.module_installation.controller import Look
-from lifecycle_manager.object_set.ownership import Holder, heirs, holders_of, is_managed_by_another
 from lifecycle_manager.resources import NAMESPACES
 from lifecycle_manager_api import names
 from tests.manifest_world import KEY, World, simulated_client, simulated_control_plane
@@ -27,55 +23,6 @@ GARDENS = module_crs("garden")
 CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
-def held_by(key: ObjectKey, *entries: InventoryEntry, **given: Any) -> Holder:
-    return Holder(key, key.name, frozenset(each.identity for each in entries), **given)
-
-
-def test_object_is_left_to_whoever_has_it_and_first_to_one_who_manages_it() -> None:
-    other = InventoryEntry("", "v1", "Namespace", "", "other")
-    left_alone, meadow = held_by(KEY, ENTRY, manages=False), held_by(MEADOW, ENTRY)
-    assert heirs([ENTRY, other], [left_alone]) == {ENTRY: left_alone}
-    assert heirs([ENTRY, other], [left_alone, meadow]) == {ENTRY: meadow}
-    assert holders_of([ENTRY], [meadow, left_alone, held_by(ORCHARD, other)]) == (KEY, MEADOW)
-
-
-def test_object_is_managed_by_its_owner_if_that_one_has_it_and_is_not_left_alone() -> None:
-    live = {"metadata": {"annotations": {names.OWNED_BY: str(MEADOW)}}}
-    assert is_managed_by_another(ENTRY, live, [held_by(MEADOW, ENTRY)])
-    assert not is_managed_by_another(ENTRY, live, [held_by(MEADOW)])
-    assert not is_managed_by_another(ENTRY, live, [held_by(ORCHARD, ENTRY)])
-    assert not is_managed_by_another(ENTRY, live, [held_by(MEADOW, ENTRY, manages=False)])
-    assert not is_managed_by_another(ENTRY, {"metadata": {}}, [held_by(MEADOW, ENTRY)])
-
-
-OBJECTS = [InventoryEntry("", "v1", "Namespace", "", name) for name in "abc"]
-
-
-@given(
-    modules=st.dictionaries(st.sampled_from("uvwxyz"), st.sets(st.sampled_from(OBJECTS), min_size=1), min_size=1),
-    data=st.data(),
-)
-def test_no_order_of_removals_leaves_anything_over_or_takes_what_a_module_still_has(
-    modules: dict[str, set[InventoryEntry]], data: st.DataObject
-) -> None:
-    """Each module removes what says that it is its own, as an applier does; some are on their way out together."""
-    cluster: dict[InventoryEntry, str] = {}
-    for name in data.draw(st.permutations(sorted(modules))):
-        cluster |= dict.fromkeys(modules[name], name)
-    there, going = dict(modules), set[str]()
-    for name in data.draw(st.permutations(sorted(modules))):
-        going |= {name, *data.draw(st.sets(st.sampled_from(sorted(modules))))}
-        staying = [held_by(ObjectKey("kcp", key), *there[key]) for key in there if key not in going]
-        left = heirs(there.pop(name), staying)
-        for entry, owner in list(cluster.items()):
-            if owner == name and entry in left:
-                cluster[entry] = left[entry].key.name
-            elif owner == name:
-                del cluster[entry]
-        assert {entry for key, has in there.items() if key not in going for entry in has} <= set(cluster)
-    assert cluster == {}
-
-
 @pytest.fixture
 async def simulation() -> AsyncIterator[Simulation]:
     async with serve_simulation() as served:
@@ -84,9 +31,12 @@ async def simulation() -> AsyncIterator[Simulation]:
 
 @pytest.fixture
 async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
-    async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
-        async with World(kcp, skr, tmp_path) as world:
-            yield world
+    async with (
+        await simulated_control_plane(simulation) as kcp,
+        await simulated_client(simulation, "skr") as skr,
+        World(kcp, skr, tmp_path) as world,
+    ):
+        yield world
 
 
 def config_map(name: str) -> Document:

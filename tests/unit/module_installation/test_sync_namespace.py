@@ -29,9 +29,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         serve_simulation() as simulation,
         await simulated_control_plane(simulation) as kcp,
         await simulated_client(simulation, "skr") as skr,
+        World(kcp, skr, tmp_path, namespace="modules") as world,
     ):
-        async with World(kcp, skr, tmp_path, namespace="modules") as world:
-            yield world
+        yield world
 
 
 def unplaced(document: Document) -> Document:

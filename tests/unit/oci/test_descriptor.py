@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from lifecycle_manager.module_catalog import DescriptorUnreadable, differs, wanted_manifest
-from lifecycle_manager.oci.descriptor import Component, component_of
 from lifecycle_manager.oci import Layer, source_in
+from lifecycle_manager.oci.descriptor import Component, component_of
 from lifecycle_manager_api import Manifest, names
 from tests import builders
 

@@ -159,14 +159,14 @@ def test_first_matching_rule_with_a_window_wins_and_the_default_serves_the_rest(
         WITH_BROKEN_WINDOW,
     ],
 )
-def test_policy_that_is_none_says_what_is_wrong(tmp_path: Path, text: str) -> None:
+def test_error_of_an_invalid_policy_says_what_is_wrong(tmp_path: Path, text: str) -> None:
     path = tmp_path / "policy.json"
     path.write_text(text)
     with pytest.raises(PolicyUnreadable, match="maintenance policy"):
         read_policy(path)
 
 
-def test_policy_that_is_not_there_says_so(tmp_path: Path) -> None:
+def test_error_of_a_missing_policy_says_so(tmp_path: Path) -> None:
     with pytest.raises(PolicyUnreadable, match="No such file"):
         read_policy(tmp_path / "missing.json")
 

@@ -60,7 +60,7 @@ def test_of_two_releases_the_one_that_is_named_after_its_module_says_how_old_it_
         assert planned.timing().released_at == {"api": datetime.fromisoformat("2026-11-01T10:00:00+00:00")}
 
 
-def test_policy_is_followed_and_told_where_it_can_not_be_read(tmp_path: Path) -> None:
+def test_policy_is_read_when_it_changes_and_reported_where_it_can_not_be_read(tmp_path: Path) -> None:
     file = tmp_path / "policy.json"
     planned, registry = schedule(Cache({}), file)
     missing = planned.timing()

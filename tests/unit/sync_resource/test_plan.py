@@ -5,18 +5,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome
+from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, parse_objects
+from lifecycle_manager.object_set.ownership import Claim, claim_key
+from lifecycle_manager.object_set.policy import Allowance
 from lifecycle_manager.sync_resource import plan as planned
-from lifecycle_manager.sync_resource.claims import claim_key
+from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.intent import (
     TooManyObjects,
     as_annotation,
     as_status,
     claim_index,
     inventory_of,
-    unknown_in,
+    unrecorded,
 )
-from lifecycle_manager_api import State, names
+from lifecycle_manager.sync_resource.snapshot import Snapshot, known_inventory, read_text
+from lifecycle_manager.sync_resource.status import Refusal
+from lifecycle_manager_api import Kyma, State, SyncResource, names
 from lifecycle_manager_api.conditions import find
 from tests import builders
 
@@ -28,6 +32,23 @@ DELETING = "2026-11-01T12:00:00Z"
 
 def outcome(error: str | None = None, live: dict[str, Any] | None = None) -> ObjectOutcome:
     return ObjectOutcome(entry=ENTRY, index=0, action="failed" if error else "created", error=error, live=live)
+
+
+def snapshot(resource: SyncResource, kyma: Kyma | None, allowed: tuple[Allowance, ...] = (), **given: Any) -> Snapshot:
+    text = read_text(resource.spec.resource, allowed)
+    return Snapshot(resource, kyma, builders.NOW, known_inventory(resource, ()), text, **given)
+
+
+def plan(resource: SyncResource, kyma: Kyma | None, **given: Any) -> planned.Step:
+    return planned.plan(snapshot(resource, kyma, **given))
+
+
+def reason(step: planned.Step) -> tuple[str, str]:
+    """Return reason and message of the condition Valid that a step writes."""
+    assert isinstance(step, planned.Done)
+    valid = find(step.status.conditions, "Valid")
+    assert valid is not None
+    return valid.reason, valid.message
 
 
 def intent(generation: int, *entries: InventoryEntry) -> dict[str, str]:
@@ -43,9 +64,9 @@ def test_what_is_about_to_be_applied_is_written_down_once() -> None:
     assert text is not None
     written = builders.sync_resource(generation=3, annotations={names.INTENDED: text})
     assert inventory_of(written) == (ENTRY,)
-    assert unknown_in(resource, (ENTRY,)) == (ENTRY,)
-    assert unknown_in(written, (ENTRY,)) == ()
-    assert unknown_in(builders.sync_resource(status={"synced": SYNCED}), (ENTRY,)) == ()
+    assert unrecorded(resource, (ENTRY,)) == (ENTRY,)
+    assert unrecorded(written, (ENTRY,)) == ()
+    assert unrecorded(builders.sync_resource(status={"synced": SYNCED}), (ENTRY,)) == ()
 
 
 def test_what_comes_later_in_a_generation_is_added_to_what_came_before() -> None:
@@ -85,8 +106,8 @@ def test_refusal_after_a_round_that_was_cut_off_keeps_what_it_may_have_brought()
     begun = builders.sync_resource(generation=4, annotations=intent(3, ENTRY), text="kind: [")
 
     for status in (
-        planned.refused(begun, planned.Refusal("InvalidResource", "bad"), builders.NOW),
-        planned.unreachable(begun, "SKRUnreachable", "no answer", builders.NOW),
+        statuses.refused(begun, Refusal("InvalidResource", "bad"), builders.NOW),
+        statuses.unreachable(begun, "SKRUnreachable", "no answer", builders.NOW),
     ):
         assert [(each.name, each.state) for each in status.synced] == [("one", State.PROCESSING)]
 
@@ -94,7 +115,7 @@ def test_refusal_after_a_round_that_was_cut_off_keeps_what_it_may_have_brought()
 def test_deletion_after_a_round_that_was_cut_off_removes_what_it_may_have_brought() -> None:
     begun = builders.sync_resource(generation=1, annotations=intent(1, ENTRY), deletionTimestamp=DELETING)
 
-    assert planned.plan(begun, builders.kyma()) == planned.DeleteObjects((ENTRY,))
+    assert plan(begun, builders.kyma()) == planned.DeleteObjects((ENTRY,))
 
 
 def test_too_many_new_objects_at_once_are_refused_before_any_is_applied() -> None:
@@ -110,35 +131,33 @@ def test_annotation_that_is_no_intent_says_nothing() -> None:
 
 
 def test_objects_are_applied_with_the_inventory_to_prune_by() -> None:
-    step = planned.plan(builders.sync_resource(text=CONFIG_MAP, status={"synced": SYNCED}), builders.kyma())
+    step = plan(builders.sync_resource(text=CONFIG_MAP, status={"synced": SYNCED}), builders.kyma(), recorded=True)
     assert isinstance(step, planned.ApplyObjects)
     assert [each.name for each in step.objects] == ["one"]
     assert step.inventory == (ENTRY,)
-    assert step.prune
 
 
 def test_text_that_is_no_yaml_is_refused() -> None:
-    step = planned.plan(builders.sync_resource(text="kind: ["), builders.kyma())
-    assert isinstance(step, planned.Refuse)
-    assert step.refusal.reason == "InvalidResource"
+    step = plan(builders.sync_resource(text="kind: ["), builders.kyma())
+    assert reason(step)[0] == "InvalidResource"
 
 
 def test_resource_of_no_kyma_is_refused_and_of_a_leaving_one_too() -> None:
     resource = builders.sync_resource(text=CONFIG_MAP)
-    assert isinstance(planned.plan(resource, None), planned.Refuse)
-    assert isinstance(planned.plan(resource, builders.kyma(deletionTimestamp=DELETING)), planned.Refuse)
+    assert reason(plan(resource, None))[0] == "KymaNotFound"
+    assert reason(plan(resource, builders.kyma(deletionTimestamp=DELETING)))[0] == "KymaDeleting"
 
 
 def test_deletion_removes_objects_first() -> None:
     resource = builders.sync_resource(status={"synced": SYNCED}, deletionTimestamp=DELETING)
-    assert planned.plan(resource, builders.kyma()) == planned.DeleteObjects((ENTRY,))
+    assert plan(resource, builders.kyma()) == planned.DeleteObjects((ENTRY,))
     empty = builders.sync_resource(deletionTimestamp=DELETING)
-    assert planned.plan(empty, builders.kyma()) == planned.RemoveFinalizer()
+    assert plan(empty, builders.kyma()) == planned.RemoveFinalizer()
 
 
 def test_refusal_keeps_the_inventory() -> None:
     resource = builders.sync_resource(status={"synced": SYNCED, "state": "Ready"})
-    status = planned.refused(resource, planned.Refusal("InvalidResource", "document 0: no mapping"), builders.NOW)
+    status = statuses.refused(resource, Refusal("InvalidResource", "document 0: no mapping"), builders.NOW)
     assert status.state is State.ERROR
     assert status.synced == resource.status.synced
     valid = find(status.conditions, "Valid")
@@ -148,7 +167,7 @@ def test_refusal_keeps_the_inventory() -> None:
 
 def test_failure_names_document_object_and_the_servers_words() -> None:
     result = ApplyResult(outcomes=(outcome("quota exceeded"),), inventory=(ENTRY,))
-    status = planned.applied(builders.sync_resource(), result, builders.NOW)
+    status = statuses.applied(builders.sync_resource(), result, builders.NOW)
     applied = find(status.conditions, "Applied")
     assert applied is not None
     assert applied.message == "document 0: ConfigMap kyma-system/one: quota exceeded"
@@ -162,7 +181,7 @@ def test_thousands_of_failures_end_in_a_status_that_can_be_stored() -> None:
         ObjectOutcome(entry=entry, index=index, action="failed", error="no" * 100, live=None)
         for index, entry in enumerate(entries)
     )
-    status = planned.applied(builders.sync_resource(), ApplyResult(failures, ()), builders.NOW)
+    status = statuses.applied(builders.sync_resource(), ApplyResult(failures, ()), builders.NOW)
     assert status.state is State.ERROR
     assert all(len(condition.message) <= 32_768 for condition in status.conditions)
 
@@ -171,8 +190,46 @@ def test_applied_objects_make_it_ready_and_a_second_round_changes_nothing() -> N
     live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
     result = ApplyResult(outcomes=(outcome(live=live),), inventory=(ENTRY,))
     resource = builders.sync_resource(text=CONFIG_MAP)
-    status = planned.applied(resource, result, builders.NOW)
+    status = statuses.applied(resource, result, builders.NOW)
     assert status.state is State.READY
     assert status.observed_generation == 1
-    again = planned.applied(msgspec.structs.replace(resource, status=status), result, builders.NOW)
+    again = statuses.applied(msgspec.structs.replace(resource, status=status), result, builders.NOW)
     assert again == status
+
+
+TEXT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: shop}\n"
+
+
+def test_conflict_refuses_the_whole_text_and_gives_up_the_claim() -> None:
+    resource = builders.sync_resource(
+        text=TEXT,
+        status={"synced": [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "one"}]},
+    )
+    shop = InventoryEntry("", "v1", "ConfigMap", "shop", "one")
+
+    step = plan(resource, builders.kyma(), claims=(Claim(shop, "0000-01-01", "other"),))
+
+    assert reason(step)[0] == "Conflict"
+    assert "belongs to SyncResource other" in reason(step)[1]
+    assert isinstance(step, planned.Done)
+    assert step.status.synced == ()
+
+
+def test_namespaces_are_made_only_where_asked_for() -> None:
+    text = TEXT + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: own}\n---\n" + TEXT.replace("shop", "own")
+    asked = builders.sync_resource(text=text, annotations={"operator.kyma-project.io/create-namespaces": "true"})
+    steps = [plan(each, builders.kyma(), recorded=True) for each in (asked, builders.sync_resource(text=text))]
+
+    assert [step.namespaces for step in steps if isinstance(step, planned.ApplyObjects)] == [("shop",), ()]
+
+
+def test_forbidden_object_refuses_the_whole_text() -> None:
+    text = TEXT + "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: all}\n"
+    assert len(parse_objects(text)) == 2
+
+    step = plan(builders.sync_resource(text=text), builders.kyma())
+
+    assert reason(step)[0] == "Forbidden"
+    assert reason(step)[1].startswith("document 1: ClusterRole all")
+    allowed = plan(builders.sync_resource(text=text), builders.kyma(), allowed=tuple(Allowance))
+    assert isinstance(allowed, planned.RecordIntent)

@@ -83,19 +83,18 @@ class Sync:
         """Carry one step out. Raises KubeError."""
         match step:
             case plan.SetCondition(condition):
-                return replace(seen, kyma=await self.kyma.set_condition(seen.kyma, condition))
+                seen = replace(seen, kyma=await self.kyma.set_condition(seen.kyma, condition))
             case plan.ApplyCRDs():
-                return await self._apply_crds(seen)
+                seen = await self._apply_crds(seen)
             case plan.CheckResourceVersions(kinds):
-                return await self._check(seen, kinds)
+                seen = await self._check(seen, kinds)
             case plan.ReadObjects(kinds):
-                return await self._read(seen, kinds)
+                seen = await self._read(seen, kinds)
             case plan.WriteObjects():
-                return await self._write(seen, step)
+                seen = await self._write(seen, step)
             case plan.SaveRecord(record):
-                return replace(seen, kyma=await self.kyma.save_record(seen.kyma, record))
-            case plan.Done():
-                return seen
+                seen = replace(seen, kyma=await self.kyma.save_record(seen.kyma, record))
+        return seen
 
     async def _apply_crds(self, seen: SyncSnapshot) -> SyncSnapshot:
         applied = await Applier(self.skr, field_manager=FIELD_MANAGER).apply(CRDS, prune=False)
@@ -161,23 +160,22 @@ class Removal:
         """Carry one step out. Raises KubeError."""
         match step:
             case plan.ReadOwnObjects():
-                return replace(seen, own=await self._revisions(RESOURCES, lambda kind: _own_revisions(self.skr, kind)))
+                seen = replace(seen, own=await self._revisions(RESOURCES, lambda kind: _own_revisions(self.skr, kind)))
             case plan.DeleteObjects(objects):
                 _raise_failures(filter(None, await _concurrently(lambda key: _delete(self.skr, key), objects)))
-                return replace(seen, are_deleted=True)
+                seen = replace(seen, are_deleted=True)
             case plan.ReadRemainingObjects(kinds):
                 everything = await self._revisions(kinds, lambda kind: self.skr.list_revisions(RESOURCES[kind]))
-                return replace(seen, remaining=everything)
+                seen = replace(seen, remaining=everything)
             case plan.DeleteCRDs(kinds):
                 for kind in kinds:
                     await self._delete_crd(RESOURCES[kind])
-                return replace(seen, deleted_crds=seen.deleted_crds.union(kinds))
+                seen = replace(seen, deleted_crds=seen.deleted_crds.union(kinds))
             case plan.RemoveFinalizers():
-                for kind in RESOURCES:
-                    await self._remove_finalizers(RESOURCES[kind], seen.kyma)
-                return replace(seen, are_finalizers_removed=True)
-            case plan.Done():
-                return seen
+                for resource in RESOURCES.values():
+                    await self._remove_finalizers(resource, seen.kyma)
+                seen = replace(seen, are_finalizers_removed=True)
+        return seen
 
     async def _revisions(
         self, kinds: Iterable[str], read: Callable[[str], Awaitable[tuple[Revision, ...]]]

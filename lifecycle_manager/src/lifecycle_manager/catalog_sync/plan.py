@@ -1,6 +1,7 @@
 """The rules of the catalog in an SKR: pure functions from a snapshot to the next step.
 
-The order of the lines in `plan_sync` and `plan_removal` is the order of the steps.
+The order of the lines is the order of the steps. Never deleted are objects that LM did not create, and CRDs that have
+objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kube_runtime import Revision
 from lifecycle_manager.catalog_sync.record import Record
 from lifecycle_manager.catalog_sync.snapshot import RemovalSnapshot, SyncSnapshot
 from lifecycle_manager.catalog_sync.status import GONE, STARTED, CatalogCondition, removing, synced
@@ -47,7 +49,7 @@ class CheckResourceVersions:
 class ReadObjects:
     """Read LM's objects of some kinds.
 
-    Kinds that are new in the SKR are left out: an API server answers lists right after the CRD with "retry in a second".
+    Kinds that are new in the SKR are left out: right after a CRD, an API server answers lists with "retry in a second".
     """
 
     kinds: tuple[str, ...]
@@ -110,21 +112,7 @@ def plan_sync(seen: SyncSnapshot) -> SyncStep:
         return Done()  # the change of the Kyma triggers this again
     if not seen.is_due and _is_up_to_date(seen):
         return Done(requeue_after=seen.seconds_until_due)
-    if find(seen.kyma.status.conditions, CATALOG) is None:
-        return SetCondition(STARTED)
-    if seen.are_crds_missing or seen.record.crds != seen.crds_digest:
-        return ApplyCRDs()
-    changed = seen.changed_kinds if seen.record.catalog == seen.wanted.digest else KINDS
-    if changed is None:
-        return CheckResourceVersions(seen.kinds_to_check)
-    if changed and seen.live is None:
-        return ReadObjects(tuple(kind for kind in changed if kind not in seen.new_kinds))
-    if changed:
-        apply, delete = differences(seen.wanted, seen.live or {}, changed)
-        return WriteObjects(changed, apply, delete)
-    if seen.record != Record.of(seen.kyma):
-        return SaveRecord(seen.record)
-    return Done(synced(len(seen.wanted.items), is_frozen=seen.wanted.is_frozen), seen.interval_seconds)
+    return _preparation(seen) or _synchronization(seen) or _end_of_sync(seen)
 
 
 def plan_removal(seen: RemovalSnapshot) -> RemovalStep:
@@ -132,6 +120,36 @@ def plan_removal(seen: RemovalSnapshot) -> RemovalStep:
     condition = find(seen.kyma.status.conditions, CATALOG)
     if condition is None or condition.reason == REMOVED or not watcher_removed(seen.kyma):
         return Done()
+    return _deletion(seen) or _end_of_removal(seen)
+
+
+def _preparation(seen: SyncSnapshot) -> SyncStep | None:
+    if find(seen.kyma.status.conditions, CATALOG) is None:
+        return SetCondition(STARTED)
+    if seen.are_crds_missing or seen.record.crds != seen.crds_digest:
+        return ApplyCRDs()
+    return None
+
+
+def _synchronization(seen: SyncSnapshot) -> SyncStep | None:
+    changed = seen.changed_kinds if seen.record.catalog == seen.wanted.digest else KINDS
+    if changed is None:
+        return CheckResourceVersions(seen.kinds_to_check)
+    if not changed:
+        return None
+    if seen.live is None:
+        return ReadObjects(tuple(kind for kind in changed if kind not in seen.new_kinds))
+    apply, delete = differences(seen.wanted, seen.live, changed)
+    return WriteObjects(changed, apply, delete)
+
+
+def _end_of_sync(seen: SyncSnapshot) -> SyncStep:
+    if seen.record != Record.of(seen.kyma):
+        return SaveRecord(seen.record)
+    return Done(synced(len(seen.wanted.items), is_frozen=seen.wanted.is_frozen), seen.interval_seconds)
+
+
+def _deletion(seen: RemovalSnapshot) -> RemovalStep | None:
     if seen.own is None:
         return ReadOwnObjects()
     if not seen.are_deleted:
@@ -139,15 +157,20 @@ def plan_removal(seen: RemovalSnapshot) -> RemovalStep:
     if seen.remaining is None:
         return ReadRemainingObjects(tuple(seen.own))
     unused = tuple(kind for kind, objects in seen.remaining.items() if not objects and kind not in seen.deleted_crds)
-    if unused:
-        return DeleteCRDs(unused)
-    own = {each.metadata.uid for objects in seen.own.values() for each in objects}
-    left = own & {each.metadata.uid for objects in seen.remaining.values() for each in objects}
+    return DeleteCRDs(unused) if unused else None
+
+
+def _end_of_removal(seen: RemovalSnapshot) -> RemovalStep:
+    left = _uids(seen.own or {}) & _uids(seen.remaining or {})
     if not left:
         return Done(GONE)
     if not seen.are_finalizers_removed and _may_purge(seen):
         return RemoveFinalizers()
     return Done(removing(len(left)), seen.interval_seconds)
+
+
+def _uids(objects: Mapping[str, tuple[Revision, ...]]) -> set[str]:
+    return {each.metadata.uid for of_kind in objects.values() for each in of_kind}
 
 
 def differences(

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from lifecycle_manager.module_catalog import Offer, excluded, module_of
-from lifecycle_manager.module_catalog.audience import is_selected
 from lifecycle_manager_api import (
     ModuleReleaseMeta,
     ModuleReleaseMetaSpec,
@@ -114,7 +113,7 @@ def _audience(offer: Offer, labels: Mapping[str, str]) -> Iterable[bool]:
     yield labels.get(names.BETA) == "true"
     for release in offer.releases.values():
         if release.spec.kyma_selector is not None:
-            yield is_selected(release, labels)
+            yield release.spec.kyma_selector.matches(labels)
 
 
 def _template_for_skr(template: ModuleTemplate) -> ModuleTemplate:

@@ -21,13 +21,13 @@ class Nonces:
 
     def knows(self, keyid: str, nonce: str) -> bool:
         """Tell whether a nonce was used with a key."""
-        return _digest(keyid, nonce) in self._until
+        return digest_of(keyid, nonce) in self._until
 
     def remember(self, keyid: str, nonce: str, until: float, now: float) -> None:
         """Remember a nonce until a time, and drop those whose time has passed."""
         while self._until and (len(self._until) >= self._limit or next(iter(self._until.values())) < now):
             self._until.popitem(last=False)
-        self._until[_digest(keyid, nonce)] = until
+        self._until[digest_of(keyid, nonce)] = until
 
 
 class Rates:
@@ -80,6 +80,6 @@ class Peers:
         return self._runtimes.get(peer_der) if peer_der is not None else None
 
 
-def _digest(keyid: str, nonce: str) -> bytes:
+def digest_of(keyid: str, nonce: str) -> bytes:
     """Return a digest of 16 bytes, so that long nonces take no more memory than short ones."""
     return hashlib.blake2b(f"{keyid} {nonce}".encode(), digest_size=16).digest()

@@ -29,7 +29,7 @@ from lifecycle_manager_api import (
     State,
     aggregate,
 )
-from lifecycle_manager_api.conditions import Said, find, last_operation, set_conditions
+from lifecycle_manager_api.conditions import NewCondition, find, last_operation, set_conditions
 
 READY = "Ready"
 OWN_CONDITIONS = frozenset({READY, MODULES, REACHABLE})
@@ -57,7 +57,7 @@ def status_of(snapshot: Snapshot, wanted: Wanted) -> KymaStatus:
         state=state,
         modules=shown(modules),
         active_channel=_active_channel(snapshot),
-        said=(
+        conditions=(
             (REACHABLE, "True", reasons.REACHABLE, "the cluster answers"),
             (
                 MODULES,
@@ -83,7 +83,7 @@ def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
         state=state or State.PROCESSING,
         modules=kyma.status.modules,
         active_channel=kyma.status.active_channel,
-        said=(
+        conditions=(
             (REACHABLE, "False", failure.reason, failure.message),
             (READY, "False", failure.reason, failure.message),
         ),
@@ -100,15 +100,15 @@ def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed
     message = "waits for " + ", ".join(waits)
     since = kyma.metadata.deletion_timestamp
     stuck = since is not None and snapshot.timing.now - since >= snapshot.patience.deletion
-    removed: Said = (MODULES, "False", MODULES_REMOVED, "all modules are removed")
-    removing: Said = (MODULES, "False", reasons.REMOVING, message)
+    removed: NewCondition = (MODULES, "False", MODULES_REMOVED, "all modules are removed")
+    removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)
     known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     return _finish(
         snapshot,
         state=State.WARNING if stuck else State.DELETING,
         modules=tuple(removed_module(snapshot, manifest) for _, manifest in sorted(known.items())),
         active_channel=kyma.status.active_channel,
-        said=(
+        conditions=(
             removed if modules_removed else removing,
             (READY, "False", reasons.DELETION_STUCK if stuck else reasons.DELETING, message),
         ),
@@ -188,7 +188,7 @@ def _finish(
     state: State,
     modules: tuple[KymaModuleStatus, ...],
     active_channel: str,
-    said: Iterable[Said],
+    conditions: Iterable[NewCondition],
     operation: str,
 ) -> KymaStatus:
     before, generation = snapshot.kyma.status, snapshot.kyma.metadata.generation
@@ -197,7 +197,7 @@ def _finish(
         state=state,
         modules=modules,
         active_channel=active_channel,
-        conditions=set_conditions(before.conditions, said, generation, now),
+        conditions=set_conditions(before.conditions, conditions, generation, now),
         observed_generation=generation,
         last_operation=last_operation(before.last_operation, operation, now),
     )

@@ -5,6 +5,6 @@ a finalizer on the ModuleTemplates and ModuleReleaseMetas of mandatory modules, 
 the last Manifest that was built from it.
 """
 
-from lifecycle_manager.mandatory_modules.controller import MandatorySettings, setup
+from lifecycle_manager.mandatory_modules.controller import MandatorySettings, ReleaseKey, setup
 
-__all__ = ["MandatorySettings", "setup"]
+__all__ = ["MandatorySettings", "ReleaseKey", "setup"]

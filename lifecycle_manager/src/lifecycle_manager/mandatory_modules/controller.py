@@ -120,47 +120,23 @@ def _setup_installation(manager: Manager, offers: Offers, settings: MandatorySet
 def _setup_retirement(manager: Manager, offers: Offers, settings: MandatorySettings) -> Controller[ReleaseKey, None]:
     templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
     manifests = manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_MANDATORY_MODULE])
-
-    def get(key: ReleaseKey) -> Release | None:
-        where = ObjectKey(key.namespace, key.name)
-        return templates.get(where) if key.kind == ModuleTemplate.KIND else releases.get(where)
-
-    def all_releases() -> Iterable[ReleaseKey]:
-        found: tuple[Release, ...] = (*templates.cache.list(), *releases.cache.list())
-        return [_key_of(each) for each in found]
-
-    def of_release(change: Change[DatedReleaseMeta]) -> Iterable[ReleaseKey]:
-        """Return the release, and the templates of its module: a mandatory release decides which one is held."""
-        release = change.new or change.old
-        if release is None:
-            return
-        yield _key_of(release)
-        for template in templates.cache.list() if concerned_by_release(change).mandatory else ():
-            if module_of(template) == release.spec.module_name:
-                yield _key_of(template)
-
-    def waiting_for(change: Change[Manifest]) -> Iterable[ReleaseKey]:
-        """Return the releases of a Manifest's module that are being deleted."""
-        modules = {module_of_manifest(each) for each in (change.old, change.new) if each is not None}
-        found: tuple[Release, ...] = (*templates.cache.list(), *releases.cache.list())
-        return [_key_of(each) for each in found if each.metadata.being_deleted and _module_of(each) in modules]
-
+    known = _Releases(templates, releases)
     controller: Controller[ReleaseKey, None] = manager.controller(
         "mandatory-modules-deletion",
         owner=lambda key: key.owner,
-        exists=lambda key: get(key) is not None,
+        exists=lambda key: known.get(key) is not None,
         concurrency=settings.retirement_concurrency,
     )
     controller.watches(templates, to=_keys_in, when=offer_changed)
-    controller.watches(releases, to=of_release, when=offer_changed)
-    controller.watches(manifests, to=waiting_for, when=_mandatory_manifest_changed)
-    controller.starts_with(all_releases)
+    controller.watches(releases, to=known.of_change, when=offer_changed)
+    controller.watches(manifests, to=known.waiting_for, when=_mandatory_manifest_changed)
+    controller.starts_with(lambda: map(_key_of, known.list()))
 
     retirement = Retirement(manager.client, templates, releases)
 
     async def reconcile(key: ReleaseKey, _causes: Causes, _state: None) -> Result:
         """Add or remove the finalizer of one release. Raises KubeError."""
-        release = get(key)
+        release = known.get(key)
         if release is None:
             return Result()
         left = manifests.by_index(MANIFESTS_BY_MANDATORY_MODULE, _module_of(release))
@@ -174,6 +150,38 @@ def _setup_retirement(manager: Manager, offers: Offers, settings: MandatorySetti
 
     controller.reconciles(reconcile)
     return controller
+
+
+@dataclass(frozen=True, eq=False)
+class _Releases:
+    """Finds ModuleTemplates and ModuleReleaseMetas."""
+
+    templates: Informer[ModuleTemplate]
+    releases: Informer[DatedReleaseMeta]
+
+    def get(self, key: ReleaseKey) -> Release | None:
+        """Return the object of a key."""
+        where = ObjectKey(key.namespace, key.name)
+        return self.templates.get(where) if key.kind == ModuleTemplate.KIND else self.releases.get(where)
+
+    def list(self) -> tuple[Release, ...]:
+        """Return all of them."""
+        return (*self.templates.cache.list(), *self.releases.cache.list())
+
+    def of_change(self, change: Change[DatedReleaseMeta]) -> Iterable[ReleaseKey]:
+        """Return the release, and the templates of its module: a mandatory release decides which one is held."""
+        release = change.new or change.old
+        if release is None:
+            return
+        yield _key_of(release)
+        for template in self.templates.cache.list() if concerned_by_release(change).mandatory else ():
+            if module_of(template) == release.spec.module_name:
+                yield _key_of(template)
+
+    def waiting_for(self, change: Change[Manifest]) -> Iterable[ReleaseKey]:
+        """Return the releases of a Manifest's module that are being deleted."""
+        modules = {module_of_manifest(each) for each in (change.old, change.new) if each is not None}
+        return [_key_of(each) for each in self.list() if each.metadata.being_deleted and _module_of(each) in modules]
 
 
 def _mandatory_manifest_changed(change: Change[Manifest]) -> bool:

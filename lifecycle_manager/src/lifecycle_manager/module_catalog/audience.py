@@ -24,18 +24,6 @@ def excluded(labels: Labels, template: ModuleTemplate | None, release: ModuleRel
     return next((found for check in _CHECKS if (found := check(labels, template, release)) is not None), None)
 
 
-def is_selected(release: ModuleReleaseMeta, labels: Labels) -> bool:
-    """Tell whether the `kymaSelector` of a release matches a Kyma.
-
-    Without a selector every Kyma matches. An empty selector matches none: unlike selectors of Kubernetes, this one
-    restricts who has a module, so a selector whose labels were forgotten must not offer the module to everybody.
-    """
-    selector = release.spec.kyma_selector
-    if selector is None:
-        return True
-    return bool(selector.match_labels or selector.match_expressions) and selector.matches(labels)
-
-
 def _beta(labels: Labels, template: ModuleTemplate | None, release: ModuleReleaseMeta | None) -> Exclusion | None:
     restricted = _has_label(template, names.BETA) or _has_label(release, names.BETA)
     if not restricted and not (release is not None and release.spec.beta):
@@ -57,7 +45,8 @@ def _internal(labels: Labels, template: ModuleTemplate | None, release: ModuleRe
 def _not_selected(
     labels: Labels, _template: ModuleTemplate | None, release: ModuleReleaseMeta | None
 ) -> Exclusion | None:
-    if release is None or is_selected(release, labels):
+    selector = release.spec.kyma_selector if release is not None else None
+    if selector is None or selector.matches(labels):
         return None
     return Exclusion("ModuleNotForThisCluster", "is not released for this cluster")
 

@@ -39,11 +39,11 @@ class LookupState:
     problem: str = ""
 
 
-def setup(manager: Manager, find: Find) -> Offers:
+def setup(manager: Manager, find: Find, *, start_seconds: float = START_SECONDS) -> Offers:
     """Add the controller that looks descriptors up with `find`, and return the offers of the catalog."""
     templates = manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
-    lookups = Lookups(manager, templates, releases, find)
+    lookups = Lookups(manager, templates, releases, find, start_seconds)
     return Offers(templates, releases, lookups)
 
 
@@ -55,6 +55,7 @@ class Lookups:
     templates: Informer[ModuleTemplate]
     releases: Informer[DatedReleaseMeta]
     find: Find
+    start_seconds: float
     changes: int = field(default=0, init=False)
     _controller: Controller[ComponentVersion, LookupState] = field(init=False)
 
@@ -92,7 +93,7 @@ class Lookups:
         return f"spec.descriptor is empty: {state.problem or f'{wanted} is being looked up'}"
 
     async def _look_up_all(self) -> None:
-        """Look every descriptor up once, for START_SECONDS at most; the controller continues from there."""
+        """Look every descriptor up once, for `start_seconds` at most; the controller continues from there."""
         free = asyncio.Semaphore(CONCURRENCY)
 
         async def look_up(wanted: ComponentVersion) -> None:
@@ -100,7 +101,7 @@ class Lookups:
                 await self._look_up(wanted, self._controller.state_or_new(wanted))
 
         with suppress(TimeoutError):
-            async with asyncio.timeout(START_SECONDS), asyncio.TaskGroup() as tasks:
+            async with asyncio.timeout(self.start_seconds), asyncio.TaskGroup() as tasks:
                 for wanted in self._all_wanted():
                     tasks.create_task(look_up(wanted))
 

@@ -137,31 +137,19 @@ class Steps:
     async def apply(self, seen: Snapshot, step: Step) -> Snapshot:
         """Carry a step out and return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
         match step:
-            case planned.FindModuleCRs():
-                try:
-                    return await self._find_module_crs(seen, step)
-                except AccessSecretMissing:
-                    return replace(seen, cluster_gone=True)
-            case planned.HandOver():
-                return await self._hand_over(seen, step)
+            case planned.ReadManagers() | planned.ReadModuleCR() | planned.ListObjectsOfCRDs():
+                return await self._read(seen, step)
+            case planned.HandOver() | planned.CreateNamespace() | planned.ApplyObjects() | planned.PruneObjects():
+                return await self._change(seen, step)
             case (
-                planned.DeleteDefaultCRs()
+                planned.FindModuleCRs()
+                | planned.DeleteDefaultCRs()
                 | planned.CheckManagersMissing()
                 | planned.StripFinalizers()
                 | planned.ListUsersObjects()
                 | planned.DeleteObjects()
             ):
                 return await self._remove(seen, step)
-            case planned.ReadManagers() | planned.ReadModuleCR() | planned.ListObjectsOfCRDs():
-                return await self._read(seen, step)
-            case planned.CreateNamespace(name):
-                await create_namespace(await self.skr.client(), name)
-                self.state.has_namespace = True
-                return replace(seen, namespace_created=True)
-            case planned.ApplyObjects():
-                return await self._apply(seen, step)
-            case planned.PruneObjects():
-                return await self._prune(seen, step)
             case _:
                 return await self._prepare(seen, step)
 
@@ -237,6 +225,21 @@ class Steps:
         except KubeError as error:
             raise RecordingFailed(f"the intent could not be recorded in KCP: {error}") from error
 
+    async def _change(self, seen: Snapshot, step: Step) -> Snapshot:
+        match step:
+            case planned.HandOver():
+                return await self._hand_over(seen, step)
+            case planned.CreateNamespace(name):
+                await create_namespace(await self.skr.client(), name)
+                self.state.has_namespace = True
+                return replace(seen, namespace_created=True)
+            case planned.ApplyObjects():
+                return await self._apply(seen, step)
+            case planned.PruneObjects():
+                return await self._prune(seen, step)
+            case _:
+                raise TypeError(step)
+
     async def _hand_over(self, seen: Snapshot, step: planned.HandOver) -> Snapshot:
         neighbours = self.services.neighbours
         async with neighbours.turn(self.manifest):
@@ -296,13 +299,18 @@ class Steps:
                 raise TypeError(step)
 
     async def _find_module_crs(self, seen: Snapshot, step: planned.FindModuleCRs) -> Snapshot:
-        skr = await self.skr.client()
+        try:
+            skr = await self.skr.client()
+        except AccessSecretMissing:
+            return replace(seen, cluster_gone=True)
         kinds = await module_kinds(skr, step.inventory, step.wanted)
         found = await default_crs(skr, self.manifest, step.wanted, kinds, step.inventory)
         others = self.services.neighbours.of(self.manifest)
         return replace(seen, removal=Removal(kinds, found), others=others)
 
     async def _remove(self, seen: Snapshot, step: Step) -> Snapshot:
+        if isinstance(step, planned.FindModuleCRs):
+            return await self._find_module_crs(seen, step)
         skr, removal = await self.skr.client(), seen.removal or Removal(())
         match step:
             case planned.DeleteDefaultCRs(crs):
@@ -330,12 +338,8 @@ class Steps:
         result.raise_first_failure()
         inventory = tuple(sorted({*without(seen.inventory, entries), *result.inventory}))
         self.state.inventory = inventory
-        seen = replace(seen, inventory=inventory)
-        if result.inventory:
-            return _removing(seen, waits_for=result.inventory)
-        # Users may have created objects while the first ones were deleted: list them again before the CRDs go.
-        users_objects = removal.users_objects if removal.objects_deleted else None
-        return _removing(seen, objects_deleted=True, users_objects=users_objects)
+        removal = planned.after_deleting(removal, result.inventory)
+        return replace(seen, inventory=inventory, removal=removal)
 
     def _log_applied(self, result: ApplyResult) -> None:
         log.info(

@@ -8,7 +8,7 @@ What may be deleted, and when:
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
@@ -259,20 +259,29 @@ def plan_installation(seen: Snapshot, rendering: Rendering) -> Step:
 
 def plan_removal(seen: Snapshot) -> Step:
     """Return the next step of the removal of a module that has something in its SKR."""
-    found, manifest = seen.removal, seen.manifest
+    found = seen.removal
     if seen.cluster_gone:
         return RemoveFinalizer()
     if found is None:
-        return FindModuleCRs(seen.inventory, default_cr(manifest, seen.options.namespace))
+        return FindModuleCRs(seen.inventory, default_cr(seen.manifest, seen.options.namespace))
+    return _default_crs(seen, found) or _in_use(seen, found) or _objects(seen, found)
+
+
+def _default_crs(seen: Snapshot, found: Removal) -> RemovalStep | None:
+    """First the default Module CRs. Their finalizers are removed only if no manager is left to act on them."""
     if undeleted := tuple(cr for cr, live in found.default_crs if not is_being_deleted(live)):
         return DeleteDefaultCRs(undeleted)
-    if blocked := tuple((cr, live) for cr, live in found.default_crs if has_finalizers(live)):
-        if found.manager_missing is None:
-            return CheckManagersMissing(managers_of(manifest.spec.manager, seen.before, seen.options.namespace))
-        if found.manager_missing:
-            return StripFinalizers(blocked)
-    going = tuple(each for each in found.kinds if not heirs([crd_of(each)], seen.others))
+    blocked = tuple((cr, live) for cr, live in found.default_crs if has_finalizers(live))
+    if blocked and found.manager_missing is None:
+        named = seen.manifest.spec.manager
+        return CheckManagersMissing(managers_of(named, seen.before, seen.options.namespace))
+    return StripFinalizers(blocked) if blocked and found.manager_missing else None
+
+
+def _in_use(seen: Snapshot, found: Removal) -> ListUsersObjects | Done | None:
+    """Then nothing, while users have objects of the module's kinds whose CRDs go, or while something is deleted."""
     if found.users_objects is None:
+        going = tuple(each for each in found.kinds if not heirs([crd_of(each)], seen.others))
         return ListUsersObjects(going, _own(seen, found))
     if found.users_objects:
         return _waits(seen, f"delete them first, they go with the module: {listed(found.users_objects)}", users=True)
@@ -281,12 +290,15 @@ def plan_removal(seen: Snapshot) -> Step:
     if found.waits_for:
         named = listed([f"{each.kind} {each.name}" for each in found.waits_for])
         return _waits(seen, f"waits for {len(found.waits_for)} to go: {named}")
+    return None
+
+
+def _objects(seen: Snapshot, found: Removal) -> RemovalStep | RemoveFinalizer:
+    """Then the objects of the inventory, the CRDs last. What other modules have is handed over to them."""
     stage = tuple(each for each in seen.inventory if found.objects_deleted or not is_crd(each))
     if shared := heirs(stage, seen.others):
         return HandOver(shared)
-    if stage or not found.objects_deleted:
-        return DeleteObjects(stage)
-    return RemoveFinalizer()
+    return DeleteObjects(stage) if stage or not found.objects_deleted else RemoveFinalizer()
 
 
 def prunable(applied: ApplyResult, crd_objects: Mapping[InventoryEntry, Collection[str]]) -> tuple[InventoryEntry, ...]:
@@ -297,6 +309,16 @@ def prunable(applied: ApplyResult, crd_objects: Mapping[InventoryEntry, Collecti
     if applied.failed:
         return ()
     return tuple(each for each in _kept(applied) if not is_crd(each) or crd_objects.get(each) == ())
+
+
+def after_deleting(found: Removal, remaining: tuple[InventoryEntry, ...]) -> Removal:
+    """Return what is known after objects were deleted, of which some may remain.
+
+    Users may have created objects meanwhile: they are listed again before the CRDs are deleted.
+    """
+    if remaining:
+        return replace(found, waits_for=remaining)
+    return replace(found, objects_deleted=True, users_objects=found.users_objects if found.objects_deleted else None)
 
 
 def is_settled(applied: ApplyResult) -> bool:
@@ -324,13 +346,13 @@ def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> In
         return ResolveObjects(rendering)
     if seen.applied is None:
         return _before_apply(seen, rendering, seen.wanted, check_all=check_all)
-    if seen.pruned or seen.applied.failed:
+    if seen.pruned:
         return None
-    if unknown := tuple(each for each in _kept(seen.applied) if is_crd(each) and each not in seen.crd_objects):
+    unknown = tuple(each for each in _kept(seen.applied) if is_crd(each) and each not in seen.crd_objects)
+    if unknown and not seen.applied.failed:
         return ListObjectsOfCRDs(unknown)
-    if entries := prunable(seen.applied, seen.crd_objects):
-        return PruneObjects(rendering, seen.applied, entries)
-    return None
+    entries = prunable(seen.applied, seen.crd_objects)
+    return PruneObjects(rendering, seen.applied, entries) if entries else None
 
 
 def _before_apply(

@@ -24,7 +24,7 @@ from lifecycle_manager_api import (
     SyncedReference,
     find,
 )
-from lifecycle_manager_api.conditions import Said
+from lifecycle_manager_api.conditions import NewCondition
 
 RESOURCES = "Resources"
 INSTALLATION = "Installation"
@@ -118,7 +118,7 @@ def refused(
     manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
 ) -> ManifestStatus:
     """Return the status of a Manifest whose objects can't be read or may not be applied. The inventory stays."""
-    said: list[Said] = [(RESOURCES, "False", reason, message), (READY, "False", reason, message)]
+    said: list[NewCondition] = [(RESOURCES, "False", reason, message), (READY, "False", reason, message)]
     return _status(manifest, now, State.ERROR, inventory, said)
 
 
@@ -126,7 +126,7 @@ def awaited(
     manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
 ) -> ManifestStatus:
     """Return the status of a Manifest whose objects are being fetched."""
-    said: list[Said] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
+    said: list[NewCondition] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
     return _status(manifest, now, State.PROCESSING, inventory, said)
 
 
@@ -134,7 +134,7 @@ def unreachable(
     manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
 ) -> ManifestStatus:
     """Return the status of a Manifest whose cluster can't be reached. The inventory stays."""
-    said: list[Said] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
+    said: list[NewCondition] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
     state = State.DELETING if manifest.metadata.being_deleted else State.ERROR
     return _status(manifest, now, state, inventory, said)
 
@@ -149,7 +149,7 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
     worst = min(verdicts, key=lambda verdict: PRECEDENCE.index(verdict[0]), default=(State.READY, "", ""))
     running = worst[0] is State.READY
     messages = "; ".join(message for state, _, message in verdicts if state is not State.READY)
-    installation: Said = (INSTALLATION, "True", MODULE_READY, "the module runs")
+    installation: NewCondition = (INSTALLATION, "True", MODULE_READY, "the module runs")
     if not running:
         installation = (INSTALLATION, "False", worst[1], messages)
     state, ready = worst[0], installation
@@ -163,14 +163,14 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
 def leaving(manifest: Manifest, left: Leaving, now: datetime) -> ManifestStatus:
     """Return the status of a Manifest whose module is being removed."""
     state, reason = (State.WARNING, MODULE_CRS_IN_USE) if left.needs_users else (State.DELETING, DELETING)
-    said: list[Said] = [
+    said: list[NewCondition] = [
         (INSTALLATION, "False", reason, left.waits_for),
         (READY, "False", reason, left.waits_for),
     ]
     return _status(manifest, now, state, left.inventory, said)
 
 
-def _resources(seen: Seen) -> Said:
+def _resources(seen: Seen) -> NewCondition:
     count = len(seen.inventory)
     if seen.failures:
         return (RESOURCES, "False", APPLY_FAILED, "; ".join(seen.failures))
@@ -202,7 +202,7 @@ def _module_cr(view: CrView | None, checks: Sequence[CustomStateCheck]) -> list[
     return [(state, f"ModuleCR{state}", f"{view.wanted} {message}")]
 
 
-def _created(view: CrView | None) -> list[Said]:
+def _created(view: CrView | None) -> list[NewCondition]:
     if view is None or (view.refused and view.created):
         return []  # the condition stays
     if view.refused:
@@ -215,7 +215,7 @@ def _status(
     now: datetime,
     state: State,
     inventory: Iterable[InventoryEntry],
-    said: Iterable[Said],
+    said: Iterable[NewCondition],
 ) -> ManifestStatus:
     before, conditions, entries = manifest.status, tuple(said), tuple(inventory)
     same = set(entries_of(before.synced)) == set(entries)

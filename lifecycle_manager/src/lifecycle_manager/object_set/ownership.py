@@ -62,6 +62,14 @@ def conflicts(
     )
 
 
+def claimed_earlier(
+    entries: Iterable[InventoryEntry], since: tuple[str, str], claims: Iterable[Claim]
+) -> tuple[InventoryEntry, ...]:
+    """Return the entries that an older SyncResource of the same Kyma has too, as after a restore from two backups."""
+    older = identities(claim.entry for claim in claims if claim[1:] < since)
+    return tuple(each for each in entries if each.identity in older)
+
+
 def place_of(thing: KubernetesObject) -> Place:
     """Return group, kind and name of a document."""
     return thing.api_version.rpartition("/")[0], thing.kind, thing.name

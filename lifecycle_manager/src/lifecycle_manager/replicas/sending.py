@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import httpx
@@ -22,9 +23,9 @@ IDLE_SECONDS = 60.0
 
 @dataclass(eq=False)
 class Deliveries:
-    """Sends events to other replicas. `identity` is the certificate of this one."""
+    """Sends events to other replicas. `identity` returns the certificate of this one, which exists once `run` is."""
 
-    identity: ReloadingClientContext
+    identity: Callable[[], ReloadingClientContext]
     _links: dict[str, "_Link"] = field(default_factory=dict, init=False)
     _tasks: asyncio.TaskGroup | None = field(default=None, init=False)
 
@@ -42,7 +43,7 @@ class Deliveries:
         if link is None or link.closed:
             if self._tasks is None:
                 raise NotHandedOver("this replica is stopping")
-            link = self._links[to.identity] = _Link(to, self.identity)
+            link = self._links[to.identity] = _Link(to, self.identity())
             self._tasks.create_task(self._keep(link))
         await link.give(Handed(kyma_name, verified))
 

@@ -13,7 +13,7 @@ from typing import Literal
 import structlog
 
 from kube_runtime import Causes, Change, Conflict, Controller, Informer, Manager, ObjectKey, Result
-from kyma_certs import Authorities, RotationRules, Step, describe, next_step
+from kyma_certs import CAs, RotationRules, Step, describe, next_step
 from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.signals import CAsChanged
@@ -45,16 +45,16 @@ class CARotation:
     store: CAStore
     kymas: Informer[Kyma]
     rules: RotationRules
-    _current: Authorities | None = field(default=None, init=False)
+    _current: CAs | None = field(default=None, init=False)
 
     @property
-    def current(self) -> Authorities:
+    def current(self) -> CAs:
         """The CAs in force in this process."""
         if self._current is None:
             raise RuntimeError("the CAs are read at the start of the manager, which has not run yet")
         return self._current
 
-    def current_or_none(self) -> Authorities | None:
+    def current_or_none(self) -> CAs | None:
         """Return the CAs in force in this process, None before its start."""
         return self._current
 
@@ -69,7 +69,7 @@ class CARotation:
         step = next_step(
             stored.cas,
             self.rules,
-            everybody_has_it=not self.clusters_behind(),
+            all_updated=not self.clusters_behind(),
             asked=stored.rotation_requested,
             now=self.manager.clock.now(),
         )
@@ -108,14 +108,14 @@ class CARotation:
         kind: Literal["Normal", "Warning"] = "Warning" if behind else "Normal"
         self.manager.events.record(SECRETS, stored.secret, reason, note, type=kind, action="RotateCA")
 
-    def _requeue_after(self, cas: Authorities) -> float:
+    def _requeue_after(self, cas: CAs) -> float:
         """Return the seconds until there may be something to do: soon, in an hour, or when a rotation is due."""
         if cas.rotating:
             return ROTATING_SECONDS
         due = describe(cas.signing.certificate_pem).not_after - self.rules.renew_before
         return min(IDLE_SECONDS, max(ROTATING_SECONDS, (due - self.manager.clock.now()) / timedelta(seconds=1)))
 
-    def _follow(self, cas: Authorities) -> None:
+    def _follow(self, cas: CAs) -> None:
         """Put the CAs in force in this process."""
         before, self._current = self._current, cas
         if before is not None and before.fingerprint != cas.fingerprint:

@@ -14,11 +14,11 @@ from typing import Any
 from kube_runtime import AlreadyExists, Client, Clock, NotFound, ObjectKey
 from kyma_certs import (
     Algorithm,
-    Authorities,
+    CAs,
     KeyPair,
     Step,
     announced,
-    create_authority,
+    create_ca,
     dropped,
     spread,
     switched,
@@ -44,7 +44,7 @@ class StoredCAs:
     """The Secret, the CAs in it, and whether an operator requested a rotation."""
 
     secret: Secret
-    cas: Authorities
+    cas: CAs
     rotation_requested: bool
 
 
@@ -103,7 +103,7 @@ class CAStore:
 
     async def _new(self) -> KeyPair:
         return await asyncio.to_thread(
-            create_authority,
+            create_ca,
             "klm-watcher-selfsigned",
             lifetime=self.lifetime,
             algorithm=self.algorithm,
@@ -118,7 +118,7 @@ class CAStore:
                 "a new CA created"
             )
         annotations, former = secret.metadata.annotations, secret.data.get("former.crt")
-        cas = Authorities(
+        cas = CAs(
             signing,
             following=key_pair_in(secret, "next"),
             former_pem=base64.b64decode(former) if former else None,
@@ -128,14 +128,14 @@ class CAStore:
         return StoredCAs(secret, cas, bool(annotations.get(ROTATE)))
 
 
-def _times(cas: Authorities) -> dict[str, str | None]:
+def _times(cas: CAs) -> dict[str, str | None]:
     return {
         name: moment.isoformat() if moment is not None else None
         for name, moment in ((SINCE, cas.since), (SPREAD_AT, cas.spread_at))
     }
 
 
-def _data(cas: Authorities) -> dict[str, Any]:
+def _data(cas: CAs) -> dict[str, Any]:
     """Return all fields of the Secret; null removes one."""
     following = cas.following
     contents = {

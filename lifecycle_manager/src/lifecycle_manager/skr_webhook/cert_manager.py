@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Client, Clock, Informer, ObjectKey, Resource
-from kyma_certs import Algorithm, Authorities, KeyPair, LeafRequest
+from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest
 from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
 from lifecycle_manager.skr_webhook.certificates import CertificateMemory, LeafRules, may_stay, owner_references
 from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
@@ -47,7 +47,7 @@ class CertManagerStore:
     count: Callable[[], object] = lambda: None
     _issuer_memory: CertificateMemory = field(default_factory=CertificateMemory, init=False)
 
-    async def ensure(self, kyma: Kyma, cas: Authorities, memory: CertificateMemory) -> KeyPair:
+    async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
         """Return the certificate of a Kyma's Watcher.
 
         Raises CertificatePending, CertificatesRevoked, NameReserved, NameRefused, or KubeError.

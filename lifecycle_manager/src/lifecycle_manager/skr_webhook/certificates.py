@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from kube_runtime import AlreadyExists, Client, Clock, Conflict, Informer, ObjectKey
-from kyma_certs import Algorithm, Authorities, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
+from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
 from lifecycle_manager.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
 from lifecycle_manager.skr.identity import runtime_id_of
 from lifecycle_manager.skr.revocation import revoked_before
@@ -87,7 +87,7 @@ class LeafRules:
         return purpose_labels(CERTIFICATE_PURPOSE) | {names.KYMA_NAME: kyma.metadata.name}
 
 
-def may_stay(pair: KeyPair, request: LeafRequest, cas: Authorities) -> bool:
+def may_stay(pair: KeyPair, request: LeafRequest, cas: CAs) -> bool:
     """Tell whether a certificate has the requested content and was issued by a CA that stays; expiry is not checked."""
     shown = describe(pair.certificate_pem)
     return (
@@ -95,7 +95,7 @@ def may_stay(pair: KeyPair, request: LeafRequest, cas: Authorities) -> bool:
         and set(shown.dns_names) == set(request.dns_names)
         and (request.not_before is None or shown.not_before >= request.not_before)
         and key_of(pair.certificate_pem) == request.key
-        and cas.vouch_for(pair.certificate_pem)
+        and cas.issuer_stays(pair.certificate_pem)
     )
 
 
@@ -117,7 +117,7 @@ class CertificateMemory:
 class LeafStore(Protocol):
     """Where the certificates of the Watchers come from."""
 
-    async def ensure(self, kyma: Kyma, cas: Authorities, memory: CertificateMemory) -> KeyPair:
+    async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
         """Return the certificate of a Kyma's Watcher, a new one where the existing one may not stay."""
         ...
 
@@ -135,7 +135,7 @@ class CertificateStore:
     rules: LeafRules = field(default_factory=LeafRules)
     count: Callable[[], object] = lambda: None
 
-    async def ensure(self, kyma: Kyma, cas: Authorities, _memory: CertificateMemory) -> KeyPair:
+    async def ensure(self, kyma: Kyma, cas: CAs, _memory: CertificateMemory) -> KeyPair:
         """Return the certificate of a Kyma's Watcher, issued anew where the existing one may not stay.
 
         Raises CertificatesRevoked, CertificateContended, NameReserved, NameRefused, or KubeError.
@@ -168,14 +168,14 @@ class CertificateStore:
         self.count()
         return key_pair_in(stored)
 
-    async def _of_another_replica(self, name: str, request: LeafRequest, cas: Authorities) -> KeyPair:
+    async def _of_another_replica(self, name: str, request: LeafRequest, cas: CAs) -> KeyPair:
         """Return what another replica issued meanwhile. Raises CertificateContended where that may not stay."""
         pair = key_pair_in(await self.kcp.get(SECRETS, name, names.KCP_NAMESPACE))
         if pair is None or not self._is_valid(pair, request, cas):
             raise CertificateContended(f"Secret {names.KCP_NAMESPACE}/{name} changed while it was being written")
         return pair
 
-    def _is_valid(self, pair: KeyPair, request: LeafRequest, cas: Authorities) -> bool:
+    def _is_valid(self, pair: KeyPair, request: LeafRequest, cas: CAs) -> bool:
         due = renewal_due(pair.certificate_pem, renew_before=self.rules.renew_before, now=self.clock.now())
         return not due and may_stay(pair, request, cas)
 

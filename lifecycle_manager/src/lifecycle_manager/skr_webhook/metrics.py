@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kyma_certs import Authorities, describe
+from kyma_certs import CAs, describe
 
 STABLE, ANNOUNCED, SWITCHED = "Stable", "Announced", "Switched"
 
@@ -27,7 +27,7 @@ class CACollector(Collector):
 
     def __init__(
         self,
-        current: Callable[[], Authorities | None],
+        current: Callable[[], CAs | None],
         clusters_behind: Callable[[], Sequence[str]],
         now: Callable[[], datetime],
     ) -> None:
@@ -90,7 +90,7 @@ class RenewalCollector(Collector):
         yield from ()
 
 
-def phase_of(cas: Authorities) -> str:
+def phase_of(cas: CAs) -> str:
     """Return the phase of a rotation."""
     if cas.following is not None:
         return ANNOUNCED

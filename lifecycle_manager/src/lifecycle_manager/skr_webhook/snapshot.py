@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from kube_runtime import Client, Informer, InventoryEntry, KindUnknown, ObjectKey
-from kyma_certs import Authorities, KeyPair
+from kyma_certs import CAs, KeyPair
 from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.skr_webhook.documents import (
@@ -128,7 +128,7 @@ class ModuleRuleReader:
 def desired_objects(
     deployment: WatcherDeployment,
     certificate: KeyPair,
-    cas: Authorities,
+    cas: CAs,
     *,
     watchers: Iterable[Watcher],
     rules: ModuleRules,

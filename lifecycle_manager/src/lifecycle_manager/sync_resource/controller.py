@@ -1,7 +1,7 @@
 """The controller of SyncResources: settings, triggers, and one reconcile from snapshot to status."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,7 +17,6 @@ from kube_runtime import (
     Index,
     Informer,
     KubeError,
-    KubernetesObject,
     Manager,
     ObjectKey,
     Priority,
@@ -27,8 +26,8 @@ from kube_runtime import (
 from lifecycle_manager.indexes import SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kcp_writes import remove_finalizer
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
-from lifecycle_manager.object_set.inventory import identities
-from lifecycle_manager.object_set.ownership import Claim, claim_key, place_of
+from lifecycle_manager.object_set.inventory import identities, without
+from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.policy import Allowances
 from lifecycle_manager.object_set.reporting import ready_transition
 from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
@@ -177,14 +176,16 @@ class SyncResourceReconciler:
         text: Text = ()
         if kyma is not None and not resource.metadata.being_deleted:
             text = read_text(resource.spec.resource, self.settings.allowances.get(resource.spec.module, frozenset()))
-        claims = tuple(dict.fromkeys(self._claims(key, resource.spec.kyma, text))) if isinstance(text, tuple) else ()
-        inventory = known_inventory(resource, state.inventory)
+        known = known_inventory(resource, state.inventory)
+        places = {(each.group, each.kind, each.name) for each in known}
+        places |= {place_of(thing) for thing in text} if isinstance(text, tuple) else set()
+        claims = tuple(dict.fromkeys(self._claims(key, resource.spec.kyma, places)))
+        inventory = without(known, claimed_earlier(known, since(resource), claims))
         seconds = self.settings.interval_seconds
         return Snapshot(resource, kyma, self.clock.now(), inventory, text, claims, interval_seconds=seconds)
 
-    def _claims(self, key: ObjectKey, kyma: str, objects: Iterable[KubernetesObject]) -> Iterable[Claim]:
+    def _claims(self, key: ObjectKey, kyma: str, places: Collection[Place]) -> Iterable[Claim]:
         """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state."""
-        places = {place_of(thing) for thing in objects}
         for place in places:
             for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim_key(kyma, *place)):
                 if SYNC_RESOURCES.key_of(other) != key:

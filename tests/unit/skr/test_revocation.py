@@ -1,4 +1,4 @@
-"""What an operator's annotation revokes."""
+"""The certificates that an operator's annotation revokes."""
 
 from datetime import UTC, datetime
 
@@ -25,5 +25,5 @@ NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
         ("yes, please", FOREVER),
     ],
 )
-def test_annotation_is_a_time_and_whatever_else_it_says_revokes_everything(text: str, moment: datetime | None) -> None:
+def test_annotation_is_a_time_and_any_other_value_revokes_everything(text: str, moment: datetime | None) -> None:
     assert revoked_before(builders.kyma(annotations={names.REVOKED_BEFORE: text})) == moment

@@ -1,4 +1,4 @@
-"""A Watcher CR is Ready once every cluster that has the webhook has it as the Watcher CRs say now."""
+"""A Watcher CR is Ready once the webhook of every cluster is made from the present Watcher CRs."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -6,12 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifecycle_manager.routing import ManagerPaths
-from lifecycle_manager.skr_webhook import WATCHER_RECORD
-from lifecycle_manager.skr_webhook.watcher_status import status_of, watchers_digest, watchers_in_force
+from lifecycle_manager.kyma_changes import WATCHER_RECORD
+from lifecycle_manager.resources import WATCHERS
+from lifecycle_manager.skr_webhook import setup_status
+from lifecycle_manager.skr_webhook.watcher_status import status_of, valid_watchers, watchers_digest
 from lifecycle_manager_api import Kyma, Watcher
 from tests import builders
-from tests.security.events.subscribers import into
+from tests.waiting import eventually
+from tests.world import KCP, open_world
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -48,7 +50,7 @@ def test_change_is_processing_until_the_last_cluster_has_it() -> None:
     assert (status.state, status.conditions[0].status) == ("Ready", "True")
 
 
-def test_cluster_without_a_webhook_keeps_nobody_waiting() -> None:
+def test_cluster_without_a_webhook_is_not_waited_for() -> None:
     one = watcher()
     starting = cluster("new", "", reason="WatcherStarting", status="False")
     assert status_of(one, [one], [starting], NOW).state == "Ready"
@@ -56,26 +58,29 @@ def test_cluster_without_a_webhook_keeps_nobody_waiting() -> None:
     assert status_of(one, [one], [broken], NOW).state == "Processing"
 
 
-def test_every_manager_that_a_watcher_names_has_a_path() -> None:
-    class Informer:
-        class cache:  # noqa: N801 - in the place of an informer's cache
-            @staticmethod
-            def list() -> list[Watcher]:
-                return [watcher("one", manager="painter"), watcher("two")]
+async def test_status_is_written_and_follows_the_watcher_crs() -> None:
+    async with open_world() as world:
+        setup_status(world.manager)
+        spec = msgspec.to_builtins(watcher("one").spec)
+        await world.kcp.create(WATCHERS, {"metadata": {"name": "one"}, "spec": spec}, KCP, field_manager="test")
+        async with world.running():
 
-    taken: list[Any] = []
-    informer: Any = Informer()
-    paths = ManagerPaths(informer, into(taken))
-    assert set(paths) == {"lifecycle-manager", "painter"}
-    assert paths.get("stranger") is None
-    assert paths.get("painter") is not None
+            async def state() -> str:
+                return str((await world.kcp.get(WATCHERS, "one", KCP)).status.state)
+
+            async def becomes(wanted: str) -> bool:
+                return await state() == wanted
+
+            await eventually(lambda: becomes("Ready"))
+            await world.kcp.merge_patch(WATCHERS, "one", {"spec": {"manager": "Not/A/Manager"}}, KCP)
+            await eventually(lambda: becomes("Error"))
 
 
 LONG = "l" * 64
 
 
 @pytest.mark.parametrize(
-    ("flawed", "said"),
+    ("invalid", "field"),
     [
         pytest.param(watcher(manager="Painter"), "manager", id="capital letters in the path"),
         pytest.param(watcher(manager="painter/of-walls"), "manager", id="two segments of a path"),
@@ -85,16 +90,16 @@ LONG = "l" * 64
         pytest.param(
             other(watcher(), resourceToWatch={"group": "", "version": "", "resource": "a"}), "version", id="no version"
         ),
-        pytest.param(watcher("canary"), "canary", id="the name of a webhook of our own"),
+        pytest.param(watcher("canary"), "canary", id="a reserved webhook name"),
         pytest.param(watcher("n" * 240), "longer", id="a long name"),
     ],
 )
-def test_watcher_that_no_api_server_would_take_keeps_no_other_back(flawed: Watcher, said: str) -> None:
-    """A webhook configuration is taken whole or not at all."""
+def test_invalid_watcher_does_not_hold_up_the_others(invalid: Watcher, field: str) -> None:
+    """An API server accepts a webhook configuration whole or not at all."""
     good = watcher("good")
-    assert watchers_in_force([flawed, good]) == (good,)
-    status = status_of(flawed, [flawed, good], [], NOW)
+    assert valid_watchers([invalid, good]) == (good,)
+    status = status_of(invalid, [invalid, good], [], NOW)
     assert (status.state, status.conditions[0].status, status.conditions[0].reason) == ("Error", "False", "Invalid")
-    assert said in status.conditions[0].message
+    assert field in status.conditions[0].message
     digest = watchers_digest([good])
-    assert status_of(good, [flawed, good], [cluster("a", digest)], NOW).state == "Ready"
+    assert status_of(good, [invalid, good], [cluster("a", digest)], NOW).state == "Ready"

@@ -1,4 +1,4 @@
-"""Options of certificates that would harm are refused at start."""
+"""Options that would break certificates are refused at start."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from lifecycle_manager.settings import Settings
         ({"trusted_proxy_cidrs": ["10.0.0.0/33"]}, "network"),
     ],
 )
-def test_options_that_would_harm_are_refused(options: dict[str, Any], complaint: str) -> None:
+def test_harmful_options_are_refused(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         Settings.model_validate(options)
 

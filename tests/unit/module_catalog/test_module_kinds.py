@@ -1,4 +1,4 @@
-"""By which kinds a module is configured, read from its template and from a real HTTPS server."""
+"""The kinds of Module CRs, from the template and from files on an HTTPS server."""
 
 import asyncio
 import ssl
@@ -13,16 +13,16 @@ import pytest
 from aiohttp import web
 
 from kube_runtime import dump_yaml
-from kyma_certs import LeafRequest, Usage, create_authority, issue
+from kyma_certs import LeafRequest, Usage, create_ca, issue
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
-from lifecycle_manager.oci.downloads import MOST_BYTES, DownloadFailed, Downloads
+from lifecycle_manager.oci.downloads import MAX_BYTES, DownloadFailed, Downloads
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
 
 
 @dataclass
 class Files:
-    """A server of files, and what it was asked for."""
+    """A server of files, and the requests to it."""
 
     base: str = ""
     contents: dict[str, bytes] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def template(link: str, *, generation: int = 1) -> ModuleTemplate:
 DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: operator}\n"
 
 
-async def test_kinds_are_those_that_the_resources_define(files: Files, kinds: ModuleKinds) -> None:
+async def test_kinds_are_those_of_the_crds_in_the_resources(files: Files, kinds: ModuleKinds) -> None:
     text = "---\n".join((crd("Tea", versions=("v1alpha1", "v1"), stored="v1"), DEPLOYMENT, crd("Cup", scope="Cluster")))
     files.contents["manifest.yaml"] = text.encode()
     wanted = template(f"{files.base}/manifest.yaml")
@@ -118,18 +118,18 @@ async def test_kinds_are_those_that_the_resources_define(files: Files, kinds: Mo
     assert kinds.known(wanted) == found
 
 
-async def test_kind_of_the_default_module_cr_goes_before_and_asks_nobody(files: Files, kinds: ModuleKinds) -> None:
+async def test_kind_of_the_default_module_cr_needs_no_download(files: Files, kinds: ModuleKinds) -> None:
     found = await kinds.of(builders.template())
 
     assert [kind.kind for kind in found] == ["Infrastructure"]
     assert files.asked == []
 
 
-async def test_template_without_either_has_none(kinds: ModuleKinds) -> None:
+async def test_template_without_default_module_cr_and_link_has_no_kinds(kinds: ModuleKinds) -> None:
     assert await kinds.of(builders.template(data=None)) == ()
 
 
-async def test_many_clusters_fetch_once_and_a_new_version_again(files: Files, kinds: ModuleKinds) -> None:
+async def test_resources_are_downloaded_once_for_each_version(files: Files, kinds: ModuleKinds) -> None:
     files.contents["manifest.yaml"] = crd("Tea").encode()
     wanted = template(f"{files.base}/manifest.yaml")
 
@@ -150,17 +150,19 @@ async def test_redirect_is_followed_where_it_stays_on_https(files: Files, kinds:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("missing", "answers 404"),
-        ("plain", "which is not https"),
+        ("missing", "returned status 404"),
+        ("plain", "is not an https address"),
         ("loop", "redirects more than 3 times"),
         ("large", "is larger than"),
         ("no-yaml", "document 0"),
         ("binary", "can't be read"),
     ],
 )
-async def test_resources_that_cannot_be_read_are_named(files: Files, kinds: ModuleKinds, name: str, said: str) -> None:
+async def test_unreadable_resources_are_reported_with_the_template(
+    files: Files, kinds: ModuleKinds, name: str, said: str
+) -> None:
     files.redirects |= {"plain": "http://127.0.0.1/x", "loop": f"{files.base}/loop"}
-    files.contents |= {"large": b"x" * (MOST_BYTES + 1), "no-yaml": b"kind: [", "binary": b"\xff\xfe\x00"}
+    files.contents |= {"large": b"x" * (MAX_BYTES + 1), "no-yaml": b"kind: [", "binary": b"\xff\xfe\x00"}
 
     with pytest.raises(TemplateUnreadable) as unreadable:
         await kinds.of(template(f"{files.base}/{name}"))
@@ -171,22 +173,22 @@ async def test_resources_that_cannot_be_read_are_named(files: Files, kinds: Modu
     assert await kinds.of(template(f"{files.base}/{name}"))  # not remembered: it may be mended
 
 
-async def test_server_that_nobody_vouches_for_is_not_read(files: Files) -> None:
+async def test_server_with_an_untrusted_certificate_is_not_read(files: Files) -> None:
     files.contents["manifest.yaml"] = crd("Tea").encode()
 
     with pytest.raises(TemplateUnreadable, match="certificate verify failed"):
         await ModuleKinds(Downloads().text).of(template(f"{files.base}/manifest.yaml"))
 
 
-async def test_link_that_is_no_https_is_not_read(kinds: ModuleKinds) -> None:
+async def test_link_that_is_not_https_is_not_read(kinds: ModuleKinds) -> None:
     for link in ("http://localhost/x", "file:///etc/passwd", "/etc/passwd"):
-        with pytest.raises(TemplateUnreadable, match="not https"):
+        with pytest.raises(TemplateUnreadable, match="not an https address"):
             await kinds.of(template(link))
 
 
 def _server_context(folder: Path) -> ssl.SSLContext:
     now = datetime.now(UTC)
-    authority = create_authority("test", lifetime=timedelta(days=1), now=now)
+    authority = create_ca("test", lifetime=timedelta(days=1), now=now)
     pair = issue(
         authority,
         LeafRequest(common_name="localhost", dns_names=("localhost",), usages=frozenset({Usage.SERVER})),
@@ -203,5 +205,5 @@ def _server_context(folder: Path) -> ssl.SSLContext:
 async def test_file_that_comes_without_an_end_is_given_up(files: Files, tmp_path: Path) -> None:
     files.dripping.add("module.yaml")
     downloads = Downloads(ssl.create_default_context(cafile=str(tmp_path / "ca.crt")), timeout_seconds=2.0)
-    with pytest.raises(DownloadFailed, match=r"did not come within 2 s"):
+    with pytest.raises(DownloadFailed, match=r"timed out after 2 s"):
         await downloads.text(f"{files.base}/module.yaml")

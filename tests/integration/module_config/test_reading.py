@@ -1,10 +1,10 @@
-"""Module CRs as an API server holds them: in the version that is asked for, in any scope, of kinds it may not know."""
+"""Module CRs read from an API server: in the requested version, of any scope, and of kinds that it does not know."""
 
 from typing import Any
 
 from kube_runtime import Applier, Client, Resource, dump_yaml, parse_objects
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
-from lifecycle_manager.module_config.observe import read_all, read_some
+from lifecycle_manager.module_config.snapshot import read_all, read_some
 
 GROUP = "reading.example.com"
 TEAS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Tea", "teas", namespaced=True)
@@ -14,7 +14,7 @@ POT = ModuleCrKind(f"{GROUP}/v1", "Pot", "", "default")
 UNKNOWN = ModuleCrKind(f"{GROUP}/v1", "Saucer", "default", "default")
 
 
-def definition(kind: str, scope: str, versions: tuple[str, ...]) -> str:
+def crd(kind: str, scope: str, versions: tuple[str, ...]) -> str:
     plural = f"{kind.lower()}s"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return dump_yaml(
@@ -37,8 +37,8 @@ def definition(kind: str, scope: str, versions: tuple[str, ...]) -> str:
 async def test_module_crs_are_read_in_the_version_of_the_template_and_in_any_scope(
     client: Client, namespace: str
 ) -> None:
-    definitions = definition("Tea", "Namespaced", ("v1", "v1alpha1")) + "---\n" + definition("Pot", "Cluster", ("v1",))
-    applied = await Applier(client, field_manager="test").apply(parse_objects(definitions))
+    crds = crd("Tea", "Namespaced", ("v1", "v1alpha1")) + "---\n" + crd("Pot", "Cluster", ("v1",))
+    applied = await Applier(client, field_manager="test").apply(parse_objects(crds))
     applied.raise_first_failure()
     await client.create(TEAS, {"metadata": {"name": "green"}, "spec": {"minutes": 3}}, namespace, field_manager="test")
     await client.create(POTS, {"metadata": {"name": f"pot-{namespace}"}}, field_manager="test")

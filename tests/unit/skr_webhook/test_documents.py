@@ -1,4 +1,4 @@
-"""What is brought to a cluster for its Watcher, where the contract or its end says what it has to be."""
+"""The objects of the Watcher in an SKR, where the contract or its shutdown depend on them."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from kyma_certs import KeyPair
 from lifecycle_manager.skr_webhook.documents import (
     INVENTORY,
     ModuleRule,
-    WatcherSettings,
+    WatcherDeployment,
     webhook_document,
     workload_documents,
 )
 from skr_watcher.settings import Settings
-from tests.unit.lifecycle_manager.test_watcher_status import other, watcher
+from tests.unit.skr_webhook.test_watcher_status import other, watcher
 
-SETTINGS = WatcherSettings(image="watcher:1", kcp_address="kcp.example.com:443")
+SETTINGS = WatcherDeployment(image="watcher:1", kcp_address="kcp.example.com:443")
 SECONDS_TO_ANSWER = 5
 
 

@@ -1,0 +1,102 @@
+"""The servers of a replica: their certificates follow the CAs, and the API server trusts those."""
+
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from kube_simulation import ApiRequest, Refuse
+from kyma_certs import RotationRules, issued_by
+from kyma_local.ports import free_port
+from lifecycle_manager import admission, endpoints
+from lifecycle_manager.endpoints import EndpointSettings
+from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.skr_webhook import ROTATE, CARotation, CAStore, setup_ca
+from lifecycle_manager.telemetry import ChangeLatency
+from tests.waiting import eventually
+from tests.world import KCP, NO_API, World, open_world
+
+
+@asynccontextmanager
+async def serving(folder: Path, *, webhooks: bool = False) -> AsyncGenerator[tuple[World, CARotation], None]:
+    """Run a Manager with the servers of a replica that is alone."""
+    settings = EndpointSettings(
+        events=("127.0.0.1", free_port()), enable_webhooks=webhooks, admission=("127.0.0.1", free_port())
+    )
+    async with open_world() as world:
+        cas = setup_ca(world.manager, CAStore(world.kcp, world.clock), RotationRules())
+        endpoints.setup(
+            world.manager,
+            world.kcp,
+            folder,
+            cas=cas,
+            validators={},
+            latency=ChangeLatency(CollectorRegistry(), world.clock),
+            settings=settings,
+        )
+        async with world.running():
+            await eventually(lambda: world.manager.working)
+            yield world, cas
+
+
+async def announce_ca(world: World, cas: CARotation) -> None:
+    """Have another CA trusted too."""
+    before = cas.current.fingerprint
+    annotations = {"metadata": {"annotations": {ROTATE: "now"}}}
+    await world.kcp.merge_patch(SECRETS, cas.store.name, annotations, KCP)
+    await eventually(lambda: cas.current.fingerprint != before)
+
+
+def trusted_by_events(folder: Path) -> bytes:
+    return (folder / "events" / "ca.crt").read_bytes()
+
+
+async def trusted_by_api_server(world: World) -> bytes:
+    configuration = await world.kcp.get(admission.ADMISSION_WEBHOOKS, "lifecycle-manager")
+    return base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"])
+
+
+async def test_certificates_are_issued_by_the_ca_before_anything_is_served(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (_, cas):
+        for name in ("events", "admission", "replicas"):
+            certificate = (tmp_path / name / "tls.crt").read_bytes()
+            assert issued_by(certificate, cas.current.signing.certificate_pem)
+
+
+async def test_other_cas_are_trusted_at_once(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (world, cas):
+        await announce_ca(world, cas)
+        await eventually(lambda: trusted_by_events(tmp_path) == cas.current.trusted)
+
+
+async def test_api_server_trusts_the_cas_in_force(tmp_path: Path) -> None:
+    async with serving(tmp_path, webhooks=True) as (world, cas):
+
+        async def trusted() -> bool:
+            return await trusted_by_api_server(world) == cas.current.trusted
+
+        await eventually(lambda: world.kcp.get(admission.ADMISSION_WEBHOOKS, "lifecycle-manager"))
+        await announce_ca(world, cas)
+        await eventually(trusted)
+
+
+async def test_renewal_that_fails_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "RETRY_SECONDS", 0.01)
+    async with serving(tmp_path, webhooks=True) as (world, cas):
+        await eventually(lambda: world.kcp.get(admission.ADMISSION_WEBHOOKS, "lifecycle-manager"))
+
+        def is_webhook(request: ApiRequest) -> bool:
+            return request.is_write and "validatingwebhookconfigurations" in request.path
+
+        with world.cluster("kcp").ruled_by(Refuse(is_webhook, refused=NO_API)):
+            before = world.requests
+            await announce_ca(world, cas)
+            await eventually(lambda: world.requests >= before + 10)
+
+        async def trusted() -> bool:
+            return await trusted_by_api_server(world) == cas.current.trusted
+
+        await eventually(trusted)

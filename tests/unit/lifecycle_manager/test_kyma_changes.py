@@ -1,0 +1,58 @@
+"""Which changes of Kymas trigger other domains."""
+
+from typing import Any
+
+import pytest
+
+from kube_runtime import Change
+from lifecycle_manager.kyma_changes import (
+    CATALOG_RECORD,
+    CRD_HASH,
+    TRUST_RECORD,
+    WATCHER_RECORD,
+    finalizer_lost,
+    generation_changed,
+    kyma_changed,
+    modules_changed,
+)
+from lifecycle_manager.kyma_conditions import WATCHER_SILENT, WEBHOOK
+from tests import builders
+
+
+def condition(kind: str, reason: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "status": "True", "reason": reason, "message": ""} | more
+
+
+@pytest.mark.parametrize("record", [CRD_HASH, CATALOG_RECORD, WATCHER_RECORD, TRUST_RECORD])
+def test_records_of_lm_are_no_change(record: str) -> None:
+    assert not kyma_changed(Change(builders.kyma(), builders.kyma(annotations={record: "x"})))
+    assert kyma_changed(Change(builders.kyma(), builders.kyma(annotations={"example.com/theirs": "x"})))
+
+
+def test_times_of_conditions_are_no_change_and_reasons_are() -> None:
+    def kyma(reason: str, at: str) -> Any:
+        return builders.kyma(status={"conditions": [condition("Modules", reason, lastTransitionTime=at)]})
+
+    old = kyma("Ready", "2026-11-01T12:00:00Z")
+    assert not kyma_changed(Change(old, kyma("Ready", "2026-11-01T13:00:00Z")))
+    assert kyma_changed(Change(old, kyma("Failed", "2026-11-01T12:00:00Z")))
+
+
+def test_fault_of_the_event_path_changes_the_modules() -> None:
+    silent = builders.kyma(status={"conditions": [condition(WEBHOOK, WATCHER_SILENT)]})
+    assert modules_changed(Change(builders.kyma(), silent))
+    assert not modules_changed(Change(builders.kyma(), builders.kyma(labels={"a": "b"})))
+
+
+def test_created_and_deleted_objects_have_another_generation() -> None:
+    manifest = builders.manifest()
+    for change in (Change(None, manifest), Change(manifest, None), Change(manifest, builders.manifest(generation=2))):
+        assert generation_changed(change)
+    assert not generation_changed(Change(manifest, builders.manifest(labels={"a": "b"})))
+
+
+def test_finalizer_is_lost_only_by_an_object_that_had_it() -> None:
+    held, free = builders.manifest(finalizers=["example.com/mine"]), builders.manifest()
+    assert finalizer_lost("example.com/mine", Change(held, free))
+    assert not finalizer_lost("example.com/mine", Change(free, held))
+    assert not finalizer_lost("example.com/mine", Change(held, None))

@@ -1,0 +1,312 @@
+"""ModuleConfigs follow the Module CRs of a simulated SKR: what is read, what is written, and what triggers it."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from kube_runtime import KubeError, NotFound, Resource, Result
+from kube_simulation import ApiRequest, Freeze, Refuse
+from lifecycle_manager import module_config
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.module_config import ModuleConfigSettings, ModuleKey
+from lifecycle_manager.module_config.controller import RULES_SECONDS, Read
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS
+from lifecycle_manager.signals import ObjectChanged, ObjectReference, ResyncRequested, Trace, WebhookRulesChanged
+from lifecycle_manager.skr.announcement import MAX_OBJECTS
+from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager_api import ModuleConfig, find, names
+from tests import builders
+from tests.waiting import eventually
+from tests.world import KCP, NAMESPACE, NO_API, SKR, World, open_world
+
+GROUP, MODULE = "cloud-resources.kyma-project.io", "cloud-resources"
+KEY = ModuleKey(KCP, "demo", MODULE)
+NAME = "demo-cloud-resources"
+INTERVAL = 30.0
+INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
+    GROUP, "v1beta1", "Infrastructure", "infrastructures", namespaced=True
+)
+CRD = {
+    "metadata": {"name": f"infrastructures.{GROUP}"},
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"kind": "Infrastructure", "listKind": "InfrastructureList", "plural": "infrastructures"},
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
+
+
+@dataclass
+class Module:
+    """A world with the domain, and a Kyma whose module has a configuration."""
+
+    world: World
+
+    async def reconcile(self, *causes: object) -> Result:
+        return await self.world.turn("module-config", KEY, *causes)
+
+    async def write(self, value: str, name: str = "default") -> dict[str, Any]:
+        """Write a Module CR as a user."""
+        document = {"metadata": {"name": name}, "spec": {"value": value}}
+        skr = await self.world.skr()
+        return await skr.apply(INFRASTRUCTURES, name, document, SKR, field_manager="user")
+
+    async def delete(self, name: str = "default") -> None:
+        """Delete a Module CR as a user."""
+        await (await self.world.skr()).delete(INFRASTRUCTURES, name, SKR)
+
+    async def config(self, name: str = NAME) -> ModuleConfig | None:
+        """Return a ModuleConfig as it is in KCP."""
+        try:
+            return await self.world.kcp.get(MODULE_CONFIGS, name, KCP)
+        except NotFound:
+            return None
+
+    async def text(self) -> str:
+        config = await self.config()
+        return config.spec.resource if config is not None else ""
+
+    def has(self, value: str) -> Callable[[], Any]:
+        async def condition() -> bool:
+            return value in await self.text()
+
+        return condition
+
+    def requests(self, since: int) -> list[str]:
+        """Return the verbs of the requests for Module CRs."""
+        found = self.world.cluster("demo").requests(since=since)
+        return [record.verb for record in found if record.resource.startswith("infrastructures")]
+
+
+@asynccontextmanager
+async def module(*, introduced: bool = True) -> AsyncIterator[Module]:
+    """Open a world with the domain and a Kyma that has the module."""
+
+    async def fetch(_: str) -> str:
+        raise AssertionError("the template has a default Module CR")
+
+    async with open_world() as world:
+        module_config.setup(
+            world.manager,
+            world.connections,
+            kinds=ModuleKinds(fetch),
+            latency=ChangeLatency(CollectorRegistry(), world.clock),
+            settings=ModuleConfigSettings(interval_seconds=INTERVAL),
+        )
+        await world.register("demo", MODULE)
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await (await world.skr()).create(CUSTOM_RESOURCE_DEFINITIONS, CRD, field_manager="module")
+        if introduced:
+            await world.introduced()
+        else:
+            world.cluster("demo").create({**NAMESPACE, "metadata": {"name": SKR}})
+        yield Module(world)
+
+
+def changed(
+    name: str = "default", operation: str = "UPDATE", *, version: str = "", event_id: str = ""
+) -> ObjectChanged:
+    reference = ObjectReference(GROUP, "Infrastructure", SKR, name)
+    return ObjectChanged("demo", reference, operation, "", version, Trace(event_id, f"trace-{event_id}"))
+
+
+def is_watch_of_configs(request: ApiRequest) -> bool:
+    return request.verb == "watch" and "moduleconfigs" in request.path
+
+
+@asynccontextmanager
+async def delayed_watch(it: Module) -> AsyncIterator[None]:
+    """Within the block the informer sees no change of ModuleConfigs."""
+    await it.world.look()
+    kcp = it.world.cluster("kcp")
+    it.world.unseen.add("moduleconfigs")
+    with kcp.ruled_by(Freeze(kcp.version, is_watch_of_configs)):
+        yield
+    it.world.unseen.clear()
+
+
+async def test_module_cr_is_copied_with_its_origin() -> None:
+    async with module() as it:
+        written = await it.write("one")
+        assert (await it.reconcile()).requeue_after == INTERVAL
+        config = await it.config()
+        assert config is not None
+        assert "value: one" in config.spec.resource
+        assert config.spec.resource_ref is not None
+        assert config.spec.resource_ref.resource_version == written["metadata"]["resourceVersion"]
+        assert (config.spec.kyma, config.spec.module) == ("demo", MODULE)
+
+
+async def test_unchanged_module_cr_is_not_written_again() -> None:
+    async with module() as it:
+        await it.write("one")
+        await it.reconcile()
+        before = it.world.requests
+        await it.reconcile()
+        assert it.world.writes_to("kcp", before) == []
+
+
+async def test_of_an_announced_change_only_the_object_is_read() -> None:
+    async with module() as it:
+        await it.write("one")
+        await it.reconcile()
+        version = (await it.write("two"))["metadata"]["resourceVersion"]
+        before = it.world.requests
+        await it.reconcile(changed(version="older"))
+        assert it.requests(before) == ["get"]
+        assert "two" in await it.text()
+        assert version
+
+
+@pytest.mark.parametrize("cause", [None, Read.EVERYTHING])
+async def test_without_an_announcement_and_when_told_so_all_module_crs_are_read(cause: Read | None) -> None:
+    async with module() as it:
+        await it.reconcile()
+        await it.write("other", name="other")
+        before = it.world.requests
+        await it.reconcile(*([changed(), cause] if cause is not None else []))
+        assert it.requests(before) == ["list"]
+        assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == 1
+
+
+async def test_all_module_crs_are_read_once_in_an_interval_whatever_is_announced() -> None:
+    async with module() as it:
+        await it.reconcile()
+        it.world.clock.advance(INTERVAL)
+        before = it.world.requests
+        await it.reconcile(changed())
+        assert it.requests(before) == ["list"]
+
+
+async def test_too_many_announcements_read_all_module_crs() -> None:
+    async with module() as it:
+        await it.reconcile()
+        before = it.world.requests
+        await it.reconcile(*(changed(f"object-{number}") for number in range(MAX_OBJECTS)))
+        assert "list" not in it.requests(before)
+        before = it.world.requests
+        await it.reconcile(*(changed(f"more-{number}", "CREATE") for number in range(MAX_OBJECTS)), changed())
+        assert it.requests(before) == ["list"]
+
+
+async def test_event_that_precedes_its_write_is_not_lost() -> None:
+    async with module() as it:
+        version = (await it.write("one"))["metadata"]["resourceVersion"]
+        await it.reconcile()
+        again = (await it.reconcile(changed(version=version))).requeue_after
+        assert again is not None
+        assert again < 1
+        await it.write("two")
+        before = it.world.requests
+        await it.reconcile()
+        assert it.requests(before) == ["get"]
+        assert "two" in await it.text()
+
+
+async def test_change_announced_during_the_read_gives_the_write_its_trace() -> None:
+    async with module() as it:
+        await it.write("one")
+        it.world.manager.controllers["module-config"].enqueue(KEY, changed(event_id="late"))
+        await it.reconcile()
+        config = await it.config()
+        assert config is not None
+        assert config.metadata.annotations[names.TRACEPARENT] == "trace-late"
+
+
+async def test_config_that_the_cache_does_not_have_yet_is_not_written_twice() -> None:
+    async with module() as it, delayed_watch(it):
+        await it.write("one")
+        await it.reconcile()
+        before = it.world.requests
+        await it.reconcile(Read.EVERYTHING)
+        assert it.world.writes_to("kcp", before) == []
+
+
+async def test_config_that_the_cache_does_not_have_yet_is_deleted_with_its_module_cr() -> None:
+    """The deletion was not announced: only the complete reading shows it."""
+    async with module() as it, delayed_watch(it):
+        await it.write("one", name="other")
+        await it.reconcile()
+        assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == 1
+        await it.delete("other")
+        await it.reconcile(Read.EVERYTHING)
+        assert (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items == ()
+
+
+async def test_config_that_the_cache_does_not_have_yet_is_marked_when_the_cluster_can_not_be_read() -> None:
+    async with module() as it, delayed_watch(it):
+        await it.write("one")
+        await it.reconcile()
+        with it.world.cluster("demo").ruled_by(Refuse(refused=NO_API)), pytest.raises(KubeError):
+            await it.reconcile(Read.EVERYTHING)
+        config = await it.config()
+        assert config is not None
+        synced = find(config.status.conditions, "Synced")
+        assert synced is not None
+        assert (synced.status, synced.reason) == ("False", "SKRForbidden")
+
+
+async def test_newer_text_that_the_cache_does_not_have_yet_is_not_overwritten_by_an_older_read() -> None:
+    async with module() as it:
+        await it.write("zero")
+        await it.reconcile()
+        async with delayed_watch(it):
+            skr = it.world.cluster("demo")
+            await it.write("half")
+            before = skr.version
+            await it.write("one")
+            await it.reconcile(changed(version="older"))
+            with skr.ruled_by(Freeze(before, lambda request: "infrastructures" in request.path)):
+                await it.reconcile(changed(version="older"))
+            assert "one" in await it.text()
+
+
+async def test_failed_read_keeps_what_was_announced() -> None:
+    async with module() as it:
+        await it.write("one")
+        await it.reconcile()
+        await it.write("two")
+        with it.world.cluster("demo").ruled_by(Refuse(refused=NO_API)), pytest.raises(KubeError):
+            await it.reconcile(changed(version="older"))
+        before = it.world.requests
+        await it.reconcile()
+        assert it.requests(before) == ["get"]
+        assert "two" in await it.text()
+
+
+async def test_changes_reach_kcp_by_events_and_deleted_configs_are_written_again() -> None:
+    async with module(introduced=False) as it, it.world.running():
+        await it.write("one")
+        await eventually(it.has("one"))
+        await it.write("two")
+        assert it.world.manager.publish(changed(version="older")) >= 1
+        await eventually(it.has("two"))
+        await it.world.kcp.delete(MODULE_CONFIGS, NAME, KCP)
+        await eventually(it.has("two"))
+        await it.write("three")
+        it.world.manager.publish(ResyncRequested("demo"))
+        await eventually(it.has("three"))
+        assert it.world.manager.publish(ObjectChanged("demo", ObjectReference("", "Pod", SKR, "x"), "UPDATE")) <= 1
+
+
+async def test_new_rules_of_the_webhook_read_all_module_crs_once_the_api_server_uses_them() -> None:
+    async with module(introduced=False) as it, it.world.running():
+        await it.write("one")
+        await eventually(it.has("one"))
+        await it.write("two")
+        it.world.manager.publish(WebhookRulesChanged("demo"))
+        await eventually(it.has("two"), within=10 * RULES_SECONDS)

@@ -1,0 +1,299 @@
+"""What the plan of a Manifest can never do, whatever the SKR, its users and its other modules have."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube_runtime import ApplyResult, InventoryEntry, JsonObject, ObjectKey, ObjectOutcome, Resource, parse_objects
+from lifecycle_manager.module_installation import plan as planned
+from lifecycle_manager.module_installation.reading import ModuleCr, crd_of
+from lifecycle_manager.module_installation.rendering import Rendering
+from lifecycle_manager.module_installation.snapshot import (
+    Memory,
+    Options,
+    Removal,
+    Snapshot,
+    has_finalizers,
+    is_being_deleted,
+)
+from lifecycle_manager.module_installation.status import ManagerView, references_to
+from lifecycle_manager.object_set.inventory import identities, is_crd, without
+from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager_api import Manifest, names
+from tests import builders
+from tests.modules import as_text
+
+MAX_STEPS, MAX_ROUNDS = 20, 40
+KINDS = tuple(
+    Resource.dynamic("example.com", "v1", kind, f"{kind.lower()}s", namespaced=True) for kind in ("Rose", "Tulip")
+)
+CRDS = {crd_of(kind): kind for kind in KINDS}
+OBJECTS = tuple(InventoryEntry("", "v1", "ConfigMap", "shop", name) for name in "abc")
+ENTRIES = (*OBJECTS, *CRDS)
+SUBSETS = st.sets(st.sampled_from(ENTRIES))
+DEFAULT_CR = ModuleCr(KINDS[0], "shop", "default")
+MODULE_CR = {"apiVersion": "example.com/v1", "kind": "Rose", "metadata": {"name": "default", "namespace": "shop"}}
+
+
+def manifest(inventory: set[InventoryEntry], *, deleted: bool = False) -> Manifest:
+    metadata: dict[str, Any] = {"finalizers": [names.MANIFEST_FINALIZER]}
+    metadata |= {"deletionTimestamp": "2026-11-01T12:00:00Z"} if deleted else {}
+    thing = builders.manifest("garden", "1.0.0", **metadata)
+    spec = msgspec.structs.replace(thing.spec, resource=msgspec.Raw(msgspec.json.encode(MODULE_CR)))
+    status = msgspec.structs.replace(thing.status, synced=references_to(sorted(inventory)))
+    return msgspec.structs.replace(thing, spec=spec, status=status)
+
+
+def holder(has: set[InventoryEntry], *, manages: bool) -> Holder:
+    return Holder(ObjectKey("kcp-system", "demo-meadow"), "meadow", identities(has), manages=manages)
+
+
+@dataclass
+class Removing:
+    """An SKR without a server: carries the steps of a removal out, and checks each before."""
+
+    data: st.DataObject
+    inventory: set[InventoryEntry]
+    others: tuple[Holder, ...]
+    default_cr: JsonObject | None
+    manager_exists: bool
+    initial: frozenset[InventoryEntry] = frozenset()
+    users: dict[str, int] = field(default_factory=dict)
+    listed_after_objects: bool = False
+    deleted: set[InventoryEntry] = field(default_factory=set)
+    handed_over: set[InventoryEntry] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.initial = frozenset(self.inventory)
+
+    def snapshot(self) -> Snapshot:
+        inventory = tuple(sorted(self.inventory))
+        return Snapshot(manifest(self.inventory, deleted=True), builders.NOW, 0.0, inventory, before=inventory)
+
+    def round(self) -> planned.End:
+        seen = self.snapshot()
+        for _ in range(MAX_STEPS):
+            step = planned.plan_removal(seen)
+            if planned.is_end(step):
+                return step
+            seen = self.carry_out(seen, step)
+        raise AssertionError("the plan does not come to an end")
+
+    def carry_out(self, seen: Snapshot, step: planned.Step) -> Snapshot:
+        found = seen.removal or Removal(KINDS)
+        match step:
+            case planned.FindModuleCRs():
+                crs = ((DEFAULT_CR, self.default_cr),) if self.default_cr is not None else ()
+                kinds = (KINDS[0], *(kind for crd, kind in CRDS.items() if crd in self.inventory))
+                seen = replace(seen, removal=Removal(tuple(dict.fromkeys(kinds)), crs), others=self.others)
+            case planned.DeleteDefaultCRs(crs):
+                assert list(crs) == [DEFAULT_CR]
+                left = self.deleting()
+                seen = replace(seen, removal=replace(found, default_crs=((DEFAULT_CR, left),) if left else ()))
+            case planned.CheckManagersMissing():
+                seen = replace(seen, removal=replace(found, manager_missing=not self.manager_exists))
+            case planned.StripFinalizers(crs):
+                assert not self.manager_exists
+                assert all(is_being_deleted(live) and has_finalizers(live) for _, live in crs)
+                self.default_cr = None
+                seen = replace(seen, removal=replace(found, default_crs=()))
+            case planned.ListUsersObjects(kinds):
+                seen = replace(seen, removal=replace(found, users_objects=self.list_users(kinds)))
+            case planned.HandOver(objects):
+                seen = self.hand_over(seen, objects)
+            case planned.DeleteObjects(entries):
+                seen = self.delete(seen, found, entries)
+            case _:
+                raise AssertionError(step)
+        return seen
+
+    def deleting(self) -> JsonObject | None:
+        """Return the default Module CR after its deletion: its finalizers hold it, if it has any."""
+        assert self.default_cr is not None
+        metadata = {**self.default_cr["metadata"], "deletionTimestamp": "now"}
+        self.default_cr = {"metadata": metadata} if metadata.get("finalizers") else None
+        return self.default_cr
+
+    def list_users(self, kinds: tuple[Resource[JsonObject], ...]) -> tuple[str, ...]:
+        self.users = {kind.kind: self.data.draw(st.integers(0, 1), label=f"{kind.kind} of users") for kind in kinds}
+        self.listed_after_objects = not [each for each in self.inventory if not is_crd(each)]
+        return tuple(kind for kind, count in self.users.items() if count)
+
+    def hand_over(self, seen: Snapshot, objects: Any) -> Snapshot:
+        self.nothing_is_in_use()
+        for entry, heir in objects.items():
+            assert entry in self.inventory
+            assert entry.identity in heir.has
+        self.handed_over |= {*objects}
+        self.inventory -= {*objects}
+        return replace(seen, inventory=without(seen.inventory, objects))
+
+    def delete(self, seen: Snapshot, found: Removal, entries: tuple[InventoryEntry, ...]) -> Snapshot:
+        self.nothing_is_in_use()
+        assert self.default_cr is None
+        assert {*entries} <= self.initial - self.handed_over
+        assert not [each for each in entries if any(each.identity in other.has for other in self.others)]
+        for crd in filter(is_crd, entries):
+            assert not [each for each in self.inventory if not is_crd(each)], "CRDs go last"
+            assert self.listed_after_objects, "users may have created objects meanwhile"
+            assert self.users.get(CRDS[crd].kind) == 0
+        left = self.data.draw(st.sets(st.sampled_from(entries)), label="still there") if entries else set()
+        self.deleted |= {*entries} - left
+        self.inventory -= {*entries} - left
+        removal = planned.after_deleting(found, tuple(sorted(left)))
+        return replace(seen, inventory=tuple(sorted(self.inventory)), removal=removal)
+
+    def nothing_is_in_use(self) -> None:
+        assert not any(self.users.values()), "users have objects of the module's kinds"
+
+
+CRS = st.sampled_from([None, {"metadata": {"uid": "1"}}, {"metadata": {"uid": "1", "finalizers": ["operator"]}}])
+
+
+@given(inventory=SUBSETS, shared=SUBSETS, manages=st.booleans(), cr=CRS, manager=st.booleans(), data=st.data())
+def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends_when_nothing_is_left(
+    inventory: set[InventoryEntry],
+    shared: set[InventoryEntry],
+    cr: JsonObject | None,
+    data: st.DataObject,
+    *,
+    manages: bool,
+    manager: bool,
+) -> None:
+    cluster = Removing(data, set(inventory), (holder(shared, manages=manages),), cr, manager)
+    for _ in range(MAX_ROUNDS):
+        end = cluster.round()
+        if isinstance(end, planned.RemoveFinalizer):
+            assert cluster.inventory == set()
+            assert cluster.deleted == cluster.initial - shared
+            assert cluster.handed_over == cluster.initial & shared
+            return
+        assert isinstance(end, planned.Done)
+        assert {each.name for each in end.status.synced} == {each.name for each in cluster.inventory}
+        if cluster.default_cr is not None:
+            cluster.default_cr = None  # its operator has cleaned up
+    # users keep their objects for ever
+
+
+def test_cluster_that_is_gone_needs_no_steps() -> None:
+    seen = replace(Removing(Any, {*ENTRIES}, (), None, True).snapshot(), cluster_gone=True)  # type: ignore[arg-type]
+    assert planned.plan_removal(seen) == planned.RemoveFinalizer()
+
+
+def rendering(objects: set[InventoryEntry]) -> Rendering:
+    documents = [
+        {"apiVersion": each.api_version, "kind": each.kind, "metadata": {"name": each.name, "namespace": "shop"}}
+        for each in sorted(objects)
+    ]
+    return Rendering("new", parse_objects(as_text(documents)) if documents else ())
+
+
+@dataclass
+class Installing:
+    """An SKR without a server: carries the steps of an installation out, and checks each before."""
+
+    wanted: frozenset[InventoryEntry]
+    has: frozenset[InventoryEntry]
+    others: tuple[Holder, ...]
+    failing: frozenset[InventoryEntry]
+    in_use: frozenset[InventoryEntry]
+    pruned: set[InventoryEntry] = field(default_factory=set)
+    handed_over: set[InventoryEntry] = field(default_factory=set)
+    listed: set[InventoryEntry] = field(default_factory=set)
+
+    def run(self) -> planned.Done:
+        inventory = tuple(sorted(self.has))
+        before = manifest({*self.has})
+        seen = Snapshot(before, builders.NOW, 0.0, inventory, before=inventory, options=Options(namespace="shop"))
+        seen = replace(seen, rendering=rendering({*self.wanted}))
+        for _ in range(MAX_STEPS):
+            step = planned.plan_installation(seen, seen.rendering or rendering(set()))
+            if isinstance(step, planned.Done):
+                return step
+            seen = self.carry_out(seen, step)
+        raise AssertionError("the plan does not come to an end")
+
+    def carry_out(self, seen: Snapshot, step: planned.Step) -> Snapshot:
+        match step:
+            case planned.Connect():
+                seen = replace(seen, memory=Memory(check_all=False))
+            case planned.ResolveObjects():
+                seen = replace(seen, wanted=self.wanted, others=self.others)
+            case planned.RecordIntent(entries):
+                seen = replace(seen, manifest=manifest({*entries}), inventory=entries)
+            case planned.HandOver(objects):
+                assert {*objects} <= self.has - self.wanted
+                self.handed_over |= {*objects}
+                seen = replace(seen, inventory=without(seen.inventory, objects))
+            case planned.CreateNamespace():
+                seen = replace(seen, namespace_created=True)
+            case planned.ApplyObjects():
+                assert identities(step.inventory) <= identities(entry for entry in _recorded(seen.manifest))
+                seen = self.apply(seen, step)
+            case planned.ListObjectsOfCRDs(crds):
+                self.listed |= {*crds}
+                seen = replace(seen, crd_objects={each: ("mine",) if each in self.in_use else () for each in crds})
+            case planned.PruneObjects():
+                seen = self.prune(seen, step)
+            case planned.ReadManagers():
+                seen = replace(seen, managers=(ManagerView("Deployment manager", None),))
+            case _:
+                raise AssertionError(step)
+        return seen
+
+    def apply(self, seen: Snapshot, step: planned.ApplyObjects) -> Snapshot:
+        written = [
+            ObjectOutcome(each, index, "failed" if each in self.failing else "changed", _error(each, self.failing))
+            for index, each in enumerate(sorted(self.wanted))
+        ]
+        kept = [ObjectOutcome(each, None, "kept") for each in step.inventory if each not in self.wanted]
+        return replace(seen, applied=ApplyResult((*written, *kept), step.inventory), inventory=step.inventory)
+
+    def prune(self, seen: Snapshot, step: planned.PruneObjects) -> Snapshot:
+        entries = {*step.entries}
+        assert not self.wanted & self.failing, "nothing is pruned in a round with failures"
+        assert entries <= self.has - self.wanted - self.handed_over
+        assert not entries & self.in_use, "a CRD with objects stays"
+        assert set(filter(is_crd, entries)) <= self.listed
+        self.pruned |= entries
+        left = tuple(each for each in step.applied.inventory if each not in entries)
+        outcomes = tuple(each for each in step.applied.outcomes if each.entry not in entries)
+        return replace(seen, applied=ApplyResult(outcomes, left), inventory=left, pruned=True)
+
+
+def _error(entry: InventoryEntry, failing: frozenset[InventoryEntry]) -> str | None:
+    return "refused" if entry in failing else None
+
+
+def _recorded(thing: Manifest) -> list[InventoryEntry]:
+    return [
+        InventoryEntry(each.group, each.version, each.kind, each.namespace, each.name) for each in thing.status.synced
+    ]
+
+
+@given(
+    wanted=SUBSETS,
+    has=SUBSETS,
+    shared=SUBSETS,
+    failing=st.just(set()) | SUBSETS,
+    in_use=st.sets(st.sampled_from(tuple(CRDS))),
+)
+def test_installation_prunes_what_left_the_module_and_nothing_shared_or_in_use(
+    wanted: set[InventoryEntry],
+    has: set[InventoryEntry],
+    shared: set[InventoryEntry],
+    failing: set[InventoryEntry],
+    in_use: set[InventoryEntry],
+) -> None:
+    cluster = Installing(
+        frozenset(wanted), frozenset(has), (holder(shared, manages=True),), frozenset(failing), frozenset(in_use)
+    )
+    done = cluster.run()
+    assert cluster.handed_over == (has - wanted) & shared
+    expected = set() if wanted & failing else has - wanted - shared - in_use
+    assert cluster.pruned == expected
+    left = (has | wanted) - cluster.pruned - cluster.handed_over
+    assert {each.name for each in done.status.synced} == {each.name for each in left}

@@ -1,0 +1,75 @@
+"""The rotation of CAs: triggered by its Secret, it waits for the clusters that do not have the CAs in force yet."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kube_runtime import Manager
+from kyma_certs import RotationRules
+from lifecycle_manager.kyma_changes import TRUST_RECORD, WATCHER_RECORD
+from lifecycle_manager.resources import KYMAS, SECRETS
+from lifecycle_manager.signals import CAsChanged
+from lifecycle_manager.skr_webhook import ROTATE, CARotation, CAStore, setup_ca
+from tests.waiting import eventually
+from tests.world import KCP, World, open_world
+
+
+@asynccontextmanager
+async def rotation_in(world: World) -> AsyncGenerator[tuple[CARotation, Manager], None]:
+    rotation = setup_ca(world.manager, CAStore(world.kcp, world.clock), RotationRules())
+    await rotation.start()
+    yield rotation, world.manager
+
+
+async def request_rotation(world: World, store: CAStore) -> None:
+    annotations = {"metadata": {"annotations": {ROTATE: "now"}}}
+    await world.kcp.merge_patch(SECRETS, store.name, annotations, KCP)
+
+
+async def record(world: World, name: str, trust: str) -> None:
+    """Record CAs on a Kyma as those of its Watcher."""
+    annotations = {"metadata": {"annotations": {WATCHER_RECORD: "digest", TRUST_RECORD: trust}}}
+    await world.kcp.merge_patch(KYMAS, name, annotations, KCP)
+
+
+async def test_cas_are_unknown_before_the_start() -> None:
+    async with open_world() as world:
+        rotation = setup_ca(world.manager, CAStore(world.kcp, world.clock), RotationRules())
+        with pytest.raises(RuntimeError):
+            _ = rotation.current
+
+
+async def test_change_and_deletion_of_the_secret_are_followed_at_once() -> None:
+    async with open_world() as world:
+        store = CAStore(world.kcp, world.clock)
+        changes: list[CAsChanged] = []
+        rotation = setup_ca(world.manager, store, RotationRules())
+        world.manager.on(CAsChanged, changes.append)
+        async with world.running():
+            await eventually(lambda: world.manager.working)
+            first = rotation.current
+            assert changes == [], "the CAs of the start are no change"
+            await request_rotation(world, store)
+            await eventually(lambda: rotation.current.following is not None)
+            await world.kcp.delete(SECRETS, store.name, KCP)
+            await eventually(lambda: rotation.current.signing not in (first.signing, first.following))
+            assert len(changes) >= 2
+
+
+async def test_clusters_without_the_cas_in_force_hold_a_rotation_up() -> None:
+    async with open_world() as world, rotation_in(world) as (rotation, _):
+        for name in ("has-it", "behind", "without-watcher"):
+            await world.register(name)
+        await record(world, "has-it", rotation.current.fingerprint)
+        await record(world, "behind", "former")
+        await world.look()
+        assert rotation.clusters_behind() == ["behind"]
+
+
+async def test_step_is_an_event_of_the_secret() -> None:
+    async with open_world() as world, rotation_in(world) as (rotation, manager):
+        await request_rotation(world, rotation.store)
+        await world.look()
+        await manager.controllers["ca"].reconcile_now(rotation.store.key)
+        assert [reason for reason, _ in world.events] == ["CAAnnounced"]

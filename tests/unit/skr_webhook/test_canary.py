@@ -1,0 +1,115 @@
+"""The event path is tested cheaply, found broken in time, and counts as working only once a canary is answered."""
+
+import pytest
+
+from lifecycle_manager.skr.watcher import is_canary
+from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
+from lifecycle_manager_api import WatchEvent
+from lifecycle_manager_api.event import Watched, WatchedGvk
+
+TIMES = CanaryTimes(interval=30, patience=20, again=5, write_interval=600)
+START = 1000.0
+
+
+class Follower:
+    """Sends canaries when they are due, and lets time pass until there is something to do."""
+
+    def __init__(self, share: float = 0.5) -> None:
+        self.now = START
+        self.path = EventPath.untested(TIMES, now=START, share=share)
+        self.writes: list[bool] = []
+
+    def send_if_due(self) -> bool:
+        due = self.path.is_due(self.now)
+        if due:
+            write = self.path.is_write_due(self.now)
+            self.path = self.path.sending(self.now).sent(self.now, write=write)
+            self.writes.append(write)
+        return due
+
+    def follow(self, seconds: float, *, answered: bool) -> float | None:
+        """Return after how many seconds the path was found broken, None where it was not."""
+        started = self.now
+        while self.now < started + seconds:
+            if self.send_if_due() and answered:
+                self.path = self.path.answered(self.now)
+            if self.path.broken_for(self.now):
+                return self.now - started
+            self.now += self.path.check_after(self.now) + 0.01
+        return None
+
+
+def test_quiet_cluster_is_written_to_once_in_ten_minutes_and_tested_twice_a_minute() -> None:
+    follower = Follower()
+    assert follower.follow(3600, answered=True) is None
+    assert 115 <= len(follower.writes) <= 121
+    assert 5 <= follower.writes.count(True) <= 7
+
+
+@pytest.mark.parametrize("seconds", [1, 15, 37, 100])
+def test_broken_path_is_found_within_a_minute_whenever_it_breaks(seconds: float) -> None:
+    follower = Follower()
+    assert follower.follow(seconds, answered=True) is None
+    found = follower.follow(100, answered=False)
+    assert found is not None
+    assert found < 52
+
+
+def test_broken_path_is_tested_often_until_a_canary_is_answered() -> None:
+    follower = Follower()
+    follower.follow(100, answered=False)
+    before = len(follower.writes)
+    for _ in range(6):
+        follower.now += TIMES.again
+        follower.send_if_due()
+    assert len(follower.writes) >= before + 5
+    assert follower.path.broken_for(follower.now)
+    assert not follower.path.answered(follower.now).broken_for(follower.now)
+
+
+def test_canary_that_the_api_server_refuses_says_nothing_about_the_path() -> None:
+    path = EventPath.untested(TIMES, now=START, share=0).sending(START).refused()
+    assert not path.broken_for(START + 2 * TIMES.patience)
+
+
+def test_suspected_path_is_tested_at_once() -> None:
+    path = EventPath.untested(TIMES, now=START, share=1)
+    assert not path.is_due(START)
+    assert path.suspected(START).is_due(START)
+
+
+def test_path_that_a_former_process_found_broken_stays_so_until_a_canary_is_answered() -> None:
+    path = EventPath.presumed_broken(TIMES, now=START)
+    assert path.broken_for(START)
+    assert path.check_after(START) == 0
+    assert path.sending(START).broken_for(START)
+    assert not path.answered(START).broken_for(START)
+
+
+@pytest.mark.parametrize(
+    ("event", "answer"),
+    [
+        pytest.param(WatchEvent(operation="HEARTBEAT", watched=Watched(name="canary")), True, id="answer to a dry run"),
+        pytest.param(WatchEvent(operation="HEARTBEAT", watched=Watched(name="heartbeat")), False, id="heartbeat"),
+        pytest.param(
+            WatchEvent(
+                operation="UPDATE",
+                watched=Watched(namespace="kyma-system", name="skr-webhook"),
+                watched_gvk=WatchedGvk(group="", version="v1", kind="ServiceAccount"),
+            ),
+            True,
+            id="answer to a write",
+        ),
+        pytest.param(
+            WatchEvent(
+                operation="UPDATE",
+                watched=Watched(namespace="other", name="skr-webhook"),
+                watched_gvk=WatchedGvk(group="", version="v1", kind="ServiceAccount"),
+            ),
+            False,
+            id="another object",
+        ),
+    ],
+)
+def test_canary_is_distinguished_from_other_events(event: WatchEvent, *, answer: bool) -> None:
+    assert is_canary(event) is answer

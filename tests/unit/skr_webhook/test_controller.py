@@ -1,0 +1,262 @@
+"""The Watcher of an SKR: its webhook waits for the first event, and no fault of the event path stays unreported."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kube_runtime import ClusterUnreachable, Controller, Manager, NotFound, ObjectKey, Resource, Result
+from kube_simulation import Drop
+from kyma_certs import RotationRules, describe
+from lifecycle_manager import skr_webhook
+from lifecycle_manager.kyma_conditions import is_event_path_faulty
+from lifecycle_manager.resources import KYMAS, SECRETS, WATCHERS
+from lifecycle_manager.signals import (
+    CAsChanged,
+    ClusterReachable,
+    ClusterReplaced,
+    WatcherHeard,
+    WebhookRulesChanged,
+)
+from lifecycle_manager.skr import SkrUnreachable
+from lifecycle_manager.skr_webhook import (
+    CAStore,
+    CertificateStore,
+    WatcherDeployment,
+    WatcherSettings,
+)
+from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
+from lifecycle_manager_api import find, names
+from tests.waiting import eventually
+from tests.world import KCP, World, open_world
+
+KEY = ObjectKey(KCP, "demo")
+HEARD = WatcherHeard("demo", is_canary=False)
+WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
+SETTINGS = WatcherSettings(deployment=WatcherDeployment("watcher:1", "kcp.example.com:443"))
+
+
+@dataclass(eq=False)
+class Process:
+    """A process of LM with the controller `watcher`."""
+
+    world: World
+    manager: Manager
+    controller: Controller[ObjectKey, Any]
+    rules_changed: list[str] = field(default_factory=list)
+
+    async def turn(self, *causes: Any) -> Result:
+        """Reconcile the Watcher once, with current caches."""
+        kymas, watchers = self.manager.informer(KYMAS), self.manager.informer(WATCHERS)
+        version = (await self.world.in_kcp()).metadata.resource_version
+        number = len((await self.world.kcp.list(WATCHERS, KCP)).items)
+        await eventually(
+            lambda: (kyma := kymas.cache.get(KEY)) is not None and kyma.metadata.resource_version == version
+        )
+        await eventually(lambda: len(watchers.cache.list()) == number)
+        await self.world.look()
+        return await self.controller.reconcile_now(KEY, *causes)
+
+    async def reported(self) -> tuple[str, bool]:
+        """Reconcile the Watcher; return the reason of the condition, and whether the event path is faulty."""
+        await self.turn()
+        kyma = await self.world.in_kcp()
+        condition = find(kyma.status.conditions, "SKRWebhook")
+        return (condition.reason if condition is not None else "", is_event_path_faulty(kyma))
+
+
+@asynccontextmanager
+async def process(world: World, settings: WatcherSettings = SETTINGS) -> AsyncGenerator[Process, None]:
+    """Run the caches of another process of LM in a world; its controller is driven turn by turn."""
+    manager = Manager(world.kcp, clock=world.clock, namespace=KCP, events=world.recorder)
+    cas = skr_webhook.setup_ca(manager, CAStore(world.kcp, world.clock), RotationRules())
+    await cas.start()
+    secrets = manager.informer(SECRETS, label_selector=f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}")
+    no_kinds: Any = None
+    controller = skr_webhook.setup(
+        manager,
+        world.connections,
+        no_kinds,
+        certificates=CertificateStore(world.kcp, secrets, world.clock),
+        cas=cas,
+        settings=settings,
+    )
+    made = Process(world, manager, controller)
+    manager.on(WebhookRulesChanged, lambda signal: made.rules_changed.append(signal.kyma))
+    async with manager.background():
+        await manager.wait_synced()
+        yield made
+
+
+@asynccontextmanager
+async def world_with_kyma() -> AsyncGenerator[World, None]:
+    async with open_world() as world:
+        await world.register()
+        await world.introduced()
+        yield world
+
+
+async def has_webhook(world: World) -> bool:
+    try:
+        await (await world.skr()).get(WEBHOOKS, "skr-webhook")
+    except NotFound:
+        return False
+    return True
+
+
+async def test_webhook_is_installed_only_after_the_first_event() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        assert await one.reported() == ("WatcherStarting", False)
+        assert not await has_webhook(world), "a user's write would wait for a Watcher that does not run"
+        one.manager.publish(HEARD)
+        assert await one.reported() == ("WatcherReady", False)
+        assert await has_webhook(world)
+
+
+async def test_starting_watcher_is_reconciled_again_before_it_counts_as_silent() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        looked = await one.turn()
+        assert looked.requeue_after is not None
+        assert looked.requeue_after <= 60
+
+
+async def test_watcher_that_never_sent_an_event_is_reported_and_gets_no_webhook() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        await one.turn()
+        world.clock.advance(56)
+        assert await one.reported() == ("WatcherNeverHeard", True)
+        assert [reason for reason, _ in world.events if reason.startswith("Watcher")] == ["WatcherNeverHeard"]
+        assert not await has_webhook(world)
+        async with process(world) as another:
+            assert await another.reported() == ("WatcherNeverHeard", True), "a new process knows no more"
+        one.manager.publish(HEARD)
+        assert await one.reported() == ("WatcherReady", False)
+        assert await has_webhook(world)
+
+
+async def test_silent_watcher_stays_silent_for_a_new_process_until_an_event_arrives() -> None:
+    async with world_with_kyma() as world:
+        async with process(world) as former:
+            former.manager.publish(HEARD)
+            assert await former.reported() == ("WatcherReady", False)
+            world.clock.advance(56)
+            assert await former.reported() == ("WatcherSilent", True)
+        async with process(world) as one:
+            assert await one.reported() == ("WatcherSilent", True)
+            one.manager.publish(HEARD)
+            assert await one.reported() == ("WatcherReady", False)
+
+
+async def test_watcher_of_a_skipped_kyma_is_unchanged_until_it_is_no_longer_skipped() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        one.manager.publish(HEARD)
+        assert await one.reported() == ("WatcherReady", False)
+        await world.label(names.SKIP_RECONCILIATION, "true")
+        await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
+        await one.turn(ClusterReplaced("demo"))
+        assert not await has_webhook(world)
+        await world.label(names.SKIP_RECONCILIATION, None)
+        await one.turn(ClusterReplaced("demo"))
+        assert await has_webhook(world)
+
+
+async def test_each_installation_of_a_webhook_publishes_that_the_rules_changed() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        await one.turn()
+        assert one.rules_changed == []  # without a webhook
+        one.manager.publish(HEARD)
+        await one.turn()
+        assert one.rules_changed == ["demo"]
+        await one.turn(ClusterReplaced("demo"))
+        assert one.rules_changed == ["demo"]  # it was unchanged
+        await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
+        await one.turn(ClusterReplaced("demo"))
+        assert one.rules_changed == ["demo", "demo"]
+
+
+async def test_edited_webhook_is_repaired_at_the_interval_and_the_event_path_is_tested() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        one.manager.publish(HEARD)
+        await one.turn()
+        await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
+        await one.turn()
+        assert not await has_webhook(world), "compared before the interval was over"
+        for _ in range(10):
+            world.clock.advance(30)
+            one.manager.publish(HEARD)
+            await one.turn()
+            one.manager.publish(WatcherHeard("demo", is_canary=True))
+        assert await has_webhook(world)
+
+
+async def test_canaries_without_an_answer_are_reported_and_an_answer_ends_the_fault() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        reason = ""
+        for _ in range(8):
+            one.manager.publish(HEARD)
+            reason, _ = await one.reported()
+            world.clock.advance(10)
+        assert reason == "EventPathBroken"
+        one.controller.queue.drop_causes(KEY)
+        assert one.manager.publish(WatcherHeard("demo", is_canary=True)) == 1
+        assert await one.reported() == ("WatcherReady", False)
+
+
+async def test_event_enqueues_the_watcher_only_where_it_may_change_the_condition() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        assert one.manager.publish(HEARD) == 1
+        assert one.manager.publish(HEARD) == 0
+        world.clock.advance(56)
+        assert one.manager.publish(HEARD) == 1
+        assert one.manager.publish(WatcherHeard("demo", is_canary=True)) == 0
+
+
+async def test_signals_of_the_cluster_and_of_the_cas_enqueue_the_watcher() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        for signal in (ClusterReachable("demo"), ClusterReplaced("demo"), CAsChanged()):
+            assert one.manager.publish(signal) == 1
+
+
+async def test_renewal_that_is_late_is_a_metric_until_it_took_place() -> None:
+    settings = WatcherSettings(deployment=SETTINGS.deployment, renewal_alarm=timedelta(days=60))
+
+    def sample(one: Process) -> float | None:
+        name = "lifecycle_mgr_self_signed_cert_not_renew"
+        return one.manager.registry.get_sample_value(name, {"kyma_name": "demo"})
+
+    async with world_with_kyma() as world:
+        async with process(world, settings) as one:
+            await one.turn()
+            assert sample(one) is None
+        late = WatcherSettings(deployment=SETTINGS.deployment, renewal_alarm=timedelta(days=91))
+        async with process(world, late) as another:
+            await another.turn()
+            assert sample(another) == 1
+
+
+async def test_certificate_has_the_domain_in_the_annotation_skr_domain() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        annotations = {"metadata": {"annotations": {"skr-domain": "skr.example.com"}}}
+        await world.kcp.merge_patch(KYMAS, "demo", annotations, KCP)
+        await one.turn()
+        pair = key_pair_in(await world.kcp.get(SECRETS, "demo-webhook-tls", KCP))
+        assert pair is not None
+        assert "skr.example.com" in describe(pair.certificate_pem).dns_names
+
+
+async def test_unreachable_cluster_is_reported_and_raised() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        with world.cluster("demo").ruled_by(Drop()), pytest.raises((ClusterUnreachable, SkrUnreachable)):
+            await one.turn()
+        condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
+        assert condition is not None
+        assert condition.reason == "SKRUnreachable"

@@ -1,0 +1,44 @@
+"""The metrics of the CAs in force and of the rotation."""
+
+from datetime import UTC, datetime, timedelta
+
+from prometheus_client import CollectorRegistry
+
+from kyma_certs import CAs, announced, create_ca, describe, dropped, switched
+from lifecycle_manager.skr_webhook.metrics import CACollector
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+LIFETIME = timedelta(days=30)
+OLD, NEW = (create_ca("ca", lifetime=LIFETIME, now=NOW) for _ in range(2))
+PREFIX = "lifecycle_mgr_watcher_authority"
+
+
+def registry_of(in_force: CAs | None, *behind: str) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(CACollector(lambda: in_force, lambda: behind, lambda: NOW + timedelta(seconds=90)))
+    return registry
+
+
+def test_phase_and_its_age_are_reported() -> None:
+    alone = CAs(OLD)
+    first = announced(alone, NEW, now=NOW)
+    second = switched(first, now=NOW)
+    phases = [(alone, "Stable", 0), (first, "Announced", 90), (second, "Switched", 90), (dropped(second), "Stable", 0)]
+    for in_force, phase, age in phases:
+        registry = registry_of(in_force)
+        assert registry.get_sample_value(f"{PREFIX}_phase", {"phase": phase}) == 1
+        assert registry.get_sample_value(f"{PREFIX}_phase_age_seconds") == age
+
+
+def test_clusters_that_a_rotation_waits_for_are_counted() -> None:
+    registry = registry_of(announced(CAs(OLD), NEW, now=NOW), "one", "two")
+    assert registry.get_sample_value(f"{PREFIX}_clusters_behind") == 2
+
+
+def test_end_of_the_issuing_ca_is_reported() -> None:
+    expiry = registry_of(CAs(OLD)).get_sample_value(f"{PREFIX}_expiry_timestamp_seconds")
+    assert expiry == describe(OLD.certificate_pem).not_after.timestamp()
+
+
+def test_nothing_is_reported_before_the_cas_are_read() -> None:
+    assert registry_of(None).get_sample_value(f"{PREFIX}_clusters_behind") is None

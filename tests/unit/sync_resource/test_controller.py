@@ -1,0 +1,287 @@
+"""A SyncResource on simulated clusters: what is written in which order, what triggers it, whose an object is."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from kube_runtime import Change, Client, Controller, Informer, KubeError, Manager, ObjectKey, Resource
+from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
+from lifecycle_manager.object_set import RecordingFailed
+from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
+from lifecycle_manager.signals import ClusterReachable
+from lifecycle_manager.skr import AccessSecretMissing, Connections
+from lifecycle_manager.sync_resource import SyncResourceSettings, setup
+from lifecycle_manager.sync_resource.apply import SyncResourceState
+from lifecycle_manager.sync_resource.controller import gives_up_objects, kyma_is_leaving, wants_other_objects
+from lifecycle_manager.telemetry import ChangeLatency
+from lifecycle_manager_api import SyncResource, find, names
+from tests import builders
+from tests.manifest_world import RecordedEvents, simulated_client, simulated_control_plane
+from tests.waiting import eventually
+
+KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
+SYNCED = [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system", "name": "one"}]
+
+
+@dataclass(eq=False)
+class World:
+    """The controller on a Manager. `access` is what keeps it from the SKR, None for nothing."""
+
+    kcp: Client
+    skr: Client
+    access: Exception | None = None
+    events: RecordedEvents = field(default_factory=RecordedEvents)
+    manager: Manager = field(init=False)
+    controller: Controller[ObjectKey, SyncResourceState] = field(init=False)
+    sync_resources: Informer[SyncResource] = field(init=False)
+
+    def start(self) -> None:
+        """Begin with a process that knows nothing."""
+        self.manager = Manager(self.kcp, events=cast("Any", self.events))
+        latency = ChangeLatency(CollectorRegistry())
+        self.controller = setup(self.manager, cast("Connections", self), latency, SyncResourceSettings())
+        self.sync_resources = self.manager.informer(SYNC_RESOURCES, namespace=KCP)
+
+    @asynccontextmanager
+    async def process(self) -> AsyncIterator[None]:
+        """Run the informers of a new process."""
+        self.start()
+        async with self.manager.background():
+            await self.manager.wait_synced()
+            yield
+
+    @asynccontextmanager
+    async def to(self, _kyma: str) -> AsyncIterator[Client]:
+        """Lend the client of the SKR, as Connections do."""
+        if self.access is not None:
+            raise self.access
+        yield self.skr
+
+    async def write(self, name: str, *objects: str, **spec: Any) -> None:
+        """Write a SyncResource with ConfigMaps of these names."""
+        text = "---\n".join(
+            f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {each}, namespace: {SKR}}}\n" for each in objects
+        )
+        document = {
+            "metadata": {"name": name, "namespace": KCP},
+            "spec": {"kyma": "demo", "module": "cloud-resources", "resource": text, **spec},
+        }
+        await self.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
+
+    async def see(self) -> None:
+        """Have the informer see what there is."""
+
+        async def seen() -> bool:
+            stored = (await self.kcp.list(SYNC_RESOURCES, KCP)).items
+            versions = {each.metadata.name: each.metadata.resource_version for each in stored}
+            cached = {each.metadata.name: each.metadata.resource_version for each in self.sync_resources.cache.list()}
+            return versions == cached
+
+        await eventually(seen, every=0.002)
+
+    async def reconcile(self, name: str) -> None:
+        """Reconcile a SyncResource as it is now."""
+        await self.see()
+        await self.controller.reconcile_now(ObjectKey(KCP, name))
+
+    async def reason(self, name: str) -> str:
+        """Return the reason of Ready."""
+        ready = find((await self.kcp.get(SYNC_RESOURCES, name, KCP)).status.conditions, "Ready")
+        assert ready is not None
+        return ready.reason
+
+    async def objects(self) -> set[str]:
+        """Return the names of the ConfigMaps in the SKR."""
+        return {each["metadata"]["name"] for each in (await self.skr.list(CONFIG_MAPS, SKR)).items}
+
+
+@pytest.fixture
+async def simulation() -> AsyncIterator[Simulation]:
+    async with serve_simulation() as served:
+        yield served
+
+
+@pytest.fixture
+async def world(simulation: Simulation) -> AsyncIterator[World]:
+    async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
+        kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
+        await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
+        made = World(kcp, skr)
+        async with made.process():
+            yield made
+
+
+def refused(*named: str) -> Refuse:
+    def matches(request: ApiRequest) -> bool:
+        return request.cluster == "skr" and request.name in named and request.method != "GET"
+
+    return Refuse(matches, refused=Refused(403, "Forbidden", "quota exceeded"))
+
+
+async def test_objects_follow_the_text_and_are_deleted_with_it(world: World) -> None:
+    await world.write("first", "one", "two")
+    await world.reconcile("first")
+    assert await world.objects() == {"one", "two"}
+    await world.write("first", "two", "three")
+    await world.reconcile("first")
+    assert await world.objects() == {"two", "three"}
+    await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
+    await world.reconcile("first")
+    assert await world.objects() == set()
+    assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
+
+
+async def test_object_that_is_refused_keeps_the_others_from_being_pruned(world: World, simulation: Simulation) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    simulation.cluster("skr").add_rule(rule := refused("two"))
+    await world.write("first", "two")
+    with pytest.raises(KubeError):
+        await world.reconcile("first")
+    assert (await world.objects(), await world.reason("first")) == ({"one"}, "ApplyFailed")
+    simulation.cluster("skr").remove_rule(rule)
+    await world.reconcile("first")
+    assert await world.objects() == {"two"}
+
+
+async def test_intent_and_finalizer_are_written_before_the_first_object(world: World, simulation: Simulation) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    writes = [each for each in simulation.requests(lambda it: it.is_write) if each.name in {"first", "one"}]
+    order = [(each.cluster, each.verb, each.subresource or "") for each in writes]
+    assert order[1:3] == [("kcp", "patch", ""), ("skr", "apply", "")]
+    resource = await world.kcp.get(SYNC_RESOURCES, "first", KCP)
+    assert names.SYNC_RESOURCE_FINALIZER in resource.metadata.finalizers
+    assert '"one"' in resource.metadata.annotations[names.INTENDED]
+
+
+async def test_nothing_is_applied_whose_intent_can_not_be_recorded(world: World, simulation: Simulation) -> None:
+    def records(request: ApiRequest) -> bool:
+        return request.cluster == "kcp" and request.name == "first" and request.verb == "patch"
+
+    await world.write("first", "one")
+    simulation.cluster("kcp").add_rule(Refuse(records))
+    with pytest.raises(RecordingFailed):
+        await world.reconcile("first")
+    assert await world.objects() == set()
+
+
+async def test_process_that_dies_after_an_apply_leaves_nothing_behind(world: World, simulation: Simulation) -> None:
+    status = Refuse(lambda it: it.cluster == "kcp" and it.subresource == "status")
+    await world.write("first", "one")
+    simulation.cluster("kcp").add_rule(status)
+    with pytest.raises(KubeError):
+        await world.reconcile("first")
+    assert await world.objects() == {"one"}
+    simulation.cluster("kcp").remove_rule(status)
+    async with world.process():
+        await world.write("first", "two")
+        await world.reconcile("first")
+    assert await world.objects() == {"two"}
+
+
+async def test_of_two_that_want_an_object_at_the_same_moment_one_gets_it(world: World) -> None:
+    await world.write("first", "one")
+    await world.write("second", "one")
+    await world.see()
+    await asyncio.gather(*(world.controller.reconcile_now(ObjectKey(KCP, each)) for each in ("first", "second")))
+    assert {await world.reason("first"), await world.reason("second")} == {"ObjectsReady", "Conflict"}
+
+
+async def test_object_that_is_given_up_is_free_for_another(world: World) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    await world.write("second", "one")
+    await world.reconcile("second")
+    assert await world.reason("second") == "Conflict"
+    await world.write("first", "two")
+    await world.reconcile("first")
+    await world.reconcile("second")
+    assert (await world.reason("second"), await world.objects()) == ("ObjectsReady", {"one", "two"})
+
+
+async def test_deletion_needs_no_cluster_where_the_access_secret_is_gone(world: World) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
+    world.access = AccessSecretMissing("demo")
+    await world.reconcile("first")
+    assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
+
+
+async def test_second_reconcile_of_what_is_ready_writes_nothing(world: World, simulation: Simulation) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    await world.see()
+    before = simulation.requests()[-1].number
+    await world.reconcile("first")
+    assert not simulation.requests(lambda it: it.is_write, since=before)
+    assert [reason for reason, _ in world.events.recorded] == ["ObjectsReady"]
+
+
+async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(world: World) -> None:
+    await world.write("first", "one")
+    await world.see()
+    assert world.manager.publish(ClusterReachable("demo")) == 1
+    assert world.manager.publish(ClusterReachable("other")) == 0
+    assert world.controller.owners() == {"demo"}
+
+
+async def test_sync_resource_of_a_kyma_that_is_deleted_and_one_that_waits_for_objects_are_triggered(
+    world: World,
+) -> None:
+    world.start()
+    stopping = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(world.manager.run(stopping))
+        await world.write("first", "one")
+        await eventually(lambda: _is(world, "first", "ObjectsReady"))
+        await world.write("second", "one")
+        await eventually(lambda: _is(world, "second", "Conflict"))
+        await world.write("first", "two")
+        await eventually(lambda: _is(world, "second", "ObjectsReady"))
+        await world.kcp.delete(KYMAS, "demo", KCP)
+        await eventually(lambda: _is(world, "first", "KymaNotFound"))
+        stopping.set()
+
+
+async def _is(world: World, name: str, reason: str) -> bool:
+    resource = await world.kcp.get(SYNC_RESOURCES, name, KCP)
+    ready = find(resource.status.conditions, "Ready")
+    return ready is not None and ready.reason == reason
+
+
+def test_status_of_a_sync_resource_is_no_trigger_and_what_somebody_else_writes_is() -> None:
+    before = builders.sync_resource()
+    assert not wants_other_objects(Change(before, builders.sync_resource(status={"state": "Ready"})))
+    for after in (
+        builders.sync_resource(generation=2),
+        builders.sync_resource(finalizers=[]),
+        builders.sync_resource(annotations={names.CREATE_NAMESPACES: "true"}),
+        builders.sync_resource(deletionTimestamp="2026-11-01T12:00:00Z"),
+    ):
+        assert wants_other_objects(Change(before, after))
+    assert wants_other_objects(Change(None, before))
+    assert wants_other_objects(Change(before, None))
+
+
+def test_object_is_given_up_by_a_status_without_it_and_by_the_end() -> None:
+    before = builders.sync_resource(status={"synced": SYNCED})
+    assert gives_up_objects(Change(before, builders.sync_resource()))
+    assert gives_up_objects(Change(before, None))
+    assert not gives_up_objects(Change(builders.sync_resource(), before))
+
+
+def test_kyma_leaves_when_it_is_marked_for_deletion_and_when_it_is_gone() -> None:
+    kyma, deleted = builders.kyma(), builders.kyma(deletionTimestamp="2026-11-01T12:00:00Z")
+    assert kyma_is_leaving(Change(kyma, deleted))
+    assert kyma_is_leaving(Change(deleted, None))
+    assert not kyma_is_leaving(Change(None, kyma))
+    assert not kyma_is_leaving(Change(kyma, msgspec.structs.replace(kyma)))

@@ -1,0 +1,118 @@
+"""What the plan of a SyncResource can never do, whatever is in the text, in the SKR, and claimed by others."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome
+from lifecycle_manager.object_set.ownership import Claim, claimed_earlier
+from lifecycle_manager.sync_resource import plan as planned
+from lifecycle_manager.sync_resource.snapshot import Snapshot, read_text, since
+from lifecycle_manager_api import names
+from tests import builders
+
+NAMES = "abcdef"
+SUBSETS = st.sets(st.sampled_from(NAMES))
+
+
+def entry(name: str) -> InventoryEntry:
+    return InventoryEntry("", "v1", "ConfigMap", "shop", name)
+
+
+def text_of(chosen: set[str]) -> str:
+    template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {0}, namespace: shop}}\n"
+    return "---\n".join(template.format(name) for name in sorted(chosen))
+
+
+def snapshot(text: set[str], has: set[str], claimed: dict[str, str], **metadata: Any) -> Snapshot:
+    """Return the snapshot of the SyncResource `m` whose others claim objects; the names of these order them."""
+    resource = builders.sync_resource("m", text=text_of(text), **metadata)
+    claims = tuple(Claim(entry(name), since(resource)[0], owner) for name, owner in claimed.items())
+    inventory = tuple(sorted(map(entry, has)))
+    own = tuple(each for each in inventory if each not in claimed_earlier(inventory, since(resource), claims))
+    return Snapshot(resource, builders.kyma(), builders.NOW, own, read_text(resource.spec.resource, ()), claims)
+
+
+def applied(seen: Snapshot, step: planned.ApplyObjects, failing: set[str]) -> ApplyResult:
+    wanted = [
+        ObjectOutcome(entry(each.name), index, "failed", error="no")
+        if each.name in failing
+        else ObjectOutcome(entry(each.name), index, "changed", live={"metadata": {"name": each.name}})
+        for index, each in enumerate(step.objects)
+    ]
+    named = {each.entry for each in wanted}
+    kept = [ObjectOutcome(each, None, "kept") for each in seen.inventory if each not in named]
+    return ApplyResult((*wanted, *kept), tuple(sorted({*seen.inventory, *named})))
+
+
+def steps_of(seen: Snapshot, failing: set[str]) -> list[planned.Step]:
+    """Return all steps of a reconcile in which these objects can't be applied."""
+    taken: list[planned.Step] = []
+    while True:
+        step = planned.plan(seen)
+        taken.append(step)
+        match step:
+            case planned.RecordIntent():
+                seen = replace(seen, recorded=True)
+            case planned.ApplyObjects():
+                seen = replace(seen, applied=applied(seen, step, failing))
+            case planned.PruneObjects():
+                seen = replace(seen, pruned=True)
+            case planned.DeleteObjects():
+                seen = replace(seen, removed=ApplyResult((), ()))
+            case _:
+                return taken
+
+
+@given(text=SUBSETS, has=SUBSETS, failing=SUBSETS)
+def test_nothing_is_pruned_in_a_round_with_failures_and_nothing_but_what_left_the_text(
+    text: set[str], has: set[str], failing: set[str]
+) -> None:
+    steps = steps_of(snapshot(text, has, {}), failing)
+    pruned = {each.name for step in steps if isinstance(step, planned.PruneObjects) for each in step.entries}
+    expected = set() if text & failing else has - text
+    assert pruned == expected
+
+
+@given(text=SUBSETS, has=SUBSETS)
+def test_nothing_is_pruned_where_that_is_not_wanted(text: set[str], has: set[str]) -> None:
+    seen = snapshot(text, has, {})
+    spec = builders.sync_resource("m", text=text_of(text))
+    kept = replace(seen, resource=_without_prune(spec))
+    assert not [step for step in steps_of(kept, set()) if isinstance(step, planned.PruneObjects)]
+
+
+@given(text=SUBSETS, has=SUBSETS, claimed=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["a", "z"])))
+def test_object_that_another_has_claimed_earlier_is_never_touched(
+    text: set[str], has: set[str], claimed: dict[str, str]
+) -> None:
+    seen = snapshot(text, has, claimed)
+    touched: set[str] = set()
+    for step in steps_of(seen, set()):
+        match step:
+            case planned.ApplyObjects():
+                touched |= {each.name for each in step.objects}
+            case planned.PruneObjects():
+                touched |= {each.name for each in step.entries}
+    theirs = {name for name, owner in claimed.items() if owner == "a" or name not in has}
+    assert not touched & theirs
+
+
+@given(has=SUBSETS, claimed=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["a", "z"])))
+def test_removal_deletes_what_the_inventory_names_and_no_older_one_has(has: set[str], claimed: dict[str, str]) -> None:
+    seen = snapshot(set(), has, claimed, deletionTimestamp="2026-11-01T12:00:00Z")
+    deleted = {
+        each.name
+        for step in steps_of(seen, set())
+        if isinstance(step, planned.DeleteObjects)
+        for each in step.inventory
+    }
+    assert deleted == has - {name for name, owner in claimed.items() if owner == "a"}
+    assert names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
+
+
+def _without_prune(resource: Any) -> Any:
+    return msgspec.structs.replace(resource, spec=msgspec.structs.replace(resource.spec, prune=False))
