@@ -146,7 +146,7 @@ async def _until_ready(
 
 
 async def _no_descriptor(version: ComponentVersion) -> msgspec.Raw:
-    raise LookupFailed(f"no registry for {version}")
+    raise LookupFailed(f"no registry for {version}", again_after_seconds=3600)
 
 
 async def _no_link(link: str) -> str:

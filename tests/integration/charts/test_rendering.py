@@ -19,8 +19,8 @@ from kube_runtime import dump_yaml, load_yaml, parse_objects
 from kyma_certs import KeyPair
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
-from lifecycle_manager.oci.blobs import MOST_BYTES as MOST_BYTES_OF_LAYERS
-from lifecycle_manager.oci.registry import MOST_BYTES as MOST_BYTES_OF_A_LAYER
+from lifecycle_manager.oci.blobs import MAX_BYTES as MAX_BYTES_OF_LAYERS
+from lifecycle_manager.oci.registry import MAX_BYTES as MAX_BYTES_OF_A_LAYER
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook import CAStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherDeployment, webhook_document, workload_documents
@@ -336,7 +336,7 @@ async def test_layers_are_cached_on_a_disk_that_is_large_enough_and_apart_from_t
     (mount,) = (each for each in _container(rendered)["volumeMounts"] if each["mountPath"] == str(cache))
     (folder,) = (each["emptyDir"] for each in _pod(rendered)["volumes"] if each["name"] == mount["name"])
     assert folder == {"sizeLimit": "2Gi"}
-    assert MOST_BYTES_OF_LAYERS + MOST_BYTES_OF_A_LAYER < 2 * 1024**3
+    assert MAX_BYTES_OF_LAYERS + MAX_BYTES_OF_A_LAYER < 2 * 1024**3
 
 
 async def test_image_of_the_watcher_has_the_registry_and_version_of_lifecycle_manager(helm: Helm) -> None:
