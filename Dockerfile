@@ -1,8 +1,8 @@
-# The images of the product, a target each: lifecycle-manager (with klm), skr-watcher, module-manager (with the samples).
+# One target for each image: lifecycle-manager (with klm), skr-watcher, module-manager (with the samples).
 #
 #   docker build --target lifecycle-manager --tag lifecycle-manager:0.1.0 .
 
-# Pinned by version; whoever builds pins the very bytes with --build-arg PYTHON=python:3.11.14-slim-bookworm@sha256:…
+# Pinned by version; to pin it by digest, use --build-arg PYTHON=python:3.11.14-slim-bookworm@sha256:…
 ARG PYTHON=python:3.11.14-slim-bookworm
 
 FROM ${PYTHON} AS build
@@ -19,9 +19,9 @@ FROM build AS build-module-manager
 RUN images/install.sh module-manager /opt/kyma
 
 FROM ${PYTHON} AS base
-# Nothing is ever written to the image: the root file system is mounted read-only.
+# The root file system is mounted read-only.
 ENV PATH=/opt/kyma/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
-# Without pip and its kind there is less in the image to keep up to date.
+# The programs need none of these, so the image needs no updates of them.
 RUN pip uninstall --yes --quiet --root-user-action=ignore setuptools wheel pip
 WORKDIR /
 USER 10001:10001

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what one image holds from the lock into an empty folder: a venv with the program under bin/.
-# The Dockerfile runs it, and so does its test, so that the one is known to work wherever the other passes.
+# Installs the contents of one image from the lock into an empty folder: a venv with the wheel of the program and its
+# dependencies. The Dockerfile and its test (tests/integration/images) both run this script.
 #
 #   images/install.sh lifecycle-manager|skr-watcher|module-manager FOLDER
 set -eu
@@ -13,7 +13,7 @@ lifecycle-manager) package=kyma-lifecycle-manager ;;
 module-manager) package=kyma-module-manager ;;
 skr-watcher) package=kyma-skr-watcher ;;
 *)
-  echo "there is no image $image" >&2
+  echo "unknown image '$image': expected lifecycle-manager, skr-watcher or module-manager" >&2
   exit 2
   ;;
 esac

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class PodRun:
-    """Runs a Pod until `stopping` is set, then lets it go. `changed` hears when it gets ready or is not any more."""
+    """Runs a Pod until `stopping` is set, then confirms its deletion. `changed` is called when its readiness changes."""
 
     cluster: LocalCluster
     client: Client
@@ -95,7 +95,7 @@ class PodRun:
             self.changed()
             if self.child is not None:
                 await self.child.stop(self.pod["spec"].get("terminationGracePeriodSeconds", 30))
-        await self._let_go()
+        await self._confirm_deletion()
 
     async def _bind(self) -> None:
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": self.name}}
@@ -185,8 +185,8 @@ class PodRun:
         patch = {"status": status}
         await _answered(lambda: self.client.merge_patch(PODS, self.name, patch, self.namespace, subresource="status"))
 
-    async def _let_go(self) -> None:
-        """Have the API server forget a Pod that is being deleted: its node has nothing of it any more."""
+    async def _confirm_deletion(self) -> None:
+        """Confirm the deletion of a Pod to the API server: its containers have stopped."""
         options: JsonObject = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
         options["preconditions"] = {"uid": self.pod["metadata"]["uid"]}
         try:

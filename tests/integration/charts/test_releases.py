@@ -316,7 +316,7 @@ async def _values_by_hand(world: World) -> Path:
         "existingSecret": False,
         "certificate": pem["tls.crt"],
         "key": pem["tls.key"],
-        "authority": pem["ca.crt"],
+        "ca": pem["ca.crt"],
     }
     values = {"kcpAddress": f"127.0.0.1:{world.event_port}", "caBundle": pem["ca.crt"], "tls": tls}
     file = world.kcp_helm.home / "by-hand.json"

@@ -192,7 +192,7 @@ async def test_the_watcher_by_hand_is_the_one_that_lifecycle_manager_brings(helm
                 replicas=replicas,
                 image__registry="registry.example.com", image__tag="v7", kcpAddress=settings.kcp_address,
                 resources__limits__memory="64Mi", tls__existingSecret=False, tls__certificate="certificate\n",
-                tls__key="key\n", tls__authority="trust\n", caBundle="trust\n",
+                tls__key="key\n", tls__ca="trust\n", caBundle="trust\n",
             ),
             "--set-string", "resources.limits.cpu=0.5",
             *(word for words in given for word in words),
@@ -262,7 +262,7 @@ async def test_replica_that_shares_nothing_is_gone_before_the_next_one_comes(hel
         (values(replicas=0), "replicas is 0"),
         ((), f"{names.KYMA_NAME}: "),
         ((), f"{names.MANAGED_BY}: {names.LIFECYCLE_MANAGER}"),
-        ((), "That name is known in this cluster only"),
+        ((), "This name can be resolved in this cluster only"),
         (values(events__address="events.example.com:443"), "send their events to events.example.com:443."),
         (values(crds__keep=False), "WARNING"),
     ],
@@ -322,7 +322,7 @@ async def test_containers_have_no_rights_on_the_node_and_limits(helm: Helm, way:
     assert {"cpu", "memory"} <= set(container["resources"]["requests"])
 
 
-async def test_pod_waits_for_the_authority_that_cert_manager_makes(helm: Helm) -> None:
+async def test_pod_waits_for_the_ca_of_cert_manager(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *values(certManager__enabled=True))
     (certificate,) = of_kind(rendered, "Certificate").values()
     (issuer,) = of_kind(rendered, "Issuer").values()

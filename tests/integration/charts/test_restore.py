@@ -24,7 +24,7 @@ OURS: dict[str, Resource[Document]] = {
     )
     for crd in (each["spec"] for each in all_crds())
 }
-# The Kymas come last: nothing of a cluster is looked at before.
+# The Kymas come last: before them no cluster is reconciled.
 ORDER = ("ModuleTemplate", "ModuleReleaseMeta", "Watcher", "ModuleConfig", "SyncResource", "Manifest", "Kyma")
 OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences")
 

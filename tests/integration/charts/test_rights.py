@@ -60,7 +60,7 @@ async def test_every_right_is_used(world: World) -> None:
     await _follow_a_watcher(world)
     async with blob_server() as layers:
         await _install_and_remove_modules(world, layers)
-    await _rotate_the_authority(world)
+    await _rotate_the_ca(world)
     await _make_a_namespace(world)
     await _delete_the_kyma(world)
     await world.manage_the_user_cluster()
@@ -149,7 +149,7 @@ async def _edit_and_see_it_put_right(skr: Client, resource: Resource[Any], name:
     await eventually(put_right)
 
 
-async def _rotate_the_authority(world: World) -> None:
+async def _rotate_the_ca(world: World) -> None:
     mark = {"metadata": {"annotations": {ROTATE: "now"}}}
     await world.kcp.merge_patch(SECRETS, AuthorityStore.name, mark, KCP, field_manager=USER)
 

@@ -87,11 +87,11 @@ class World:
         await apply_objects(self.kcp, "\n---\n".join(texts))
 
     async def manage_the_user_cluster(self) -> None:
-        """Do what the environment broker does, and wait until the cluster tells of the users' changes."""
+        """Create the Kyma as the environment broker does, and wait until the Watcher reports changes."""
         await create_kyma(self.story.stage, await prepare_skr(self.story.stage))
 
         async def ready() -> bool:
-            """Tell what docs/install.md has people wait for; from then on they can choose modules."""
+            """Return whether the Kyma is Ready, as in docs/install.md; from then on users can choose modules."""
             kyma = await _found(self.kcp, KYMAS, demo_names.KYMA, names.KCP_NAMESPACE)
             condition = find(kyma.status.conditions, "Ready") if kyma is not None else None
             return condition is not None and condition.status == "True"
@@ -107,8 +107,8 @@ class World:
         await eventually(watched, what="the Watcher's webhook for the module")
 
     async def _enable_the_module(self) -> None:
-        """Choose the module as the user, so that it is told of: a change is found minutes later about which the API
-        server could not ask the Watcher within two seconds, as on a machine that stalls while the two first connect."""
+        """Choose the module as the user until the Watcher admits the change. If the API server cannot reach the Watcher
+        within two seconds, as on a stalled machine, the change is found minutes later."""
         while True:
             before = await self._admitted_unasked()
             await self.story.set_modules([{"name": demo_names.MODULE, "managed": True}])

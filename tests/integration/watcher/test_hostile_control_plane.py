@@ -106,7 +106,7 @@ async def test_refusal_of_the_control_plane_is_final_except_a_replay(
 async def test_endless_response_is_not_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, piece: bytes, every: float
 ) -> None:
-    monkeypatch.setattr(delivery, "WHOLE_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(delivery, "RESPONSE_SECONDS", 0.5)
     hostile = Hostile(without_end(piece, every=every, status=status))
     async with delivering(tmp_path, hostile) as (outbox, _):
         await asyncio.wait_for(outbox.drained(), PATIENCE)

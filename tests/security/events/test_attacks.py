@@ -419,14 +419,14 @@ def test_table_has_at_least_forty_attacks() -> None:
     assert len(ATTACKS) >= 40
 
 
-async def test_good_message_is_taken_as_its_certificates_runtime(endpoint: Endpoint) -> None:
+async def test_valid_message_is_accepted_for_the_runtime_of_its_certificate(endpoint: Endpoint) -> None:
     answer = await endpoint.send(Message())
     assert answer.status_code == 200
     (event,) = endpoint.taken
     assert event.runtime_id == "mine"
 
 
-async def test_runtime_named_in_the_body_means_nothing(endpoint: Endpoint) -> None:
+async def test_runtime_in_the_body_is_ignored(endpoint: Endpoint) -> None:
     body = msgspec.json.encode(msgspec.json.decode(BODY) | {"runtime": "theirs", "runtimeId": "theirs"})
     await endpoint.send(Message(body=body))
     assert endpoint.taken[0].runtime_id == "mine"
@@ -438,13 +438,13 @@ async def test_replayed_message_is_refused(endpoint: Endpoint) -> None:
     assert len(endpoint.taken) == 1
 
 
-async def test_nonce_of_somebody_else_may_be_used(endpoint: Endpoint) -> None:
+async def test_nonce_of_another_runtime_is_accepted(endpoint: Endpoint) -> None:
     theirs = certificate("theirs")
     assert (await endpoint.send(Message())).status_code == 200
     assert (await endpoint.send(Message(pair=theirs, shown=theirs))).status_code == 200
 
 
-async def test_noisy_runtime_is_held_back_and_others_are_not() -> None:
+async def test_rate_limit_applies_to_the_noisy_runtime_only() -> None:
     endpoint = Endpoint(events_per_second=1.0, burst=3)
     endpoint.clock.stands_at = NOW
     now = int(NOW.timestamp())
@@ -458,20 +458,20 @@ async def test_noisy_runtime_is_held_back_and_others_are_not() -> None:
     await endpoint.client.aclose()
 
 
-async def test_endpoint_that_is_not_ready_says_when_to_come_again(endpoint: Endpoint) -> None:
+async def test_endpoint_that_is_not_ready_answers_retry_after(endpoint: Endpoint) -> None:
     endpoint.ready = False
     answer = await endpoint.send(Message())
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert answer.headers["connection"] == "close"  # so that the next attempt may reach another replica
 
 
-async def test_only_post_is_known(endpoint: Endpoint) -> None:
+async def test_only_post_is_allowed(endpoint: Endpoint) -> None:
     answer = await endpoint.client.get(PATH)
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_event_that_could_not_be_handed_over_is_to_be_sent_again_over_another_connection(
+async def test_event_that_could_not_be_forwarded_is_retried_over_another_connection(
     endpoint: Endpoint,
 ) -> None:
     endpoint.handed_over_in_vain = True
@@ -482,7 +482,7 @@ async def test_event_that_could_not_be_handed_over_is_to_be_sent_again_over_anot
     assert (await endpoint.send(Message(nonce="nonce-of-the-next-attempt"))).status_code == 200
 
 
-async def test_revoked_certificate_is_refused_at_once_and_the_next_one_is_taken(endpoint: Endpoint) -> None:
+async def test_revoked_certificate_is_refused_at_once_and_the_next_one_accepted(endpoint: Endpoint) -> None:
     assert (await endpoint.send(Message())).status_code == 200
     endpoint.revoked["mine"] = NOW
     answer = await endpoint.send(Message(nonce="nonce-of-the-second-message"))
@@ -493,7 +493,7 @@ async def test_revoked_certificate_is_refused_at_once_and_the_next_one_is_taken(
     assert (await endpoint.send(Message(pair=theirs, shown=theirs))).status_code == 200
 
 
-async def test_flood_with_a_revoked_certificate_takes_nothing_of_its_runtimes_rate() -> None:
+async def test_flood_with_a_revoked_certificate_does_not_count_for_the_rate_of_its_runtime() -> None:
     endpoint = Endpoint(events_per_second=0.001, burst=1)
     endpoint.revoked["mine"] = NOW
     for number in range(3):
@@ -503,7 +503,7 @@ async def test_flood_with_a_revoked_certificate_takes_nothing_of_its_runtimes_ra
     await endpoint.client.aclose()
 
 
-async def test_replays_take_nothing_of_their_runtimes_rate() -> None:
+async def test_replays_do_not_count_for_the_rate_of_their_runtime() -> None:
     endpoint = Endpoint(events_per_second=0.001, burst=2)
     answers = [await endpoint.send(Message()) for _ in range(5)]
     assert [answer.status_code for answer in answers] == [200, 409, 409, 409, 409]
@@ -511,7 +511,7 @@ async def test_replays_take_nothing_of_their_runtimes_rate() -> None:
     await endpoint.client.aclose()
 
 
-async def test_message_that_another_replica_took_can_be_sent_here_once(endpoint: Endpoint) -> None:
+async def test_message_accepted_by_another_replica_is_accepted_here_once(endpoint: Endpoint) -> None:
     """Nonces are each replica's own: docs/trust.md says why that is allowed for."""
     replica, message = Endpoint(), Message()
     assert (await endpoint.send(message)).status_code == 200
@@ -520,7 +520,7 @@ async def test_message_that_another_replica_took_can_be_sent_here_once(endpoint:
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(-30, 200), (-31, 401)])
-async def test_clock_of_a_sender_may_be_behind_by_as_much_as_we_say(seconds: int, status: int) -> None:
+async def test_clock_of_a_sender_may_be_behind_by_the_documented_seconds(seconds: int, status: int) -> None:
     """A signature may have ended half a minute ago."""
     endpoint = Endpoint()
     endpoint.clock.stands_at = NOW
@@ -530,14 +530,14 @@ async def test_clock_of_a_sender_may_be_behind_by_as_much_as_we_say(seconds: int
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(30, 200), (31, 401)])
-async def test_clock_of_a_sender_may_be_ahead_by_as_much_as_we_say(seconds: int, status: int) -> None:
+async def test_clock_of_a_sender_may_be_ahead_by_the_documented_seconds(seconds: int, status: int) -> None:
     endpoint = Endpoint()
     endpoint.clock.stands_at = NOW
     assert (await endpoint.send(Message(now=int(NOW.timestamp()), created=seconds))).status_code == status
     await endpoint.client.aclose()
 
 
-async def test_body_in_chunks_is_taken_up_to_its_limit(endpoint: Endpoint) -> None:
+async def test_chunked_body_is_accepted_up_to_its_limit(endpoint: Endpoint) -> None:
     async def chunks(body: bytes) -> AsyncIterator[bytes]:
         for start in range(0, len(body), 100):
             yield body[start : start + 100]

@@ -89,22 +89,22 @@ def mutated() -> st.SearchStrategy[bytes]:
 
 @settings(max_examples=300, deadline=None)
 @given(body=st.binary(max_size=200) | mutated())
-def test_no_body_of_a_known_sender_makes_the_endpoint_fail(body: bytes) -> None:
+def test_any_body_of_a_known_sender_gets_an_answer(body: bytes) -> None:
     assert send(body, MINE.headers(body)) in {200, 400}
 
 
 @pytest.mark.parametrize("body", [b"[" * 8000, b'{"a":' * 3000, b'{"watched":' + b"[" * 7000 + b"]" * 7000 + b"}"])
-def test_nesting_without_end_is_malformed(body: bytes) -> None:
+def test_deep_nesting_is_malformed(body: bytes) -> None:
     assert send(body, MINE.headers(body)) == 400
 
 
 @settings(max_examples=300, deadline=None)
 @given(name=st.sampled_from(SIGNED), value=st.binary(max_size=200).filter(lambda it: not {0, 10, 13} & set(it)))
-def test_no_header_field_makes_the_endpoint_fail(name: str, value: bytes) -> None:
+def test_any_header_field_gets_an_answer(name: str, value: bytes) -> None:
     assert send(GOOD, {**MINE.headers(GOOD), name: value}) in {400, 401}
 
 
-async def test_noisy_runtime_is_told_to_wait_and_others_are_taken() -> None:
+async def test_noisy_runtime_gets_retry_after_and_others_are_accepted() -> None:
     taken: list[VerifiedEvent] = []
     others = [Sender(f"other-{number}") for number in range(10)]
     async with endpoint(EndpointOptions(events_per_second=0.01, burst=20), taken) as client:
@@ -117,7 +117,7 @@ async def test_noisy_runtime_is_told_to_wait_and_others_are_taken() -> None:
     assert [answer.status_code for answer in quiet] == [200] * 10
 
 
-async def test_openapi_tells_the_path_the_answers_and_the_event() -> None:
+async def test_openapi_has_the_path_the_responses_and_the_event() -> None:
     async with endpoint(EndpointOptions(), []) as client:
         document = (await client.get("https://kcp/openapi.json")).json()
     operation = document["paths"]["/v2/{manager}/event"]["post"]
@@ -125,7 +125,7 @@ async def test_openapi_tells_the_path_the_answers_and_the_event() -> None:
     assert "watchedGvk" in document["components"]["schemas"]["WatchEvent"]["properties"]
 
 
-def test_runtime_over_its_rate_is_known_by_its_connection_until_a_token_is_back() -> None:
+def test_runtime_over_its_rate_is_refused_by_its_connection_until_a_token_is_back() -> None:
     rates, peers = Rates(per_second=10, burst=2), Peers(limit=2)
     assert peers.runtime_of(b"der") is None
     peers.remember(b"der", "noisy")

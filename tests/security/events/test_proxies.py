@@ -61,20 +61,20 @@ class Gateway:
 
 
 @pytest.mark.parametrize("address", ["10.1.0.0", "10.1.255.255", "::ffff:10.1.2.3", "fd00::7"])
-async def test_gateway_in_the_range_is_believed(address: str) -> None:
+async def test_gateway_in_the_trusted_range_is_accepted(address: str) -> None:
     gateway = Gateway(address)
     assert await gateway.send(xfcc(MINE)) == 200
     assert [event.runtime_id for event in gateway.taken] == ["mine"]
 
 
 @pytest.mark.parametrize("address", ["10.2.0.0", "127.0.0.1", "::1", "fe80::1", "::ffff:10.2.0.1", "", "10.1.0.1.evil"])
-async def test_whoever_is_out_of_the_range_is_not(address: str) -> None:
+async def test_peer_outside_the_trusted_range_is_refused(address: str) -> None:
     gateway = Gateway(address)
     assert await gateway.send(xfcc(MINE)) == 401
     assert gateway.taken == []
 
 
-async def test_gateway_is_not_believed_where_unsigned_events_are_not_allowed() -> None:
+async def test_gateway_is_refused_if_unsigned_events_are_not_allowed() -> None:
     gateway = Gateway("10.1.0.1", EndpointOptions(require_peer=True, trusted_proxies=OPTIONS.trusted_proxies))
     assert await gateway.send(xfcc(MINE)) == 401
     assert gateway.refused == [Reason.UNSIGNED]
@@ -104,26 +104,26 @@ SAYINGS: dict[str, tuple[Reason, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("saying", SAYINGS)
-async def test_gateway_that_says_something_else_is_refused(saying: str) -> None:
+async def test_invalid_field_of_a_gateway_is_refused(saying: str) -> None:
     reason, forwarded = SAYINGS[saying]
     gateway = Gateway("10.1.0.1")
     assert await gateway.send(*forwarded) == (400 if reason is Reason.DUPLICATE_FIELD else 401)
     assert (gateway.refused, gateway.taken) == ([reason], [])
 
 
-async def test_subject_beside_the_certificate_means_nothing() -> None:
+async def test_subject_beside_the_certificate_is_ignored() -> None:
     gateway = Gateway("10.1.0.1")
     assert await gateway.send(f'Subject="CN=theirs, O=\\"x\\"";{cert(MINE)};URI=spiffe://theirs') == 200
     assert [event.runtime_id for event in gateway.taken] == ["mine"]
 
 
 @given(st.text(max_size=300))
-def test_no_text_makes_the_reader_fail_in_another_way(text: str) -> None:
+def test_any_field_is_read_or_rejected(text: str) -> None:
     with pytest.raises(Refused):
         forwarded_certificate(text)
 
 
-def test_long_field_is_read_in_a_moment() -> None:
+def test_long_field_is_read_quickly() -> None:
     """Patterns with nested repetition can take forever; this one must not."""
     for field in ("a=" * 16_000, 'Cert="' + "\\" * 32_000, "a=b;" * 8_000, 'a="' + "b" * 32_000):
         with pytest.raises(Refused):

@@ -45,13 +45,13 @@ async def send(
         return await client.post(PATH, content=BODY, headers=headers or PLAIN)
 
 
-async def test_event_is_taken_from_the_peer_that_signed_it(tmp_path: Path) -> None:
+async def test_event_is_accepted_from_the_peer_that_signed_it(tmp_path: Path) -> None:
     async with endpoint(tmp_path) as served:
         assert (await send(served, MINE, signed_by=MINE)).status_code == 200
         assert [event.runtime_id for event in served.taken] == ["mine"]
 
 
-async def test_event_of_somebody_else_is_not_taken_from_another_peer(tmp_path: Path) -> None:
+async def test_event_signed_by_another_runtime_is_refused(tmp_path: Path) -> None:
     """Whoever gets hold of a signed message, or of a key without its connection, can't send it as its own."""
     async with endpoint(tmp_path) as served:
         assert (await send(served, THEIRS, signed_by=MINE)).status_code == 401
@@ -59,14 +59,14 @@ async def test_event_of_somebody_else_is_not_taken_from_another_peer(tmp_path: P
 
 
 @pytest.mark.parametrize("shown", [None, leaf(new_ca(), "mine")], ids=["no certificate", "a stranger's"])
-async def test_peer_without_a_certificate_of_ours_gets_no_connection(tmp_path: Path, shown: KeyPair | None) -> None:
+async def test_peer_without_a_valid_certificate_is_refused(tmp_path: Path, shown: KeyPair | None) -> None:
     async with endpoint(tmp_path) as served:
         with pytest.raises(httpx.TransportError):
             await send(served, shown, signed_by=MINE)
         assert served.taken == []
 
 
-async def test_peer_that_is_no_proxy_has_to_show_a_certificate_where_proxies_need_not(tmp_path: Path) -> None:
+async def test_peer_that_is_not_a_proxy_needs_a_certificate_even_if_proxies_do_not(tmp_path: Path) -> None:
     async with endpoint(tmp_path, mutual=False, trusted_proxies=ELSEWHERE, accept_unsigned=True) as served:
         assert (await send(served, None, signed_by=MINE)).status_code == 401
         assert (await send(served, None)).status_code == 401
@@ -74,7 +74,7 @@ async def test_peer_that_is_no_proxy_has_to_show_a_certificate_where_proxies_nee
         assert served.refused == [Reason.NO_TLS_PEER] * 3
 
 
-async def test_address_in_a_header_makes_nobody_a_proxy(tmp_path: Path) -> None:
+async def test_address_in_a_header_is_ignored(tmp_path: Path) -> None:
     """Servers tend to believe X-Forwarded-For from loopback."""
     claims = {"X-Forwarded-For": "10.0.0.1", "Forwarded": "for=10.0.0.1", "X-Real-IP": "10.0.0.1"}
     async with endpoint(tmp_path, mutual=False, trusted_proxies=ELSEWHERE, accept_unsigned=True) as served:
@@ -82,20 +82,20 @@ async def test_address_in_a_header_makes_nobody_a_proxy(tmp_path: Path) -> None:
         assert (answer.status_code, served.refused) == (401, [Reason.UNTRUSTED_PROXY])
 
 
-async def test_unsigned_event_is_its_peers_where_that_is_allowed(tmp_path: Path) -> None:
+async def test_unsigned_event_is_accepted_for_its_peer_if_allowed(tmp_path: Path) -> None:
     async with endpoint(tmp_path, accept_unsigned=True) as served:
         assert (await send(served, MINE)).status_code == 200
         assert [event.runtime_id for event in served.taken] == ["mine"]
 
 
-async def test_unsigned_event_is_refused_unless_it_is_allowed(tmp_path: Path) -> None:
+async def test_unsigned_event_is_refused_by_default(tmp_path: Path) -> None:
     async with endpoint(tmp_path) as served:
         assert (await send(served, MINE)).status_code == 401
         assert served.refused == [Reason.UNSIGNED]
 
 
 @pytest.mark.parametrize("field", ["Signature", "Signature-Input", "Client-Cert"])
-async def test_signature_that_is_there_is_verified_although_none_is_needed(tmp_path: Path, field: str) -> None:
+async def test_optional_signature_is_verified(tmp_path: Path, field: str) -> None:
     async with endpoint(tmp_path, accept_unsigned=True) as served:
         assert (await send(served, MINE, PLAIN | {field: "kyma=:AAAA:"})).status_code == 401
         assert served.taken == []
@@ -110,7 +110,7 @@ async def test_proxy_names_the_sender_and_passes_signatures_on(tmp_path: Path) -
         assert [event.runtime_id for event in served.taken] == ["mine"] * 3
 
 
-async def test_connection_that_does_not_end_its_handshake_is_closed_and_holds_nobody_up(tmp_path: Path) -> None:
+async def test_unfinished_handshake_is_closed_and_delays_no_other(tmp_path: Path) -> None:
     async with endpoint(tmp_path, bounds=BOUNDS) as served:
         slow = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(20)]
         for _, writer in slow[:10]:
@@ -123,7 +123,7 @@ async def test_connection_that_does_not_end_its_handshake_is_closed_and_holds_no
         assert (await send(served, THEIRS, signed_by=THEIRS)).status_code == 200
 
 
-async def test_connections_of_one_cluster_keep_out_no_other(tmp_path: Path) -> None:
+async def test_connections_of_one_cluster_do_not_keep_out_others(tmp_path: Path) -> None:
     """There is room for so many connections of the whole fleet, and each is kept for as long as it is used."""
     room = 5
     async with endpoint(tmp_path, room=room) as served, AsyncExitStack() as held:

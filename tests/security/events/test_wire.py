@@ -72,7 +72,7 @@ def served(folder: Path) -> ServedEndpoint:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_bytes_that_are_no_good_request_reach_no_subscriber(tmp_path: Path, attack: str) -> None:
+async def test_invalid_request_reaches_no_subscriber(tmp_path: Path, attack: str) -> None:
     endpoint = served(tmp_path)
     async with endpoint.served():
         answer = await exchange(endpoint, ATTACKS[attack](endpoint))
@@ -82,7 +82,7 @@ async def test_bytes_that_are_no_good_request_reach_no_subscriber(tmp_path: Path
         assert good.startswith(b"HTTP/1.1 200"), "the endpoint goes on"
 
 
-async def test_request_that_is_smuggled_behind_a_good_one_needs_a_signature_of_its_own(tmp_path: Path) -> None:
+async def test_smuggled_request_needs_its_own_signature(tmp_path: Path) -> None:
     endpoint = served(tmp_path)
     async with endpoint.served():
         behind = (
