@@ -1,7 +1,6 @@
 """Composition: the parts of the Lifecycle Manager, each declared by the `setup` of its folder.
 
-The Manager of the runtime owns what all of them share. What triggers a controller is in its own folder; domains meet
-only in resources and in signals.
+What all of them share is the Manager's. Domains meet only in resources and in signals.
 """
 
 import asyncio

@@ -125,7 +125,7 @@ async def test_openapi_has_the_path_the_responses_and_the_event() -> None:
     assert "watchedGvk" in document["components"]["schemas"]["WatchEvent"]["properties"]
 
 
-def test_runtime_over_its_rate_is_known_by_its_connection_until_a_token_is_back() -> None:
+def test_runtime_over_its_rate_is_refused_by_its_connection_until_a_token_is_back() -> None:
     rates, peers = Rates(per_second=10, burst=2), Peers(limit=2)
     assert peers.runtime_of(b"der") is None
     peers.remember(b"der", "noisy")

@@ -20,12 +20,11 @@ from lifecycle_manager.skr.access import (
 from lifecycle_manager.skr.announcement import Announcement, Announcements, Seen
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.controller import SkrSettings, connections_of, setup
-from lifecycle_manager.skr.failure import REACH_ERRORS, SkrFailure, failure_of
+from lifecycle_manager.skr.failure import SkrFailure, failure_of
 
 __all__ = [
     "ACCESS_SECRETS",
     "OUR_SECRETS",
-    "REACH_ERRORS",
     "AccessSecretIncomplete",
     "AccessSecretMissing",
     "AccessSecretUnusable",

@@ -4,7 +4,7 @@ The key is the name of a Kyma. An SKR that stays silent is probed after growing 
 other keys do not wait for it. Once it answers, or its access Secret changes, ClusterReachable enqueues all that failed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -52,8 +52,10 @@ class SkrSettings:
     max_concurrent_probes: int = 200
 
 
-def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> Connections:
-    """Return the connections to SKRs, fenced as the Manager's own client is."""
+def connections_of(
+    manager: Manager, settings: SkrSettings = SkrSettings(), *, fence: Callable[[], None] = lambda: None
+) -> Connections:
+    """Return the connections to SKRs. `fence` is called before each write, and raises where it is not allowed."""
     options = ClientOptions(
         qps=settings.qps,
         burst=settings.burst,
@@ -71,7 +73,7 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
         options,
         policy,
         max_clients=settings.max_clients,
-        fence=manager.sharding.check,
+        fence=fence,
         on_silence=lambda kyma: _publish_silence(manager, kyma),
     )
 

@@ -5,9 +5,6 @@ from dataclasses import dataclass
 from kube_runtime import ClusterUnreachable, Forbidden, KubeError, ObjectUnreadable, Unauthorized
 from lifecycle_manager.skr.access import SkrAccessError, SkrUnreachable
 
-REACH_ERRORS = (SkrAccessError, ClusterUnreachable, Forbidden, Unauthorized)
-"""Errors that concern an SKR or its credentials, not one object in it."""
-
 
 @dataclass(frozen=True, slots=True)
 class SkrFailure:

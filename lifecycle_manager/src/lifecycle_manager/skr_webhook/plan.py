@@ -154,7 +154,7 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | Done:
     if broken_for := path.broken_for(seen.now):
         message = (
             f"no change in the cluster was reported for {broken_for:.0f} s: its API server does not reach the Watcher; "
-            "changes are found by polling"
+            "changes are found at intervals"
         )
         status = Status("False", EVENT_PATH_BROKEN, message)
         return Done(status, timers.repair_now(), path.check_after(seen.now))
@@ -178,12 +178,12 @@ def _without_webhook(seen: WatcherSnapshot) -> Done:
     if left > 0 and reason_of(seen.kyma) != WATCHER_NEVER_HEARD:
         status = Status("False", WATCHER_STARTING, "the Watcher is installed and has not sent an event yet")
         return Done(status, seen.timers, left + 0.1)
-    message = "the Watcher is installed and has never sent an event; changes are found by polling"
+    message = "the Watcher is installed and has never sent an event; changes are found at intervals"
     return _fault(seen, WATCHER_NEVER_HEARD, message, seen.timers)
 
 
 def _silent(seen: WatcherSnapshot) -> Done:
-    message = f"no events from the Watcher for {seen.timers.silent_for(seen.now):.0f} s; changes are found by polling"
+    message = f"no events from the Watcher for {seen.timers.silent_for(seen.now):.0f} s; changes are found at intervals"
     # No canary can be answered now, so what is known of the path does not count.
     return _fault(seen, WATCHER_SILENT, message, replace(seen.timers, path=None))
 
