@@ -1,35 +1,83 @@
 """What replicas share: all that belongs to one Kyma is with one of them, and begins from scratch where it moves to."""
 
-from collections.abc import Hashable
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from typing import Any
 
-from lifecycle_manager import catalog_sync, mandatory_modules
-from lifecycle_manager.catalog_sync import CatalogSettings
+from kube_runtime import Manager, Resource
+from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.kyma import SKR_KYMA
-from lifecycle_manager.mandatory_modules import MandatorySettings
+from lifecycle_manager.module_config import ModuleKey
+from lifecycle_manager.resources import MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.settings import Settings
 from lifecycle_manager.signals import ObjectChanged
-from tests.world import World, key_of, open_world
+from lifecycle_manager_api import as_document
+from tests import builders
+from tests.world import KCP, World, key_of, open_world
 
 
-async def enqueued(world: World) -> dict[str, set[Hashable]]:
+async def enqueued(manager: Manager) -> dict[str, set[Hashable]]:
     """Take what waits out of all queues, by the names of the controllers."""
     taken: dict[str, set[Hashable]] = {}
-    for name, controller in world.manager.controllers.items():
+    for name, controller in manager.controllers.items():
         while len(controller.queue):
             taken.setdefault(name, set()).add(await controller.queue.get())
     return taken
 
 
+async def create_parts_of(world: World, *kymas: str) -> None:
+    """Create a Manifest, a ModuleConfig and a SyncResource of each Kyma."""
+    for kyma in kymas:
+        parts: tuple[tuple[Resource[Any], Any], ...] = (
+            (MANIFESTS, builders.manifest(kyma=kyma)),
+            (MODULE_CONFIGS, builders.module_config(f"{kyma}-config", kyma=kyma)),
+            (SYNC_RESOURCES, builders.sync_resource(f"{kyma}-sync", kyma=kyma)),
+        )
+        for resource, item in parts:
+            document = as_document(item)
+            kept = {key: document["metadata"][key] for key in ("name", "labels") if key in document["metadata"]}
+            await world.kcp.create(resource, {"metadata": kept, "spec": document["spec"]}, KCP, field_manager="test")
+
+
+@asynccontextmanager
+async def synced(world: World) -> AsyncIterator[Manager]:
+    """Open Lifecycle Manager as its command composes it, up to the start of its controllers."""
+    options: dict[str, Any] = {"health_probe_bind_address": ":0", "metrics_bind_address": ":0"}
+    async with lifecycle_manager(Settings(**options), world.kcp) as manager, manager.background():
+        await manager.wait_synced()
+        yield manager
+
+
+def parts_of(kyma: str) -> dict[str, set[Hashable]]:
+    return {
+        "manifest": {key_of(f"{kyma}-cloud-resources")},
+        "module-config": {ModuleKey(KCP, kyma, "cloud-resources")},
+        "sync-resource": {key_of(f"{kyma}-sync")},
+    }
+
+
 async def test_replica_that_gains_a_kyma_begins_with_all_of_it_and_with_nothing_else() -> None:
     async with open_world() as world:
-        catalog_sync.setup(world.manager, world.connections, world.offers, CatalogSettings())
-        mandatory_modules.setup(world.manager, world.offers, MandatorySettings())
         for name in ("mine", "other"):
             await world.register(name)
-        await world.look()
-        assert {"mine", "other"} <= world.manager.owners()
-        world.manager.begin({"mine"}, ())
-        key = key_of("mine")
-        assert await enqueued(world) == {"kyma": {key}, "catalog": {key}, "mandatory-modules": {key}}
+        await create_parts_of(world, "mine", "other")
+        async with synced(world) as manager:
+            assert {"mine", "other"} <= manager.owners()
+            manager.begin({"mine"}, ())
+            begun = await enqueued(manager)
+        of_kyma = {name: {key_of("mine")} for name in ("kyma", "catalog", "mandatory-modules", "watcher")}
+        assert {name: begun.get(name) for name in (*of_kyma, *parts_of("mine"))} == {**of_kyma, **parts_of("mine")}
+
+
+async def test_parts_of_a_kyma_that_is_gone_are_begun_too() -> None:
+    async with open_world() as world:
+        await create_parts_of(world, "gone")
+        async with synced(world) as manager:
+            assert "gone" in manager.owners()
+            manager.begin({"gone"}, ())
+            begun = await enqueued(manager)
+        assert {name: begun.get(name) for name in parts_of("gone")} == parts_of("gone")
+        assert "kyma" not in begun
 
 
 async def test_changes_that_were_announced_are_forgotten_where_a_kyma_moves() -> None:
