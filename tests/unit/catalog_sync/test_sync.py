@@ -55,7 +55,8 @@ class Cluster:
     writes: list[Key] = field(default_factory=list)
 
     def fingerprint(self, kind: str) -> str:
-        return ",".join(f"{name}:{version}" for (of, name), version in sorted(self.objects.items()) if of == kind)
+        objects = (f"{name}:{version}" for (of, name), version in sorted(self.objects.items()) if of == kind)
+        return f"objects {','.join(objects)}"
 
     def carry_out(self, seen: SyncSnapshot, step: plan.SyncStep) -> SyncSnapshot:
         match step:
@@ -125,8 +126,6 @@ RECORDS = st.builds(
 def test_sync_ends_with_the_wanted_catalog_and_the_next_one_writes_nothing(
     kinds: set[str], present: set[Key], record: Record | None, condition: str
 ) -> None:
-    if record is not None and (record.catalog == WANTED.digest and not present.issuperset(WANTED.items)):
-        record = replace(record, templates="x", releases="x")  # objects are missing, so their fingerprints differ
     cluster = Cluster(set(kinds), {key: 1 for key in present if key[0] in kinds})
     done, seen = sync(cluster, snapshot(kyma(catalog=condition, record=record)))
     assert done.condition is not None
