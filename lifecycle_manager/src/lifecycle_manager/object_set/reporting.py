@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lifecycle_manager_api import Condition, ManifestStatus, ObjectMeta, SyncResourceStatus, find
-from lifecycle_manager_api.conditions import Said, last_operation, set_conditions
+from lifecycle_manager_api.conditions import NewCondition, last_operation, set_conditions
 
 READY = "Ready"
 """The condition that sums up all others."""
@@ -16,7 +16,13 @@ Status = TypeVar("Status", ManifestStatus, SyncResourceStatus)
 
 
 def with_conditions(
-    before: Status, metadata: ObjectMeta, now: datetime, *, conditions: Iterable[Said], operation: str, **fields: Any
+    before: Status,
+    metadata: ObjectMeta,
+    now: datetime,
+    *,
+    conditions: Iterable[NewCondition],
+    operation: str,
+    **fields: Any,
 ) -> Status:
     """Return a status with other conditions, last operation and fields, for the current generation."""
     return msgspec.structs.replace(
