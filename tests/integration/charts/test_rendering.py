@@ -19,8 +19,8 @@ from kube_runtime import dump_yaml, load_yaml, parse_objects
 from kyma_certs import KeyPair
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
-from lifecycle_manager.oci.blobs import MOST_BYTES as MOST_BYTES_OF_LAYERS
-from lifecycle_manager.oci.registry import MOST_BYTES as MOST_BYTES_OF_A_LAYER
+from lifecycle_manager.oci.blobs import MAX_BYTES as MOST_BYTES_OF_LAYERS
+from lifecycle_manager.oci.registry import MAX_BYTES as MOST_BYTES_OF_A_LAYER
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook import AuthorityStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherSettings, webhook_document, workload_documents

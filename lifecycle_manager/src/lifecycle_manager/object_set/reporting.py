@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lifecycle_manager_api import Condition, ManifestStatus, ObjectMeta, SyncResourceStatus, find
-from lifecycle_manager_api.conditions import Said, last_operation, set_conditions
+from lifecycle_manager_api.conditions import NewCondition, last_operation, set_conditions
 
 READY = "Ready"
 """The condition that sums up all others."""
@@ -16,13 +16,19 @@ Status = TypeVar("Status", ManifestStatus, SyncResourceStatus)
 
 
 def with_conditions(
-    before: Status, metadata: ObjectMeta, now: datetime, *, conditions: Iterable[Said], operation: str, **fields: Any
+    before: Status,
+    metadata: ObjectMeta,
+    now: datetime,
+    *,
+    conditions: Iterable[NewCondition],
+    operation: str,
+    **fields: Any,
 ) -> Status:
     """Return a status with other conditions, last operation and fields, for the current generation."""
     return msgspec.structs.replace(
         before,
         conditions=set_conditions(before.conditions, conditions, metadata.generation, now),
-        last_operation=last_operation(before.last_operation, operation, now),
+        last_operation=last_operation(before.last_operation, operation, now.replace(microsecond=0)),
         observed_generation=metadata.generation,
         **fields,
     )

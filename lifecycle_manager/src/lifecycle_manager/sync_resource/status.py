@@ -9,7 +9,7 @@ from lifecycle_manager.object_set.inventory import entries_of, failure_message, 
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.sync_resource.intent import known_objects, synced_object
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
-from lifecycle_manager_api.conditions import Said
+from lifecycle_manager_api.conditions import NewCondition
 
 VALID = "Valid"
 APPLIED = "Applied"
@@ -51,13 +51,13 @@ def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncReso
     lost = identities(refusal.lost)
     known = known_objects(resource)
     kept = (each for each, entry in zip(known, entries_of(known), strict=True) if entry.identity not in lost)
-    conditions: list[Said] = [(kind, "False", refusal.reason, refusal.message) for kind in (VALID, READY)]
+    conditions: list[NewCondition] = [(kind, "False", refusal.reason, refusal.message) for kind in (VALID, READY)]
     return _status(resource, now, State.ERROR, tuple(kept), conditions)
 
 
 def unreachable(resource: SyncResource, reason: str, message: str, now: datetime) -> SyncResourceStatus:
     """Return the status of a SyncResource whose cluster can't be reached. Its objects stay as they were."""
-    conditions: list[Said] = [(APPLIED, "Unknown", reason, message), (READY, "False", reason, message)]
+    conditions: list[NewCondition] = [(APPLIED, "Unknown", reason, message), (READY, "False", reason, message)]
     return _status(resource, now, State.ERROR, known_objects(resource), conditions)
 
 
@@ -65,13 +65,13 @@ def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncR
     """Return the status after a round of applying: each object, and their sum."""
     synced = _synced(result, resource.status.synced)
     count = _objects(len(synced))
-    valid: Said = (VALID, "True", TEXT_VALID, "the text holds Kubernetes objects")
+    valid: NewCondition = (VALID, "True", TEXT_VALID, "the text holds Kubernetes objects")
     if result.failed:
         message = "; ".join(map(failure_message, result.failed))
-        failed: list[Said] = [(kind, "False", APPLY_FAILED, message) for kind in (APPLIED, READY)]
+        failed: list[NewCondition] = [(kind, "False", APPLY_FAILED, message) for kind in (APPLIED, READY)]
         return _status(resource, now, State.ERROR, synced, [valid, *failed])
     state = aggregate(each.state for each in synced)
-    ready: Said = (READY, "True", OBJECTS_READY, f"{count} ready")
+    ready: NewCondition = (READY, "True", OBJECTS_READY, f"{count} ready")
     if state is not State.READY:
         waiting = (f"{each.kind} {each.name}: {each.message}" for each in synced if each.state is not State.READY)
         ready = (READY, "False", OBJECTS_NOT_READY, "; ".join(waiting))
@@ -114,15 +114,19 @@ def _objects(count: int) -> str:
 
 
 def _status(
-    resource: SyncResource, now: datetime, state: State, synced: Sequence[SyncedObject], conditions: Iterable[Said]
+    resource: SyncResource,
+    now: datetime,
+    state: State,
+    synced: Sequence[SyncedObject],
+    conditions: Iterable[NewCondition],
 ) -> SyncResourceStatus:
-    said = tuple(conditions)
+    new = tuple(conditions)
     return with_conditions(
         resource.status,
         resource.metadata,
         now,
-        conditions=said,
-        operation=said[-1][3],
+        conditions=new,
+        operation=new[-1][3],
         state=state,
         objects=f"{sum(each.state is State.READY for each in synced)}/{len(synced)}",
         synced=tuple(synced),
