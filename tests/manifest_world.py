@@ -85,7 +85,7 @@ class World:
         self.manager = Manager(self.kcp, events=cast("EventRecorder", self.events))
         self.store = ObjectStore(self.registries, self._fetch, Blobs(self.folder))
         offers = cast("Offers", SimpleNamespace(current=lambda: Offer.of(self.templates, ())))
-        connections, settings = cast("Connections", self), ManifestSettings(namespace=self.namespace)
+        connections, settings = cast("Connections", self), ManifestSettings(300.0, namespace=self.namespace)
         self.controller = setup(self.manager, connections, offers, self.store, Logins(self.kcp), settings)
         self.manifests = self.manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE)
         await self.running.enter_async_context(self.manager.background())

@@ -21,12 +21,12 @@ from tests.modules import Document, default_module_cr, group_of, module_crs, ope
 
 SKR = names.SKR_NAMESPACE
 CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-DEFINITIONS: Resource[Document] = Resource.dynamic(
+CRDS: Resource[Document] = Resource.dynamic(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
 GARDENS = module_crs("garden")
 AN_INTERVAL = pytest.approx(300.0, abs=20.0)
-DEFINITION = operator("garden", "1.0.0")[0]
+CRD = operator("garden", "1.0.0")[0]
 
 
 def config_map(name: str, value: str = "1", **metadata: Any) -> Document:
@@ -70,7 +70,7 @@ async def brought(world: World) -> set[str]:
     return {each["metadata"]["name"] for each in found.items}
 
 
-async def test_what_is_about_to_be_applied_is_written_down_first(world: World, simulation: Simulation) -> None:
+async def test_intent_is_recorded_before_the_first_apply(world: World, simulation: Simulation) -> None:
     simulation.cluster("skr").add_rule(refused("rose", "tulip"))
     await world.want([config_map("rose"), config_map("tulip")])
     with pytest.raises(KubeError):
@@ -92,7 +92,7 @@ async def test_process_that_dies_while_it_applies_leaves_nothing_behind(world: W
     simulation.cluster("kcp").add_rule(
         kcp_is_silent := Refuse(lambda it: it.subresource == "status" and "ApplyFailed" in it.body.decode())
     )
-    await world.want([config_map("rose"), config_map("tulip"), DEFINITION])
+    await world.want([config_map("rose"), config_map("tulip"), CRD])
     with pytest.raises(KubeError):
         await world.reconcile()
     assert await brought(world) == {"rose"}
@@ -127,7 +127,7 @@ async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_proce
 
 
 async def test_module_that_is_in_order_costs_one_request_and_no_write(world: World, simulation: Simulation) -> None:
-    await world.want([DEFINITION, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
+    await world.want([CRD, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
     await world.reconcile()
     await says(world, "Ready")
     assert (await world.reconcile()).requeue_after == AN_INTERVAL
@@ -140,7 +140,7 @@ async def test_module_that_is_in_order_costs_one_request_and_no_write(world: Wor
 
 
 async def test_first_installation_asks_for_no_object_before_it_applies_it(world: World, simulation: Simulation) -> None:
-    await world.want([DEFINITION, *map(config_map, "abc")])
+    await world.want([CRD, *map(config_map, "abc")])
     await world.reconcile()
     asked = simulation.requests(lambda it: it.cluster == "skr" and bool(it.name))
     assert [each.verb for each in asked if not each.subresource and each.verb != "watch"] == ["apply"] * 4
@@ -178,7 +178,7 @@ async def test_link_that_has_nothing_behind_it_takes_nothing_out_of_the_cluster(
     assert await brought(world) == {"rose"}
 
 
-async def test_module_is_let_go_at_once_when_its_cluster_is_gone(world: World) -> None:
+async def test_finalizer_is_removed_at_once_when_the_cluster_is_gone(world: World) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
     await world.delete()
@@ -204,8 +204,8 @@ async def test_module_waits_for_a_cluster_that_gives_no_answer(world: World) -> 
     assert await brought(world) == set()
 
 
-async def test_definition_that_leaves_the_module_stays_while_there_are_objects_of_it(world: World) -> None:
-    await world.want([DEFINITION, config_map("rose")])
+async def test_crd_that_leaves_the_module_stays_while_it_has_objects(world: World) -> None:
+    await world.want([CRD, config_map("rose")])
     await world.reconcile()
     await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
     await world.want([config_map("rose", "2")])
@@ -218,7 +218,7 @@ async def test_definition_that_leaves_the_module_stays_while_there_are_objects_o
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")
     with pytest.raises(NotFound):
-        await world.skr.get(DEFINITIONS, DEFINITION["metadata"]["name"])
+        await world.skr.get(CRDS, CRD["metadata"]["name"])
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ async def test_definition_that_leaves_the_module_stays_while_there_are_objects_o
         pytest.param({"labels": {names.SKIP_RECONCILIATION: "true"}}, False, id="skipped"),
     ],
 )
-async def test_module_that_is_left_alone_is_not_asked_for_and_stays_only_where_its_users_look_after_it(
+async def test_skipped_or_unmanaged_module_is_not_read_and_only_an_unmanaged_one_stays_after_its_manifest(
     world: World, simulation: Simulation, mark: Document, *, stays: bool
 ) -> None:
     await world.want([config_map("rose"), config_map("tulip")])
@@ -244,13 +244,13 @@ async def test_module_that_is_left_alone_is_not_asked_for_and_stays_only_where_i
     assert [each["metadata"]["name"] for each in (await world.skr.list(CONFIG_MAPS, SKR)).items] == ["tulip"] * stays
 
 
-async def test_module_cr_that_is_refused_is_told_and_tried_again(world: World, simulation: Simulation) -> None:
+async def test_module_cr_that_is_refused_is_reported_and_tried_again(world: World, simulation: Simulation) -> None:
     def creates(request: ApiRequest) -> bool:
         return request.method == "POST" and request.kind is not None and request.kind.kind == "Garden"
 
     rule = Refuse(creates, refused=Refused(403, "Forbidden", "the webhook of the garden is not there"))
     simulation.cluster("skr").add_rule(rule)
-    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.want([CRD], resource=default_module_cr("garden"))
     result = await world.reconcile()
     assert await world.state() == ("Error", "ModuleCRRefused")
     assert "the webhook of the garden is not there" in (await world.said()).message
@@ -263,7 +263,7 @@ async def test_module_cr_that_is_refused_is_told_and_tried_again(world: World, s
 async def test_module_cr_that_its_user_has_deleted_stays_away_after_a_cluster_was_in_trouble(
     world: World, simulation: Simulation
 ) -> None:
-    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.want([CRD], resource=default_module_cr("garden"))
     await world.reconcile()
     await world.skr.delete(GARDENS, "default", SKR)
     trouble = Refuse(lambda it: it.kind is not None and it.kind.kind == "Garden")
@@ -278,7 +278,7 @@ async def test_module_cr_that_its_user_has_deleted_stays_away_after_a_cluster_wa
 
 
 async def test_module_cr_may_have_no_namespace(world: World) -> None:
-    definition = {**DEFINITION, "spec": {**DEFINITION["spec"], "scope": "Cluster"}}
+    definition = {**CRD, "spec": {**CRD["spec"], "scope": "Cluster"}}
     await world.want([definition], resource=default_module_cr("garden"))
     await world.change({"metadata": {"annotations": {names.IS_CLUSTER_SCOPED: "true"}}})
     await world.reconcile()
@@ -326,8 +326,8 @@ async def test_event_that_overtakes_its_write_is_not_lost(world: World) -> None:
     assert (await world.skr.get(CONFIG_MAPS, "rose", SKR))["data"] == {"value": "1"}
 
 
-async def test_state_that_changes_is_told_in_an_event_and_one_that_stays_is_not(world: World) -> None:
-    await world.want([DEFINITION], resource=default_module_cr("garden"))
+async def test_event_is_recorded_for_a_state_that_changes_only(world: World) -> None:
+    await world.want([CRD], resource=default_module_cr("garden"))
     for state in ("Ready", "Ready", "Error"):
         await world.reconcile()
         await says(world, state)
@@ -349,7 +349,7 @@ async def test_values_of_the_template_decide_where_it_names_some(world: World, t
     check = CustomStateCheck(json_path="status.health", value="green", mapped_state=State.READY)
     spec = msgspec.structs.replace(template.spec, custom_state_check=(check,))
     world.templates = [msgspec.structs.replace(template, spec=spec)]
-    await world.want([DEFINITION], resource=default_module_cr("garden"), version="1.0.0")
+    await world.want([CRD], resource=default_module_cr("garden"), version="1.0.0")
     await world.reconcile()
     assert await world.state() == ("Processing", "ModuleCRProcessing")
     await world.skr.merge_patch(GARDENS, "default", {"status": {"health": "green"}}, SKR, subresource="status")
@@ -372,7 +372,7 @@ async def test_manifest_that_somebody_wrote_meanwhile_is_read_again_before_anyth
     assert not simulation.requests(lambda it: it.cluster == "skr" and it.is_write)
 
 
-async def test_kind_that_nobody_serves_is_told(world: World) -> None:
+async def test_kind_that_is_not_served_is_reported(world: World) -> None:
     stray = {"apiVersion": "nobody.example.com/v1", "kind": "Stray", "metadata": {"name": "one"}}
     await world.want([config_map("rose"), stray])
     with pytest.raises(KindUnknown):
@@ -384,7 +384,7 @@ async def test_kind_that_nobody_serves_is_told(world: World) -> None:
 async def test_process_that_begins_does_not_ask_for_what_was_in_order_all_at_once(
     world: World, simulation: Simulation
 ) -> None:
-    await world.want([DEFINITION, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
+    await world.want([CRD, *map(config_map, "abcdefgh")], resource=default_module_cr("garden"))
     await world.reconcile()
     await says(world, "Ready")
     await world.reconcile()
@@ -414,7 +414,7 @@ async def test_module_that_is_managed_again_is_put_right(world: World) -> None:
 async def test_default_module_cr_that_a_new_version_names_otherwise_is_nobody_elses_at_removal(world: World) -> None:
     other = {**default_module_cr("garden"), "metadata": {"name": "main"}}
     for default in (default_module_cr("garden"), other):
-        await world.want([DEFINITION], resource=default)
+        await world.want([CRD], resource=default)
         await world.reconcile()
     found = await world.skr.list(GARDENS, SKR)
     assert {each["metadata"]["name"] for each in found.items} == {"default", "main"}
@@ -425,9 +425,9 @@ async def test_default_module_cr_that_a_new_version_names_otherwise_is_nobody_el
 
 
 async def test_default_module_cr_that_a_new_version_lacks_goes_with_the_module(world: World) -> None:
-    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.want([CRD], resource=default_module_cr("garden"))
     await world.reconcile()
-    await world.want([DEFINITION], resource=None)
+    await world.want([CRD], resource=None)
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")
     await world.delete()
@@ -438,9 +438,9 @@ async def test_default_module_cr_that_a_new_version_lacks_goes_with_the_module(w
 
 async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_module(world: World) -> None:
     orchard = operator("orchard", "1.0.0")[0]
-    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.want([CRD], resource=default_module_cr("garden"))
     await world.reconcile()
-    await world.want([DEFINITION, orchard], resource=default_module_cr("orchard"))
+    await world.want([CRD, orchard], resource=default_module_cr("orchard"))
     await world.reconcile()
     await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
     await world.delete()
@@ -455,7 +455,7 @@ async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_
 
 
 async def test_what_another_module_made_does_not_go_with_this_one(world: World) -> None:
-    await world.want([DEFINITION], resource=default_module_cr("garden"))
+    await world.want([CRD], resource=default_module_cr("garden"))
     await world.reconcile()
     metadata = {
         "name": "synced",
@@ -471,14 +471,14 @@ async def test_what_another_module_made_does_not_go_with_this_one(world: World) 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
 async def test_module_goes_whichever_way_its_manifest_is_deleted(world: World, propagation: Propagation) -> None:
-    await world.want([DEFINITION, config_map("rose")], resource=default_module_cr("garden"))
+    await world.want([CRD, config_map("rose")], resource=default_module_cr("garden"))
     await world.reconcile()
     await world.delete(propagation)
     for _ in range(3):
         await world.reconcile()
     assert await brought(world) == set()
     with pytest.raises(NotFound):
-        await world.skr.get(DEFINITIONS, DEFINITION["metadata"]["name"])
+        await world.skr.get(CRDS, CRD["metadata"]["name"])
     left = await world.manifest()  # what else holds it is for the garbage collector of the control plane
     assert left is None or names.MANIFEST_FINALIZER not in left.metadata.finalizers
 

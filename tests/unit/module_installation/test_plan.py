@@ -69,13 +69,13 @@ def test_manifest_that_is_skipped_is_removed_all_the_same() -> None:
     assert isinstance(plan(manifest(synced=(DEPLOYMENT,), **skipped, **DELETED, **HELD)), FindModuleCRs)
 
 
-def test_manifest_that_is_unmanaged_goes_and_leaves_what_it_brought() -> None:
+def test_unmanaged_manifest_goes_and_its_objects_stay() -> None:
     unmanaged: dict[str, Any] = {"annotations": {names.IS_UNMANAGED: "true"}}
     assert plan(manifest(**unmanaged)) == LeaveAlone()
     assert plan(manifest(synced=(DEPLOYMENT,), **unmanaged, **DELETED, **HELD)) == RemoveFinalizer()
 
 
-def test_manifest_that_brought_nothing_goes_without_a_request_to_the_cluster() -> None:
+def test_manifest_without_objects_goes_without_a_request_to_the_cluster() -> None:
     assert plan(manifest(**DELETED, **HELD)) == RemoveFinalizer()
     assert plan(manifest(**DELETED), (DEPLOYMENT,)) == LeaveAlone()
     assert isinstance(plan(manifest(**DELETED, **HELD), (DEPLOYMENT,)), FindModuleCRs)

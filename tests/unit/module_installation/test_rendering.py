@@ -46,7 +46,7 @@ def test_images_of_the_landscape_take_the_place_of_the_same_ones_elsewhere(
     assert found.document == after
 
 
-def test_image_without_a_tag_is_told_by_its_digest() -> None:
+def test_image_without_a_tag_is_identified_by_its_digest() -> None:
     digest = f"sha256:{'a' * 64}"
     objects = parse_objects(as_text([workload("Pod", pod(f"registry.example.com/agent@{digest}"))]))
     (found,) = localized(objects, [f"{OURS}/agent@{digest}"])

@@ -18,7 +18,7 @@ SKR = names.SKR_NAMESPACE
 MEADOW, ORCHARD = ObjectKey(KEY.namespace, "demo-meadow"), ObjectKey(KEY.namespace, "demo-orchard")
 FIELDS = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fields"}}
 ENTRY = InventoryEntry("", "v1", "Namespace", "", "fields")
-DEFINITION = operator("garden", "1.0.0")[0]
+CRD = operator("garden", "1.0.0")[0]
 GARDENS = module_crs("garden")
 CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
@@ -149,8 +149,8 @@ async def test_object_that_can_not_be_handed_over_stays_with_its_module(world: W
     assert (await world.manifest(), await module_of_namespace(world)) == (None, "meadow")
 
 
-async def test_definition_that_another_module_has_stays_with_the_objects_that_users_have_of_it(world: World) -> None:
-    await both_bring(world, DEFINITION)
+async def test_crd_that_another_module_has_stays_with_the_objects_of_users(world: World) -> None:
+    await both_bring(world, CRD)
     await world.change({"spec": {"resource": default_module_cr("garden")}})
     await world.reconcile()
     await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
@@ -166,7 +166,7 @@ async def test_definition_that_another_module_has_stays_with_the_objects_that_us
     await goes(world, MEADOW)
 
 
-async def test_modules_that_are_woken_by_each_others_writes_come_to_rest(world: World, simulation: Simulation) -> None:
+async def test_modules_triggered_by_each_others_writes_come_to_rest(world: World, simulation: Simulation) -> None:
     """An event about a shared object wakes both, so that one write too many would go on for ever."""
     theirs = {**FIELDS, "metadata": {"name": "fields", "labels": {"content": "theirs"}}}
     await both_bring(world, FIELDS)

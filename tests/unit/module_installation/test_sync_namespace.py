@@ -19,7 +19,7 @@ from tests.manifest_world import World, simulated_client, simulated_control_plan
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
 
 GARDENS = module_crs("garden")
-DEFINITION = operator("garden", "1.0.0")[0]
+CRD = operator("garden", "1.0.0")[0]
 NAMESPACE: Document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "modules"}}
 
 
@@ -44,7 +44,7 @@ def named(api_version: str, kind: str, name: str) -> Document:
 
 
 async def test_what_names_no_namespace_goes_where_the_option_says_and_that_stays_there(world: World) -> None:
-    objects = [DEFINITION, named("v1", "ConfigMap", "rose"), named(f"{group_of('garden')}/v1", "Garden", "own")]
+    objects = [CRD, named("v1", "ConfigMap", "rose"), named(f"{group_of('garden')}/v1", "Garden", "own")]
     manager = {"group": "", "version": "v1", "kind": "ConfigMap", "name": "rose"}
     await world.want([NAMESPACE, *objects], resource=unplaced(default_module_cr("garden")), manager=manager)
     await world.reconcile()

@@ -1,7 +1,7 @@
 """What triggers a reconcile of a Manifest: with which urgency and cause, and what does not."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from kube_runtime import Causes, Change, Client, Manager, ObjectKey, Result
+from kube_runtime import Causes, Change, Client, Manager, ObjectKey, Resource, Result
 from kube_simulation import serve_simulation
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
@@ -54,7 +54,8 @@ class Fleet:
 
     async def put(self, *things: Any) -> None:
         for thing in things:
-            resource = {"Manifest": MANIFESTS, "ModuleTemplate": MODULE_TEMPLATES, "Kyma": KYMAS}[thing.KIND]
+            resources: dict[str, Resource[Any]] = {each.kind: each for each in (MANIFESTS, MODULE_TEMPLATES, KYMAS)}
+            resource = resources[thing.KIND]
             document: Any = msgspec.json.decode(msgspec.json.encode(thing))
             document["metadata"] = {
                 key: value for key, value in document["metadata"].items() if key in {"name", "labels", "annotations"}
@@ -70,13 +71,13 @@ class Fleet:
         stopping = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.manager.run(stopping))
-            await eventually(lambda: self.manager.working and len(self.noted) >= len(self.controller_keys()))
+            await eventually(lambda: self.manager.working and len(self.noted) >= self.count())
             self.noted.clear()
             yield
             stopping.set()
 
-    def controller_keys(self) -> Iterable[ObjectKey]:
-        return self.manager.informer(MANIFESTS, namespace=KCP).cache.keys()
+    def count(self) -> int:
+        return len(self.manager.informer(MANIFESTS, namespace=KCP).cache)
 
     async def triggered(self, count: int) -> dict[str, Causes]:
         """Return which Manifests were reconciled, and why."""

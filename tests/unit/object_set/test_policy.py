@@ -32,7 +32,7 @@ ADMISSION = "admissionregistration.k8s.io/v1"
     ],
     ids=str,
 )
-def test_what_reaches_beyond_a_module_needs_a_word(wanted: KubernetesObject, allowance: Allowance) -> None:
+def test_object_beyond_a_module_needs_an_allowance(wanted: KubernetesObject, allowance: Allowance) -> None:
     reason = forbidden([wanted], ())
 
     assert reason is not None

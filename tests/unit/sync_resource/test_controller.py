@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import Change, Client, Controller, Informer, KubeError, Manager, ObjectKey, Resource
+from kube_runtime import SYSTEM_CLOCK, Change, Client, Controller, Informer, KubeError, Manager, ObjectKey, Resource
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
@@ -45,7 +45,7 @@ class World:
     def start(self) -> None:
         """Begin with a process that knows nothing."""
         self.manager = Manager(self.kcp, events=cast("Any", self.events))
-        latency = ChangeLatency(CollectorRegistry())
+        latency = ChangeLatency(CollectorRegistry(), SYSTEM_CLOCK)
         self.controller = setup(self.manager, cast("Connections", self), latency, SyncResourceSettings())
         self.sync_resources = self.manager.informer(SYNC_RESOURCES, namespace=KCP)
 

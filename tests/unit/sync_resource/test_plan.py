@@ -56,7 +56,7 @@ def intent(generation: int, *entries: InventoryEntry) -> dict[str, str]:
     return {names.INTENDED: msgspec.json.encode({"generation": generation, "objects": objects}).decode()}
 
 
-def test_what_is_about_to_be_applied_is_written_down_once() -> None:
+def test_intent_is_recorded_once() -> None:
     resource = builders.sync_resource(generation=3)
 
     text = as_annotation(resource, (ENTRY,))
@@ -79,7 +79,7 @@ def test_what_comes_later_in_a_generation_is_added_to_what_came_before() -> None
     assert inventory_of(builders.sync_resource(generation=3, annotations={names.INTENDED: text})) == (ENTRY, other)
 
 
-def test_what_comes_after_a_status_has_told_of_its_generation_stands_in_the_status() -> None:
+def test_intent_of_a_generation_that_a_status_covers_is_recorded_in_the_status() -> None:
     told = builders.sync_resource(generation=3, status={"observedGeneration": 3, "state": "Error"})
 
     assert as_annotation(told, (ENTRY,)) is None
@@ -88,13 +88,13 @@ def test_what_comes_after_a_status_has_told_of_its_generation_stands_in_the_stat
     assert status.state is State.ERROR
 
 
-def test_what_may_be_there_is_claimed_before_a_status_tells() -> None:
+def test_intended_object_is_claimed_before_a_status_names_it() -> None:
     begun = builders.sync_resource(generation=3, annotations=intent(3, ENTRY))
 
     assert list(claim_index(begun)) == [claim_key("demo", "", "ConfigMap", "one")]
 
 
-def test_intent_counts_until_the_status_tells_what_came_of_it() -> None:
+def test_intent_counts_until_a_status_covers_its_generation() -> None:
     begun = builders.sync_resource(generation=3, annotations=intent(3, ENTRY), status={"observedGeneration": 2})
     done = builders.sync_resource(generation=3, annotations=intent(3, ENTRY), status={"observedGeneration": 3})
 
@@ -102,7 +102,7 @@ def test_intent_counts_until_the_status_tells_what_came_of_it() -> None:
     assert inventory_of(done) == ()
 
 
-def test_refusal_after_a_round_that_was_cut_off_keeps_what_it_may_have_brought() -> None:
+def test_refusal_after_an_interrupted_apply_keeps_the_intended_objects() -> None:
     begun = builders.sync_resource(generation=4, annotations=intent(3, ENTRY), text="kind: [")
 
     for status in (
@@ -112,7 +112,7 @@ def test_refusal_after_a_round_that_was_cut_off_keeps_what_it_may_have_brought()
         assert [(each.name, each.state) for each in status.synced] == [("one", State.PROCESSING)]
 
 
-def test_deletion_after_a_round_that_was_cut_off_removes_what_it_may_have_brought() -> None:
+def test_deletion_after_an_interrupted_apply_deletes_the_intended_objects() -> None:
     begun = builders.sync_resource(generation=1, annotations=intent(1, ENTRY), deletionTimestamp=DELETING)
 
     assert plan(begun, builders.kyma()) == planned.DeleteObjects((ENTRY,))

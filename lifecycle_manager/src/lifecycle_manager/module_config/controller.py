@@ -97,24 +97,7 @@ def setup(
     kymas = manager.informer(KYMAS, indexes=[BY_MODULE, BY_CHANNEL, BY_TEMPLATE])
     templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
     configs = manager.informer(MODULE_CONFIGS, indexes=[MODULE_CONFIGS_BY_KYMA, MODULE_CONFIGS_BY_MODULE])
-    modules = _Modules(kymas, templates, configs, kinds)
-
-    def of_template(change: Change[ModuleTemplate]) -> Iterable[ModuleKey]:
-        template = change.new or change.old
-        return with_template(template) if template is not None else ()
-
-    def of_descriptor(found: DescriptorFound) -> Iterable[ModuleKey]:
-        template = templates.get(ObjectKey(found.namespace, found.template))
-        return with_template(template) if template is not None else ()
-
-    def with_template(template: ModuleTemplate) -> Iterable[ModuleKey]:
-        having = who_has_template(template, kymas=kymas, releases=releases)
-        return [_key(kyma, module_of(template)) for kyma in having]
-
-    def of_release(change: Change[DatedReleaseMeta]) -> Iterable[ModuleKey]:
-        release = change.new or change.old
-        having = who_has_release(change, kymas=kymas)
-        return [_key(kyma, release.spec.module_name) for kyma in having] if release is not None else ()
+    modules = _Modules(kymas, templates, releases, configs, kinds)
 
     controller: Controller[ModuleKey, ModuleConfigState] = manager.controller(
         "module-config",
@@ -127,8 +110,8 @@ def setup(
     everything = Read.EVERYTHING
     controller.watches(kymas, to=modules.of_changed_kyma, when=modules_changed, cause=everything)
     controller.watches(configs, to=_keys_of_config, when=_is_created_or_deleted, cause=everything)
-    controller.watches(templates, to=of_template, when=offer_changed, cause=everything)
-    controller.watches(releases, to=of_release, when=offer_changed, cause=everything)
+    controller.watches(templates, to=modules.of_template, when=offer_changed, cause=everything)
+    controller.watches(releases, to=modules.of_release, when=offer_changed, cause=everything)
     controller.starts_with(modules.all, cause=everything)
 
     controller.receives(ObjectChanged, to=modules.of_object)  # the cause says which object to read
@@ -143,7 +126,7 @@ def setup(
         after=RULES_SECONDS,
         cause=lambda _: everything,
     )
-    controller.receives(DescriptorFound, to=of_descriptor, priority=Priority.CHANGE, cause=lambda _: everything)
+    controller.receives(DescriptorFound, to=modules.of_descriptor, priority=Priority.CHANGE, cause=lambda _: everything)
 
     writes = ModuleConfigWrites(manager.client, configs, latency, manager.clock)
     reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings)
@@ -157,6 +140,7 @@ class _Modules:
 
     kymas: Informer[Kyma]
     templates: Informer[ModuleTemplate]
+    releases: Informer[DatedReleaseMeta]
     configs: Informer[ModuleConfig]
     kinds: ModuleKinds
 
@@ -181,6 +165,22 @@ class _Modules:
         configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma.metadata.name) if kyma is not None else ()
         return found.union(map(_key_of_config, configs))
 
+    def of_template(self, change: Change[ModuleTemplate]) -> Iterable[ModuleKey]:
+        """Return the modules that have a template, or may have it now."""
+        template = change.new or change.old
+        return self._having(template) if template is not None else ()
+
+    def of_descriptor(self, found: DescriptorFound) -> Iterable[ModuleKey]:
+        """Return the modules that have the template of a descriptor."""
+        template = self.templates.get(ObjectKey(found.namespace, found.template))
+        return self._having(template) if template is not None else ()
+
+    def of_release(self, change: Change[DatedReleaseMeta]) -> Iterable[ModuleKey]:
+        """Return the modules that a change of a release concerns."""
+        release = change.new or change.old
+        having = who_has_release(change, kymas=self.kymas)
+        return [_key(kyma, release.spec.module_name) for kyma in having] if release is not None else ()
+
     def of_kyma(
         self, signal: ResyncRequested | ClusterReachable | ClusterReplaced | WebhookRulesChanged
     ) -> Iterable[ModuleKey]:
@@ -204,6 +204,10 @@ class _Modules:
         if reference is None:
             return None
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
+
+    def _having(self, template: ModuleTemplate) -> Iterable[ModuleKey]:
+        having = who_has_template(template, kymas=self.kymas, releases=self.releases)
+        return [_key(kyma, module_of(template)) for kyma in having]
 
 
 @dataclass(frozen=True, eq=False)

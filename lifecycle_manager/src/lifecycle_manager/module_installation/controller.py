@@ -67,7 +67,7 @@ class Look(Enum):
 class ManifestSettings:
     """Options of this controller; `namespace` is that of default Module CRs and objects that name none."""
 
-    interval_seconds: float = 300.0
+    interval_seconds: float = 600.0
     busy_seconds: float = 2.0
     concurrency: int = 50
     namespace: str = names.SKR_NAMESPACE

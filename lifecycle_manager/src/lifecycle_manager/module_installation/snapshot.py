@@ -20,7 +20,7 @@ from lifecycle_manager_api import CustomStateCheck, Manifest, names
 class Options:
     """The options of the controller that the plan depends on."""
 
-    interval_seconds: float = 300.0
+    interval_seconds: float = 600.0
     busy_seconds: float = 2.0
     namespace: str = names.SKR_NAMESPACE
 

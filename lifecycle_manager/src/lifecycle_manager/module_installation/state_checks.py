@@ -27,10 +27,10 @@ def state_of(module_cr: Mapping[str, Any], checks: Sequence[CustomStateCheck]) -
 
 def _from_status(module_cr: Mapping[str, Any]) -> tuple[State, str]:
     status = module_cr.get("status")
-    said = status.get("state") if isinstance(status, Mapping) else None
-    if said in PRECEDENCE:
-        return State(said), "" if said == State.READY else f"says {said}"
-    return State.PROCESSING, "shows no state yet" if said is None else f"shows an unknown state: {said!r}"
+    state = status.get("state") if isinstance(status, Mapping) else None
+    if state in PRECEDENCE:
+        return State(state), "" if state == State.READY else f"says {state}"
+    return State.PROCESSING, "shows no state yet" if state is None else f"shows an unknown state: {state!r}"
 
 
 def _checked(module_cr: Mapping[str, Any], checks: Iterable[CustomStateCheck]) -> tuple[State, str]:
@@ -40,8 +40,8 @@ def _checked(module_cr: Mapping[str, Any], checks: Iterable[CustomStateCheck]) -
     try:
         for state in PRECEDENCE:
             if state in by_state and all(_holds(module_cr, check) for check in by_state[state]):
-                said = " and ".join(f"{check.json_path} = {check.value}" for check in by_state[state])
-                return state, "" if state is State.READY else f"has {said}"
+                found = " and ".join(f"{check.json_path} = {check.value}" for check in by_state[state])
+                return state, "" if state is State.READY else f"has {found}"
     except (PathBroken, jsonpath.JSONPathError) as error:
         return State.ERROR, f"can't be evaluated: the customStateCheck of its ModuleTemplate is broken: {error}"
     return State.PROCESSING, "has none of the values of customStateCheck yet"

@@ -118,34 +118,34 @@ def refused(
     manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
 ) -> ManifestStatus:
     """Return the status of a Manifest whose objects can't be read or may not be applied. The inventory stays."""
-    said: list[NewCondition] = [(RESOURCES, "False", reason, message), (READY, "False", reason, message)]
-    return _status(manifest, now, State.ERROR, inventory, said)
+    conditions: list[NewCondition] = [(RESOURCES, "False", reason, message), (READY, "False", reason, message)]
+    return _status(manifest, now, State.ERROR, inventory, conditions)
 
 
 def awaited(
     manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
 ) -> ManifestStatus:
     """Return the status of a Manifest whose objects are being fetched."""
-    said: list[NewCondition] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
-    return _status(manifest, now, State.PROCESSING, inventory, said)
+    conditions: list[NewCondition] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
+    return _status(manifest, now, State.PROCESSING, inventory, conditions)
 
 
 def unreachable(
     manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
 ) -> ManifestStatus:
     """Return the status of a Manifest whose cluster can't be reached. The inventory stays."""
-    said: list[NewCondition] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
+    conditions: list[NewCondition] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
     state = State.DELETING if manifest.metadata.being_deleted else State.ERROR
-    return _status(manifest, now, state, inventory, said)
+    return _status(manifest, now, state, inventory, conditions)
 
 
 def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck], now: datetime) -> ManifestStatus:
     """Return the status after a round of installing."""
     resources = _resources(seen)
     verdicts = [] if seen.failures else [*map(_manager, seen.managers), *_module_cr(seen.module_cr, checks)]
-    said = [resources, *_created(seen.module_cr)]
+    conditions = [resources, *_created(seen.module_cr)]
     if seen.failures:
-        return _status(manifest, now, State.ERROR, seen.inventory, [*said, (READY, *resources[1:])])
+        return _status(manifest, now, State.ERROR, seen.inventory, [*conditions, (READY, *resources[1:])])
     worst = min(verdicts, key=lambda verdict: PRECEDENCE.index(verdict[0]), default=(State.READY, "", ""))
     running = worst[0] is State.READY
     messages = "; ".join(message for state, _, message in verdicts if state is not State.READY)
@@ -157,17 +157,17 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
         state, ready = State.WARNING, (READY, "False", OBJECTS_IN_USE, resources[3])
     elif running and seen.going:
         state, ready = State.PROCESSING, (READY, "False", OBJECTS_GOING, resources[3])
-    return _status(manifest, now, state, seen.inventory, [*said, installation, (READY, *ready[1:])])
+    return _status(manifest, now, state, seen.inventory, [*conditions, installation, (READY, *ready[1:])])
 
 
 def leaving(manifest: Manifest, left: Leaving, now: datetime) -> ManifestStatus:
     """Return the status of a Manifest whose module is being removed."""
     state, reason = (State.WARNING, MODULE_CRS_IN_USE) if left.needs_users else (State.DELETING, DELETING)
-    said: list[NewCondition] = [
+    conditions: list[NewCondition] = [
         (INSTALLATION, "False", reason, left.waits_for),
         (READY, "False", reason, left.waits_for),
     ]
-    return _status(manifest, now, state, left.inventory, said)
+    return _status(manifest, now, state, left.inventory, conditions)
 
 
 def _resources(seen: Seen) -> NewCondition:
@@ -215,16 +215,16 @@ def _status(
     now: datetime,
     state: State,
     inventory: Iterable[InventoryEntry],
-    said: Iterable[NewCondition],
+    conditions: Iterable[NewCondition],
 ) -> ManifestStatus:
-    before, conditions, entries = manifest.status, tuple(said), tuple(inventory)
+    before, new, entries = manifest.status, tuple(conditions), tuple(inventory)
     same = set(entries_of(before.synced)) == set(entries)
     return with_conditions(
         before,
         manifest.metadata,
         now,
-        conditions=conditions,
-        operation=conditions[-1][3],
+        conditions=new,
+        operation=new[-1][3],
         state=state,
         synced=before.synced if same else references_to(entries),
     )

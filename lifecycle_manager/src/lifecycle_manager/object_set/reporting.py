@@ -28,7 +28,7 @@ def with_conditions(
     return msgspec.structs.replace(
         before,
         conditions=set_conditions(before.conditions, conditions, metadata.generation, now),
-        last_operation=last_operation(before.last_operation, operation, now),
+        last_operation=last_operation(before.last_operation, operation, now.replace(microsecond=0)),
         observed_generation=metadata.generation,
         **fields,
     )

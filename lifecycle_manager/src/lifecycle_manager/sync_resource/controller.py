@@ -52,7 +52,7 @@ SYNC_RESOURCES_BY_CLAIM: Index[SyncResource] = Index("claim", claim_index)
 class SyncResourceSettings:
     """Options of this controller; `allowances` is what each module may have beyond its own objects."""
 
-    interval_seconds: float = 30.0
+    interval_seconds: float = 120.0
     concurrency: int = 50
     allowances: Allowances = field(default_factory=dict)
 

@@ -36,7 +36,7 @@ class Snapshot:
     inventory: tuple[InventoryEntry, ...] = ()
     text: Text = ()
     claims: tuple[Claim, ...] = ()
-    interval_seconds: float = 30.0
+    interval_seconds: float = 120.0
     recorded: bool = False
     too_many: str = ""
     applied: ApplyResult | None = None

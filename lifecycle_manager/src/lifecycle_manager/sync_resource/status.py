@@ -120,13 +120,13 @@ def _status(
     synced: Sequence[SyncedObject],
     conditions: Iterable[NewCondition],
 ) -> SyncResourceStatus:
-    said = tuple(conditions)
+    new = tuple(conditions)
     return with_conditions(
         resource.status,
         resource.metadata,
         now,
-        conditions=said,
-        operation=said[-1][3],
+        conditions=new,
+        operation=new[-1][3],
         state=state,
         objects=f"{sum(each.state is State.READY for each in synced)}/{len(synced)}",
         synced=tuple(synced),

@@ -1,0 +1,162 @@
+"""The steps of a sync: from any state of an SKR they come to an end, and to the wanted catalog."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube_runtime.steps import MAX_STEPS
+from lifecycle_manager.catalog_sync import plan
+from lifecycle_manager.catalog_sync.plan import plan_sync
+from lifecycle_manager.catalog_sync.record import Record
+from lifecycle_manager.catalog_sync.snapshot import SyncSnapshot
+from lifecycle_manager.catalog_sync.wanted import KINDS, Key, wanted_catalog
+from lifecycle_manager.kyma_changes import CATALOG_RECORD
+from lifecycle_manager.kyma_conditions import CATALOG, CATALOG_SYNCED, CLUSTER_CLAIMED, REACHABLE
+from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager_api import Kyma, names
+from tests import builders
+
+CRDS = "crds"
+OFFER = Offer.of(
+    [builders.template("api", "1.0.0"), builders.template("nats", "2.0.0")], [builders.release("api", regular="1.0.0")]
+)
+WANTED = wanted_catalog(OFFER, {})
+FROZEN = wanted_catalog(OFFER, {names.SYNC: "false"})
+
+
+def kyma(*, reason: str = "Reachable", catalog: str = "", record: Record | None = None, **metadata: Any) -> Kyma:
+    reasons = {REACHABLE: reason} | ({CATALOG: catalog} if catalog else {})
+    conditions = [{"type": kind, "status": "True", "reason": each, "message": ""} for kind, each in reasons.items()]
+    annotations = {CATALOG_RECORD: str(record)} if record is not None else {}
+    return builders.kyma(status={"conditions": conditions}, annotations=annotations, **metadata)
+
+
+def snapshot(of: Kyma, **changed: Any) -> SyncSnapshot:
+    given: dict[str, Any] = {
+        "wanted": WANTED,
+        "record": Record.of(of),
+        "crds_digest": CRDS,
+        "kinds_to_check": KINDS,
+        "is_due": True,
+        "seconds_until_due": 0.0,
+        "interval_seconds": 600.0,
+    }
+    return SyncSnapshot(kyma=of, **(given | changed))
+
+
+@dataclass
+class Cluster:
+    """An SKR: the kinds that it knows, and the objects that LM has there. An object's version counts its writes."""
+
+    kinds: set[str]
+    objects: dict[Key, int]
+    writes: list[Key] = field(default_factory=list)
+
+    def fingerprint(self, kind: str) -> str:
+        objects = (f"{name}:{version}" for (of, name), version in sorted(self.objects.items()) if of == kind)
+        return f"objects {','.join(objects)}"
+
+    def carry_out(self, seen: SyncSnapshot, step: plan.SyncStep) -> SyncSnapshot:
+        match step:
+            case plan.SetCondition():
+                return replace(seen, kyma=kyma(catalog="Syncing"))
+            case plan.ApplyCRDs():
+                new, self.kinds = frozenset(KINDS) - self.kinds, set(KINDS)
+                record = replace(seen.record, crds=CRDS)
+                return replace(seen, record=record, new_kinds=new, are_crds_missing=False)
+            case plan.CheckResourceVersions(kinds):
+                return self._check(seen, kinds)
+            case plan.ReadObjects(kinds):
+                return self._read(seen, kinds)
+            case plan.WriteObjects():
+                return self._write(seen, step)
+            case plan.SaveRecord(record):
+                return replace(seen, kyma=kyma(catalog="Syncing", record=record))
+        raise AssertionError(step)
+
+    def _check(self, seen: SyncSnapshot, kinds: tuple[str, ...]) -> SyncSnapshot:
+        known = [kind for kind in kinds if kind in self.kinds]
+        same = {kind for kind in known if self.fingerprint(kind) == seen.record.fingerprint_of(kind)}
+        changed = tuple(kind for kind in kinds if kind not in same)
+        return replace(seen, changed_kinds=changed, are_crds_missing=len(known) < len(kinds))
+
+    def _read(self, seen: SyncSnapshot, kinds: tuple[str, ...]) -> SyncSnapshot:
+        if not self.kinds.issuperset(kinds):
+            return replace(seen, changed_kinds=KINDS, are_crds_missing=True)
+        items = {key: WANTED.items[key].item for key in self.objects if key in WANTED.items and key[0] in kinds}
+        return replace(seen, live=items)
+
+    def _write(self, seen: SyncSnapshot, step: plan.WriteObjects) -> SyncSnapshot:
+        for each in step.apply:
+            key = (each.item.KIND, each.item.metadata.name)
+            assert key[0] in self.kinds
+            self.objects[key] = self.objects.get(key, 0) + 1
+            self.writes.append(key)
+        fingerprints = {kind: self.fingerprint(kind) for kind in step.kinds}
+        record = replace(seen.record, catalog=seen.wanted.digest).with_fingerprints(fingerprints)
+        return replace(seen, record=record, changed_kinds=())
+
+
+def sync(cluster: Cluster, seen: SyncSnapshot) -> tuple[plan.Done, SyncSnapshot]:
+    for _ in range(MAX_STEPS):
+        step = plan_sync(seen)
+        if isinstance(step, plan.Done):
+            return step, seen
+        seen = cluster.carry_out(seen, step)
+    raise AssertionError("the plan does not come to an end")
+
+
+RECORDS = st.builds(
+    Record,
+    crds=st.sampled_from(["", CRDS]),
+    catalog=st.sampled_from(["", WANTED.digest]),
+    templates=st.sampled_from(["", "x"]),
+    releases=st.sampled_from(["", "x"]),
+)
+
+
+@given(
+    kinds=st.sets(st.sampled_from(KINDS)),
+    present=st.sets(st.sampled_from(sorted(WANTED.items))),
+    record=st.none() | RECORDS,
+    condition=st.sampled_from(["", CATALOG_SYNCED]),
+)
+def test_sync_ends_with_the_wanted_catalog_and_the_next_one_writes_nothing(
+    kinds: set[str], present: set[Key], record: Record | None, condition: str
+) -> None:
+    cluster = Cluster(set(kinds), {key: 1 for key in present if key[0] in kinds})
+    done, seen = sync(cluster, snapshot(kyma(catalog=condition, record=record)))
+    assert done.condition is not None
+    assert done.condition.reason == CATALOG_SYNCED
+    assert set(cluster.objects) == set(WANTED.items)
+    cluster.writes.clear()
+    again, _ = sync(cluster, snapshot(kyma(catalog=CATALOG_SYNCED, record=seen.record)))
+    assert again.condition is not None
+    assert cluster.writes == []
+
+
+def test_catalog_whose_synchronization_is_off_is_not_written() -> None:
+    cluster = Cluster(set(), {})
+    done, _ = sync(cluster, snapshot(kyma(), wanted=FROZEN))
+    assert done.condition is not None
+    assert cluster.writes == []
+
+
+def test_kyma_that_is_skipped_claimed_or_was_not_read_needs_no_step() -> None:
+    skipped = kyma(labels={names.SKIP_RECONCILIATION: "true"})
+    for each in (skipped, kyma(reason=CLUSTER_CLAIMED), builders.kyma()):
+        assert plan_sync(snapshot(each)) == plan.Done()
+
+
+def test_catalog_that_is_up_to_date_waits_until_it_is_due() -> None:
+    record = Record(CRDS, WANTED.digest, "a", "b")
+    current = snapshot(kyma(catalog=CATALOG_SYNCED, record=record), is_due=False, seconds_until_due=7.0)
+    assert plan_sync(current) == plan.Done(requeue_after=7.0)
+    assert plan_sync(replace(current, is_due=True)) == plan.CheckResourceVersions(KINDS)
+
+
+def test_condition_is_written_before_the_first_object() -> None:
+    assert isinstance(plan_sync(snapshot(kyma())), plan.SetCondition)
+    assert plan_sync(snapshot(kyma(catalog="Syncing"))) == plan.ApplyCRDs()
