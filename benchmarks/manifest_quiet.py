@@ -11,9 +11,10 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, cast
 
 import uvloop
@@ -21,14 +22,16 @@ import uvloop
 from benchmarks.figures import Figure
 from benchmarks.manifest_first_installation import NAMESPACES, _manifest
 from benchmarks.sync_resource_throughput import _client
-from kube_runtime import Client, EventRecorder, Informer, ObjectKey
+from kube_runtime import Client, Conflict, Controller, Manager, NotFound, ObjectKey
 from kyma_local.clusters import LocalClusters
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
-from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_installation import Blobs, Logins, ManifestReconciler, ObjectStore, Registries
-from lifecycle_manager.resources import DATED_RELEASE_METAS, MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.module_catalog import Offer, Offers
+from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
+from lifecycle_manager.module_installation.apply import ManifestState
+from lifecycle_manager.oci import Blobs, ObjectStore, Registries
+from lifecycle_manager.resources import MANIFESTS
 from lifecycle_manager.skr import Connections
-from lifecycle_manager_api import Manifest, names
+from lifecycle_manager_api import names
 from tests.modules import as_text, default_module_cr, module_crs, operator
 from tests.registries import blob_server, packed
 
@@ -108,43 +111,30 @@ async def _measure(rounds: int) -> tuple[float, float]:
 
 
 async def _reconcile(kcp: Client, cluster: OneCluster, skr: Client, folder: Path, rounds: int) -> tuple[float, float]:
-    manifests = Informer(kcp, MANIFESTS, namespace=names.KCP_NAMESPACE, indexes={"kyma": lambda _: ["bench"]})
-    templates = Informer(kcp, MODULE_TEMPLATES, namespace=names.KCP_NAMESPACE)
-    releases = Informer(kcp, DATED_RELEASE_METAS, namespace=names.KCP_NAMESPACE)
-    reconciler = ManifestReconciler(
-        kcp,
-        cast("Connections", cluster),
-        manifests,
-        Offers(templates, releases),
-        ObjectStore(Registries(), _no_link, Blobs(folder / "layers")),
-        Logins(kcp),
-        EventRecorder(kcp, controller="benchmark", instance="benchmark"),
-    )
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(each.run()) for each in (manifests, templates, releases)]
-        for each in (manifests, templates, releases):
-            await each.wait_synced(30)
-        await _until_ready(reconciler, manifests, skr)
+    manager = Manager(kcp, name="benchmark")
+    offers = cast("Offers", SimpleNamespace(current=lambda: Offer.of((), ())))
+    store = ObjectStore(Registries(), _no_link, Blobs(folder / "layers"))
+    connections = cast("Connections", cluster)
+    controller = setup(manager, connections, offers, store, Logins(kcp), ManifestSettings())
+    async with manager.background():
+        await manager.wait_synced()
+        await _until_ready(controller, kcp, skr)
         before, began = cluster.requests, time.process_time()
         for _ in range(rounds):
-            await reconciler.reconcile(KEY)
+            await controller.reconcile_now(KEY)
         seconds, requests = time.process_time() - began, cluster.requests - before
-        for task in running:
-            task.cancel()
-    await reconciler.store.registries.close()
+    await store.registries.close()
     return seconds / rounds, requests / rounds
 
 
-async def _until_ready(reconciler: ManifestReconciler, manifests: Informer[Manifest], skr: Client) -> None:
+async def _until_ready(controller: Controller[ObjectKey, ManifestState], kcp: Client, skr: Client) -> None:
     async with asyncio.timeout(30):
-        while (manifest := manifests.cache.get(KEY)) is None or manifest.status.state != "Ready":
-            if manifest is not None and manifest.metadata.finalizers:
-                await asyncio.sleep(0.1)  # for the informer
-            await reconciler.reconcile(KEY)
-            if manifest is not None and manifest.status.state == "Processing":
+        while (await kcp.get(MANIFESTS, KEY.name, KEY.namespace)).status.state != "Ready":
+            with suppress(NotFound, Conflict):
+                await controller.reconcile_now(KEY)
                 status = {"status": {"state": "Ready"}}
                 await skr.merge_patch(module_crs(MODULE), "default", status, "kyma-system", subresource="status")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # for the informer
 
 
 async def _no_link(link: str) -> str:
