@@ -10,7 +10,7 @@ from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.module_installation.reading import ModuleCr
 from lifecycle_manager.module_installation.rendering import Rendering
 from lifecycle_manager.module_installation.status import CrView, ManagerView
-from lifecycle_manager.object_set.inventory import Identity, entries_of, identities
+from lifecycle_manager.object_set.inventory import Identity, entries_of, identities, united
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.oci import SourceError
 from lifecycle_manager_api import CustomStateCheck, Manifest, names
@@ -104,9 +104,9 @@ def inventory_of(manifest: Manifest) -> tuple[InventoryEntry, ...]:
     return entries_of(manifest.status.synced)
 
 
-def known_inventory(manifest: Manifest, remembered: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+def known_inventory(manifest: Manifest, remembered: tuple[InventoryEntry, ...]) -> tuple[InventoryEntry, ...]:
     """Return the inventory by the record of a Manifest and the memory of this process."""
-    return tuple(sorted({*inventory_of(manifest), *remembered}))
+    return united(inventory_of(manifest), remembered)
 
 
 def is_left_alone(manifest: Manifest) -> bool:

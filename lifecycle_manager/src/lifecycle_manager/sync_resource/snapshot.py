@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
+from lifecycle_manager.object_set.inventory import united
 from lifecycle_manager.object_set.ownership import Claim
 from lifecycle_manager.object_set.policy import Allowance, forbidden
 from lifecycle_manager.sync_resource.intent import inventory_of
@@ -45,9 +46,9 @@ class Snapshot:
     cluster_gone: bool = False
 
 
-def known_inventory(resource: SyncResource, remembered: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+def known_inventory(resource: SyncResource, remembered: tuple[InventoryEntry, ...]) -> tuple[InventoryEntry, ...]:
     """Return the inventory by the record of a SyncResource and the memory of this process."""
-    return tuple(sorted({*inventory_of(resource), *remembered}))
+    return united(inventory_of(resource), remembered)
 
 
 def read_text(text: str, allowed: Iterable[Allowance]) -> Text:
