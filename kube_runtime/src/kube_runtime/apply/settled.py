@@ -1,8 +1,8 @@
 """Whether an apply would change nothing, from the live object alone: for a process that has just started.
 
 managedFields say what this field manager applied last. If all of that is still in the document, and the object has
-every value of the document, there is nothing to add, change or remove. Where a server normalizes a value, as with quantities, this finds a difference, and the apply finds
-that there is none.
+every value of the document, there is nothing to add, change or remove. Where a server normalizes a value, as with
+quantities, this finds a difference, and the apply finds that there is none.
 """
 
 from collections.abc import Mapping, Sequence
