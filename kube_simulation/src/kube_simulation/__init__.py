@@ -1,13 +1,12 @@
 """A simulated Kubernetes API server: thousands of clusters in one process, for scale, speed and determinism.
 
-It speaks the protocol over a real socket, so that clients, informers and appliers run against it as they are. What it
-does that they rely on is held against a real server by one suite of tests. It is no place to run Pods in, and knows no
-users: everybody may do everything.
+It serves the protocol over a real socket, so that clients, informers and appliers run against it unchanged. A suite of
+conformance tests compares it with a real server. It runs no Pods and has no users: every request is authorized.
 
 Start with `server`, which serves `cluster`s. A request (`requests`) is answered by `reading`, `writing` and `watching`
 from the `store`, which has the bytes of the objects and their history. `kinds` and `schemas` say what a kind looks
 like, `validation`, `fields`, `merging` and `ownership` what follows from that for a write, `lifecycle` what the cluster
-does by itself. `rules` make things go wrong on purpose, `records` remember what was asked.
+does by itself. `rules` inject faults, `records` keep the last requests.
 """
 
 from kube_simulation.cluster import ClusterSettings, SimulatedCluster

@@ -1,4 +1,4 @@
-"""One simulated cluster: what is in it, what goes wrong with it, and how a client gets to it."""
+"""One simulated cluster: its objects, its faults, and its kubeconfig."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -44,7 +44,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _State:
-    """What a cluster consists of once somebody speaks to it."""
+    """The parts of a cluster, made at its first request."""
 
     __slots__ = ("changes", "lifecycle", "store", "watches", "writer")
 
@@ -63,7 +63,7 @@ class _State:
 
 
 class SimulatedCluster:
-    """A cluster of its own, by name. It costs next to nothing until somebody speaks to it."""
+    """A cluster by name. It costs next to nothing until its first request."""
 
     __slots__ = ("_records", "_settings", "_state", "name", "rules", "server")
 
@@ -77,7 +77,7 @@ class SimulatedCluster:
 
     @property
     def kubeconfig(self) -> dict[str, Any]:
-        """A kubeconfig for the cluster, as a document. It speaks plain HTTP, which a policy has to allow."""
+        """A kubeconfig for the cluster, as a document. It uses plain HTTP, which a policy has to allow."""
         return {
             "apiVersion": "v1",
             "kind": "Config",
@@ -98,18 +98,18 @@ class SimulatedCluster:
         return 0 if self._state is None else len(self._state.watches)
 
     def add_rule(self, rule: Rule) -> None:
-        """Have a rule asked from now on."""
+        """Add a rule."""
         self.rules = (*self.rules, rule)
 
     def remove_rule(self, rule: Rule) -> None:
-        """Have a rule asked no more; watches tell what it kept from them."""
+        """Remove a rule; watches then report what it hid."""
         self.rules = tuple(each for each in self.rules if each is not rule)
         if self._state is not None:
             self._state.watches.wake()
 
     @contextmanager
     def ruled_by(self, *rules: Rule) -> Iterator[None]:
-        """Have rules asked within a block."""
+        """Add rules within a block."""
         for rule in rules:
             self.add_rule(rule)
         try:
@@ -159,7 +159,7 @@ class SimulatedCluster:
                 raise Refused(answer.code, refused.get("reason", ""), refused["message"], refused.get("details"))
 
     def restore(self, objects: Iterable[dict[str, Any]]) -> None:
-        """Put objects in as they are, without any check: for a cluster that begins with something."""
+        """Store objects without any check: for a cluster that starts with some."""
         state = self._opened
         for document in objects:
             kind = self._kind_of_object(document)
@@ -303,7 +303,7 @@ class SimulatedCluster:
 
 
 def _check_path(kind: Kind, request: ApiRequest) -> None:
-    """Refuse paths that are of no resource."""
+    """Refuse paths that belong to no resource."""
     if request.subresource and request.subresource not in {*(["status"] if kind.status else []), *kind.subresources}:
         raise unknown_path()
     if request.namespace and not kind.namespaced:
@@ -318,7 +318,7 @@ def _check_path(kind: Kind, request: ApiRequest) -> None:
 
 
 def _token(request: ApiRequest) -> Answer:
-    """Return a token that says whose it is, and nothing else."""
+    """Return a token that names its user, and nothing else."""
     until = "2100-01-01T00:00:00Z"
     token = f"simulated:{request.cluster}:{request.namespace}:{request.name}"
     status = {"token": token, "expirationTimestamp": until}

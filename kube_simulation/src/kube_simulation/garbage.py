@@ -1,7 +1,7 @@
 """Collecting what belongs to an owner that is gone, and what owners wait for that are being deleted.
 
 An object whose owners are all gone goes too. One that is deleted in the foreground waits for those that it owns and
-that block it; one whose dependents are to be orphaned lets go of them first.
+that block it; one whose dependents are to be orphaned releases them first.
 """
 
 from collections.abc import Callable, Iterator

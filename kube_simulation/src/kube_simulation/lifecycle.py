@@ -87,7 +87,7 @@ class Lifecycle:
             self._remove(NAMESPACE, stored)
 
     def _follow_deletion(self, change: Change) -> None:
-        """Look again at what was only waiting for this object to go."""
+        """Process again what waited for this object to be deleted."""
         if change.after.namespace:
             namespace = self._store.table(NAMESPACE.storage).get(("", change.after.namespace))
             if namespace is not None:

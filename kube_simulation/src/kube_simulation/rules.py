@@ -1,4 +1,4 @@
-"""What a test has go wrong: rules that delay, lose, refuse, reorder or hide what passes between a client and a cluster.
+"""Injected faults: rules that delay, drop, refuse, reorder or hide requests and changes.
 
 A rule is a plain object. `around` stands around each request and may wait, refuse, or answer itself; `horizon` says up
 to which version a reader sees the cluster; `hides` keeps a watch from telling a change until a later one of the same
@@ -38,7 +38,7 @@ def every_request(request: ApiRequest) -> bool:
 
 
 def is_write(request: ApiRequest) -> bool:
-    """Match what changes something."""
+    """Match requests that write."""
     return request.is_write
 
 
@@ -48,7 +48,7 @@ def is_read(request: ApiRequest) -> bool:
 
 
 class Rule:
-    """Does nothing. A rule of one's own overrides what it needs."""
+    """Does nothing. Subclasses override what they need."""
 
     async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
         """Answer a request, by `proceed` or otherwise. May raise Refused or ConnectionDropped."""
@@ -59,7 +59,7 @@ class Rule:
         return None
 
     def hides(self, request: ApiRequest, change: Change) -> bool:
-        """Tell whether a watch is not told of a change, as long as no later one of the object overwrites it."""
+        """Tell whether a change is hidden from a watch until a later one of the object overwrites it."""
         return False
 
 
@@ -113,7 +113,7 @@ class Drop(_Counted):
 
 @dataclass(eq=False)
 class NeverAnswer(_Counted):
-    """Takes a request and says nothing, until the client gives up or the rule is `released`."""
+    """Accepts a request and never responds, until the client gives up or the rule is `released`."""
 
     after: bool = False
     released: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -172,7 +172,7 @@ class Reorder(_Counted):
             self._next()
 
     def release(self) -> None:
-        """Have what is held back done, last first."""
+        """Process the requests that are held back, last first."""
         self._next()
 
     def _next(self) -> None:

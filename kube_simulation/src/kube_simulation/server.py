@@ -1,4 +1,4 @@
-"""One listening socket for all simulated clusters, told apart by the path: /clusters/NAME."""
+"""One listening socket for all simulated clusters, distinguished by the path: /clusters/NAME."""
 
 import asyncio
 import ssl
@@ -22,7 +22,7 @@ _SHUTDOWN_SECONDS = 1.0
 
 
 class Simulation:
-    """Clusters by name, and what was asked of them."""
+    """Clusters by name, and their requests."""
 
     def __init__(self, settings: ClusterSettings, records: int) -> None:
         self.address = ""
@@ -130,7 +130,7 @@ def _response(answer: Answer) -> web.Response:
 
 
 def _dropped(http: web.BaseRequest) -> web.Response:
-    """Close the connection under the client's feet; what is returned reaches nobody."""
+    """Close the connection abruptly; the response is not sent."""
     if http.transport is not None:
         http.transport.abort()
     return web.Response(status=500)

@@ -1,6 +1,6 @@
-"""A watch: a place in the history of a cluster that moves on as there is more to tell.
+"""A watch: a position in the history of a cluster that advances with its changes.
 
-It holds nothing but its place, so a slow reader costs nothing; one whose place was forgotten meanwhile is told 410.
+It holds only its position, so a slow reader costs nothing; one whose position was compacted meanwhile gets 410.
 """
 
 import asyncio
@@ -34,18 +34,18 @@ class Watches:
         return sum(len(each) for each in self._open.values())
 
     def add(self, watch: "Watch") -> None:
-        """Have a watch woken by changes of its kind."""
+        """Notify a watch of changes of its kind."""
         self._open.setdefault(watch.kind.storage, set()).add(watch)
 
     def remove(self, watch: "Watch") -> None:
-        """Have a watch woken no more."""
+        """Stop to notify a watch."""
         followers = self._open.get(watch.kind.storage, set())
         followers.discard(watch)
         if not followers:
             self._open.pop(watch.kind.storage, None)
 
     def wake(self, storage: Storage | None = None) -> None:
-        """Have the watches of a kind, or all, look for what is new."""
+        """Notify the watches of a kind, or all."""
         for followed in [storage] if storage is not None else list(self._open):
             for watch in self._open.get(followed, ()):
                 watch.wake()
@@ -58,7 +58,7 @@ class Watches:
 
 
 class Watch:
-    """One watch. `chunks` gives its bytes as they are to be sent; nothing is told from before `since`."""
+    """One watch. `chunks` yields its bytes; changes before `since` are not reported."""
 
     def __init__(
         self,
@@ -92,11 +92,11 @@ class Watch:
         self._start = self._start_version()
 
     def wake(self) -> None:
-        """Look for what is new."""
+        """Look for new changes."""
         self._woken.set()
 
     def end(self, *, abruptly: bool = False) -> None:
-        """Tell nothing more."""
+        """Report nothing more."""
         self._ended = True
         self._broken = abruptly
         self._woken.set()
@@ -138,7 +138,7 @@ class Watch:
             self._watches.remove(self)
 
     def _start_version(self) -> int | None:
-        """Return the version after which changes are told, None to begin with what is there."""
+        """Return the version after which changes are reported, None to begin with the objects that exist."""
         try:
             asked = version_asked(self._store, self.request)
         except Refused as refused:
@@ -168,7 +168,7 @@ class Watch:
         return min([self._store.version, *(each for each in limits if each is not None)])
 
     def _lines_after(self, position: int) -> tuple[int, list[bytes]]:
-        """Return the version up to which everything is told, and the lines that tell it. Raises Refused: 410."""
+        """Return the version that is reached, and the lines up to it. Raises Refused: 410."""
         oldest = max(self._store.oldest, self._since)
         if position < oldest:
             raise gone(f"too old resource version: {position} ({oldest})")
@@ -206,14 +206,14 @@ class Watch:
         return [line for line in map(self._line_of, shown) if line is not None]
 
     def _line_of(self, change: Change) -> bytes | None:
-        """Return a change as this watch tells it, None where it does not concern it."""
+        """Return a change as this watch reports it, None where it does not select it."""
         before, after = change.before, change.after
         was = before is not None and self._is_followed(before)
         if change.deleted:
             return _line(b"DELETED", served_body(self.kind, after)) if was else None
         if self._is_followed(after):
             return _line(b"MODIFIED" if was else b"ADDED", served_body(self.kind, after))
-        if was and before is not None:  # it has left the selection; it is told as it was, under the new version
+        if was and before is not None:  # it has left the selection; it is reported as it was, under the new version
             document = before.document()
             document["metadata"]["resourceVersion"] = str(change.version)
             return _line(b"DELETED", msgspec.json.encode(document))

@@ -51,7 +51,7 @@ Document = dict[str, Any]
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""Holds a definition that is being deleted until its objects are gone."""
+"""The finalizer that holds a CRD until its objects are deleted."""
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName")

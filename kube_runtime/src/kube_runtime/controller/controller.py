@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from kube_runtime.controller.causes import Causes
+from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.queue import Priority, WorkQueue
 from kube_runtime.controller.workers import Failure, Result, Workers
 from kube_runtime.informer import Change, Informer
@@ -152,7 +152,7 @@ class Controller(Generic[K, S]):
 
     def enqueue(self, key: K, *causes: Hashable, priority: Priority = Priority.CHANGE, after: float = 0.0) -> None:
         """Have a key reconciled, now or after so many seconds."""
-        self.queue.add_after(key, after, priority, Causes(causes))
+        self.queue.add_after(key, after, priority, Causes(causes) if causes else NO_CAUSES)
 
     def state(self, key: K) -> S | None:
         """Return the state of a key, if it has one."""

@@ -72,7 +72,8 @@ class WorkQueue(Generic[K]):
         """Enqueue a key. Where it waits already, the higher urgency and the causes of both hold."""
         if self._shut_down:
             return
-        self.keep_causes(key, causes)
+        if causes is not NO_CAUSES:  # nearly every key has none
+            self.keep_causes(key, causes)
         if key in self._working:
             self._again[key] = min(priority, self._again.get(key, priority))
             return

@@ -1,4 +1,4 @@
-"""Every fault at every place, and what came of it."""
+"""Runs every fault at every place, and collects the findings."""
 
 import asyncio
 from collections import Counter
@@ -28,7 +28,7 @@ _ENOUGH = 3
 
 @dataclass(frozen=True)
 class FaultReport:
-    """What was tried and what was found. `runs` is how often each kind of fault was tried."""
+    """The findings of all runs. `runs` counts them by kind of fault."""
 
     findings: tuple[Finding, ...]
     runs: dict[str, int]

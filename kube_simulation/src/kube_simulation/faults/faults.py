@@ -17,7 +17,7 @@ AGENT = "process-under-test"
 
 
 class Running(Protocol):
-    """What a fault may ask of the run that it is in."""
+    """The control that a fault has over its run."""
 
     def kill(self, *, stale_before: tuple[str, int] | None = None) -> None:
         """End the process and start it anew; on a view of a cluster as it was at a version, for a while."""
@@ -80,7 +80,7 @@ class Undisturbed(Fault):
 
 
 class KillAfterWrite(Fault):
-    """The process dies when the server has done its write, before it hears of that."""
+    """The process dies when the server has done its write, before it gets the response."""
 
     def __str__(self) -> str:
         return f"killed after write {self.place}"
@@ -117,7 +117,7 @@ class StartStale(Fault):
 
 @dataclass(eq=False)
 class HideEvent(Fault):
-    """The process does not hear of a change until the object changes again, or the script is through."""
+    """A change is hidden from the process until the object changes again, or the script has ended."""
 
     hidden: tuple[str, int] | None = field(default=None, init=False)
     seen: set[tuple[str, int]] = field(default_factory=set, init=False)
@@ -139,7 +139,7 @@ class HideEvent(Fault):
 
 
 class CutAtAwait(Fault):
-    """A reconcile is cancelled at one of its awaits, and tried again."""
+    """A reconcile is cancelled at one of its awaits, and retried."""
 
     def __str__(self) -> str:
         return f"cancelled at await {self.place}"

@@ -1,4 +1,4 @@
-"""What a run came to, and whether that is what the undisturbed run came to."""
+"""The outcome of a run, compared with that of the undisturbed run."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ _VOLATILE = frozenset({"uid", "resourceVersion", "creationTimestamp", "generatio
 
 @dataclass(frozen=True)
 class Finding:
-    """One way in which a run was not as it has to be."""
+    """One violation that a run showed."""
 
     fault: str
     what: str
@@ -64,7 +64,7 @@ def outcome_of(
 
 
 def findings_of(fault: str, reference: Outcome, outcome: Outcome, *, may_be_fewer: bool) -> list[Finding]:
-    """Return how a run differs from the reference. `may_be_fewer`: what nobody heard of need not be done."""
+    """Return how a run differs from the reference. `may_be_fewer`: a change that was hidden need not be handled."""
     said = list(outcome.complaints)
     for identity in sorted(reference.objects.keys() | outcome.objects.keys()):
         wanted, found = reference.objects.get(identity), outcome.objects.get(identity)

@@ -1,7 +1,7 @@
 """Driving a coroutine from one await to the next, so that it can be cancelled at each of them.
 
 A task sees of a coroutine only where it gives the event loop its turn. Standing between the two, these places are
-counted, and at the one that is chosen the coroutine is told that it is cancelled, as it would be if its process ended.
+counted, and at the one that is chosen the coroutine is cancelled, as it would be if its process ended.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class ReconcileCut(Exception):
-    """A reconcile was cancelled at one of its awaits, on purpose. It is to be tried again."""
+    """A reconcile was cancelled at one of its awaits, on purpose. It has to be retried."""
 
 
 class Stepped(Generic[T]):
@@ -54,7 +54,7 @@ class Stepped(Generic[T]):
 
 
 def _cancel(awaited: object) -> bool:
-    """Cancel what is awaited, as a task does that is cancelled; it lets go of what it holds by that."""
+    """Cancel what is awaited, as a task does that is cancelled; it releases what it holds."""
     return isinstance(awaited, asyncio.Future) and awaited.cancel()
 
 
