@@ -21,11 +21,10 @@ from lifecycle_manager.signals import (
     WatcherHeard,
     WebhookRulesChanged,
 )
-from lifecycle_manager.skr import OUR_SECRETS, SkrUnreachable
+from lifecycle_manager.skr import SkrUnreachable
 from lifecycle_manager.skr_webhook import (
     CARotation,
     CAStore,
-    CertificateStore,
     WatcherDeployment,
     WatcherSettings,
 )
@@ -78,11 +77,8 @@ class Process:
 def set_up(world: World, manager: Manager, settings: WatcherSettings) -> tuple[CARotation, Controller[ObjectKey, Any]]:
     """Add the CAs and the controller `watcher` to a Manager."""
     cas = skr_webhook.setup_ca(manager, CAStore(world.kcp, world.clock), RotationRules())
-    certificates = CertificateStore(world.kcp, manager.informer(SECRETS, label_selector=OUR_SECRETS), world.clock)
     no_kinds: Any = None
-    controller = skr_webhook.setup(
-        manager, world.connections, no_kinds, certificates=certificates, cas=cas, settings=settings
-    )
+    controller = skr_webhook.setup(manager, world.connections, no_kinds, cas=cas, settings=settings)
     return cas, controller
 
 

@@ -20,7 +20,6 @@ from lifecycle_manager.skr_webhook.certificates import (
 )
 from lifecycle_manager.skr_webhook.controller import WatcherSettings, setup
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment
-from lifecycle_manager.skr_webhook.metrics import certificates_issued
 from lifecycle_manager.skr_webhook.timers import WatcherTimes
 from lifecycle_manager.skr_webhook.watcher_status import setup_status
 
@@ -41,7 +40,6 @@ __all__ = [
     "WatcherDeployment",
     "WatcherSettings",
     "WatcherTimes",
-    "certificates_issued",
     "setup",
     "setup_ca",
     "setup_status",

@@ -10,14 +10,16 @@ from typing import TypeGuard
 from kube_runtime import Causes, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result, run_steps
 from lifecycle_manager.kyma_changes import kyma_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
-from lifecycle_manager.resources import KYMAS, MODULE_TEMPLATES, WATCHERS
+from lifecycle_manager.resources import KYMAS, MODULE_TEMPLATES, SECRETS, WATCHERS
 from lifecycle_manager.signals import CAsChanged, ClusterReachable, ClusterReplaced, WatcherHeard
-from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError
+from lifecycle_manager.skr import OUR_SECRETS, AccessSecretMissing, Connections, SkrAccessError
 from lifecycle_manager.skr_webhook.apply import WatcherState, WatcherSteps
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation
-from lifecycle_manager.skr_webhook.certificates import LeafStore
+from lifecycle_manager.skr_webhook.ca_store import CA_SECRET
+from lifecycle_manager.skr_webhook.cert_manager import CertManagerStore
+from lifecycle_manager.skr_webhook.certificates import CertificateStore, LeafRules, LeafStore
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment
-from lifecycle_manager.skr_webhook.metrics import RenewalCollector
+from lifecycle_manager.skr_webhook.metrics import RenewalCollector, certificates_issued
 from lifecycle_manager.skr_webhook.plan import Done, Step, is_managed, plan
 from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherSnapshot
 from lifecycle_manager.skr_webhook.status import failed
@@ -25,16 +27,22 @@ from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
 from lifecycle_manager.skr_webhook.watcher_status import watches_other
 from lifecycle_manager_api import Kyma, names
 
+BUILT_IN = "built-in"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatcherSettings:
-    """How Watchers run, and when the controller acts.
+    """How Watchers run, their certificates, and when the controller acts.
 
-    A certificate whose end is nearer than `renewal_alarm` should have been renewed.
+    A certificate whose end is nearer than `renewal_alarm` should have been renewed. With `cert_management` other than
+    BUILT_IN cert-manager issues the certificates, by the Issuer `issuer`.
     """
 
     deployment: WatcherDeployment = field(default_factory=WatcherDeployment)
     times: WatcherTimes = field(default_factory=WatcherTimes)
+    certificates: LeafRules = field(default_factory=LeafRules)
+    cert_management: str = BUILT_IN
+    issuer: str = "klm-watcher-selfsigned"
     renewal_alarm: timedelta = timedelta(days=59)
     concurrency: int = 20
 
@@ -44,7 +52,6 @@ def setup(
     connections: Connections,
     kinds: ModuleKinds,
     *,
-    certificates: LeafStore,
     cas: CARotation,
     settings: WatcherSettings,
 ) -> Controller[ObjectKey, WatcherState]:
@@ -81,7 +88,7 @@ def setup(
         kymas,
         watchers,
         rules,
-        certificates=certificates,
+        certificates=leaf_store(manager, settings),
         cas=cas,
         deployment=settings.deployment,
         renewal_alarm=settings.renewal_alarm,
@@ -96,6 +103,23 @@ def setup(
 
     manager.registry.register(RenewalCollector(overdue))
     return controller
+
+
+def leaf_store(manager: Manager, settings: WatcherSettings) -> LeafStore:
+    """Return the store of the Watchers' certificates that the settings ask for."""
+    secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS)
+    count = certificates_issued(manager.registry).labels(settings.cert_management).inc
+    if settings.cert_management == BUILT_IN:
+        return CertificateStore(manager.client, secrets, manager.clock, settings.certificates, count)
+    return CertManagerStore(
+        manager.client,
+        secrets,
+        manager.clock,
+        settings.certificates,
+        ca_secret=CA_SECRET,
+        issuer=settings.issuer,
+        count=count,
+    )
 
 
 def key_of(signal: WatcherHeard | ClusterReachable | ClusterReplaced) -> ObjectKey:
