@@ -83,14 +83,14 @@ def test_no_reconciler_keeps_a_dictionary_by_key() -> None:
     assert not found, "what is kept for a key is the state of its controller"
 
 
-def test_nothing_is_assigned_to_an_object_after_it_was_made() -> None:
+def test_no_callback_is_assigned_to_an_object_after_it_was_made() -> None:
     found = [
         f"{name_of(file)}:{target.lineno} {ast.unparse(target)}"
         for file in modules()
         for each in ast.walk(tree_of(file))
         if isinstance(each, ast.Assign)
         for target in each.targets
-        if isinstance(target, ast.Attribute) and callback_name(target)
+        if isinstance(target, ast.Attribute) and is_callback(target, each.value)
     ]
     assert not found, "pass it to the constructor, or publish a signal"
 
@@ -134,6 +134,8 @@ def is_dictionary_by_key(annotation: ast.expr) -> bool:
     return container.endswith(("dict", "Dict", "Dictionary")) and first in KEYS
 
 
-def callback_name(target: ast.Attribute) -> bool:
-    """Tell whether an attribute of another object is assigned, as in `controllers.on_recovery = …`."""
-    return not (isinstance(target.value, ast.Name) and target.value.id in {"self", "cls"})
+def is_callback(target: ast.Attribute, value: ast.expr) -> bool:
+    """Tell whether a function is assigned to another object, as in `controllers.on_recovery = self._enqueue_all`."""
+    of_another_object = ast.unparse(target.value) not in {"self", "cls"}
+    is_function = isinstance(value, ast.Lambda) or ast.unparse(value).startswith(("partial(", "self._"))
+    return of_another_object and (target.attr.startswith("on_") or is_function)

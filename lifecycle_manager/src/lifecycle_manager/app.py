@@ -43,8 +43,6 @@ from lifecycle_manager_api import names
 
 log = structlog.get_logger("lifecycle_manager")
 
-GRACE_SECONDS = 20.0
-
 
 async def run(settings: Settings) -> None:
     """Run the Lifecycle Manager until SIGTERM or SIGINT; reconciles under way are finished first."""
@@ -99,12 +97,11 @@ async def lifecycle_manager(
         on_result=requeue_counter(registry),
         probes=map(split_address, (settings.health_probe_bind_address, settings.metrics_bind_address)),
         sync_timeout_seconds=settings.cache_sync_timeout.total_seconds(),
-        grace_seconds=GRACE_SECONDS,
     )
     connections, registries = skr.connections_of(manager, of.skr_settings(settings)), Registries()
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(registries.close)
-        stack.push_async_callback(connections.close)
+        for each in (registries, connections):
+            stack.push_async_callback(each.close)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="klm-")))
         _set_up(manager, settings, kcp, connections, registries=registries, folder=folder)
         yield manager
@@ -140,9 +137,9 @@ def _set_up(
     sync_resource.setup(manager, connections, latency, of.sync_resource_settings(options))
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
     skr_webhook.setup_status(manager)
-    validators = endpoints.validators(offers, of.sync_resource_settings(options).allowances)
-    endpoint_settings = of.endpoint_settings(options)
-    endpoints.setup(manager, kcp, folder, cas=cas, validators=validators, latency=latency, settings=endpoint_settings)
+    checks = endpoints.validators(offers, of.sync_resource_settings(options).allowances)
+    listens = of.endpoint_settings(options)
+    endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
     manager.serves(lambda: _report_ready(options), name="readiness")
 
 
