@@ -137,5 +137,5 @@ def is_dictionary_by_key(annotation: ast.expr) -> bool:
 def is_callback(target: ast.Attribute, value: ast.expr) -> bool:
     """Tell whether a function is assigned to another object, as in `controllers.on_recovery = self._enqueue_all`."""
     of_another_object = ast.unparse(target.value) not in {"self", "cls"}
-    is_function = isinstance(value, ast.Lambda) or ast.unparse(value).startswith(("partial(", "self._"))
+    is_function = isinstance(value, ast.Lambda) or ast.unparse(value).startswith("partial(")
     return of_another_object and (target.attr.startswith("on_") or is_function)

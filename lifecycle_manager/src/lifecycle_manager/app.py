@@ -98,7 +98,8 @@ async def lifecycle_manager(
         probes=map(split_address, (settings.health_probe_bind_address, settings.metrics_bind_address)),
         sync_timeout_seconds=settings.cache_sync_timeout.total_seconds(),
     )
-    connections, registries = skr.connections_of(manager, of.skr_settings(settings)), Registries()
+    connections = skr.connections_of(manager, of.skr_settings(settings), fence=manager.sharding.check)
+    registries = Registries()
     async with AsyncExitStack() as stack:
         for each in (registries, connections):
             stack.push_async_callback(each.close)
