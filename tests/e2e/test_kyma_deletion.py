@@ -67,7 +67,7 @@ def _no_crds(client: Client) -> Callable[[], Awaitable[bool]]:
 
 
 async def _no_certificates(kcp: Client) -> bool:
-    """Tell whether the access Secret, which others created, is the only Secret of the Kyma that is left."""
+    """Return whether only the access Secret, which Lifecycle Manager did not create, remains."""
     remaining = (await kcp.list(SECRETS, KCP, label_selector=f"{names.KYMA_NAME}=demo")).items
     return [each.metadata.name for each in remaining] == ["kubeconfig-demo"]
 

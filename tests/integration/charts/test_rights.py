@@ -22,7 +22,7 @@ from lifecycle_manager.skr_webhook import ROTATE, CAStore
 from lifecycle_manager_api import names
 from tests.integration.charts.rights import granted_by, requests_in, unused
 from tests.integration.charts.world import World
-from tests.integration.lifecycle_manager.offers import installing, on_offer, release, template
+from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template, with_layer
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.modules import as_text
 from tests.registries import BlobServer, blob_server
@@ -121,7 +121,7 @@ async def _create_a_namespace(world: World) -> None:
 async def _install_and_remove_modules(world: World, layers: BlobServer) -> None:
     """Install a chosen module and a mandatory one, edit their catalog objects, and remove both."""
     chosen, mandatory = _module(layers, "telemetry"), _module(layers, "warden", mandatory=True)
-    async with on_offer(
+    async with in_catalog(
         world.kcp,
         *(chosen, release("telemetry", regular="1.0.0")),
         *(mandatory, release("warden", mandatory="1.0.0")),
@@ -179,7 +179,7 @@ def _module(layers: BlobServer, name: str, *, mandatory: bool = False) -> dict[s
     """Return the template of a module with a ConfigMap, which the roles of the sample allow."""
     document = template(name, "1.0.0", mandatory=mandatory, data=None)
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}}
-    return installing(document, layers.host, layers.hold(as_text([config_map]).encode()))
+    return with_layer(document, layers.host, layers.hold(as_text([config_map]).encode()))
 
 
 async def _lists(world: World, modules: list[str]) -> bool:

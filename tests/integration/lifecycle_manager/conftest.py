@@ -1,4 +1,4 @@
-"""The whole product on real API servers, as the demo stages it: each program a process with its own identity."""
+"""The whole product on real API servers, as in the demo: each program is a process with its own identity."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -15,9 +15,9 @@ from kyma_demo.report import Silence
 from kyma_demo.stage import Stage, open_stage
 from kyma_demo.story import Story
 from lifecycle_manager.crd_installation import apply_objects
-from tests.integration.lifecycle_manager.links import write_trust
+from tests.integration.lifecycle_manager.event_path import is_watcher_ready
+from tests.integration.lifecycle_manager.file_server import write_ca
 from tests.integration.lifecycle_manager.programs import Manager, manager_with
-from tests.integration.lifecycle_manager.watching import is_well
 from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
 
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("lifecycle_manager"))
 
 
-# What a module may bring is up to the administrator of a cluster; here it is anything.
+# The administrator of a cluster decides which objects modules may contain; here all are allowed.
 ANY_MODULE = f"""{files("lifecycle_manager.rbac").joinpath("skr-modules.yaml").read_text()}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -44,19 +44,19 @@ subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kube-syst
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story]:
-    """A stage on which everything runs and the module is enabled in the SKR.
+    """All programs run, and the module is enabled in the SKR.
 
-    Whatever takes note of a silence has more than ten seconds of patience: a machine that has much to do may stop
-    for half of that, and nobody is to be held for gone then. For the same reason an API server may let a change pass
-    without telling of it; Kymas and Module CRs are looked at every half minute, so that it is found. That it was told
-    is seen in logs (`watching.changes_are_told`), and not by the time that it took.
+    Timeouts for missing events are longer than ten seconds, because a busy machine may pause for half of that. For the
+    same reason the API server may allow a change without calling the Watcher; Kymas and Module CRs are reconciled every
+    30 s, so that it is found. Whether a change was reported is read from logs (`event_path.changes_are_reported`), not
+    derived from its duration.
     """
     folder = tmp_path_factory.mktemp("stage")
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # or drift would take half a minute
+        environment.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # for tests of drift
         environment.setenv("KLM_MANIFEST_REQUEUE_SUCCESS_INTERVAL", "10s")
         environment.setenv("KLM_MANIFEST_REQUEUE_BUSY_INTERVAL", "0.2s")
-        environment.setenv("SSL_CERT_FILE", str(write_trust(folder)))
+        environment.setenv("SSL_CERT_FILE", str(write_ca(folder)))
         environment.setenv("KLM_WATCHER_SILENCE", "12s")
         environment.setenv("KLM_WATCHER_REQUEUE_SUCCESS_INTERVAL", "10s")
         environment.setenv("KLM_WATCHER_CANARY_INTERVAL", "2s")
@@ -88,7 +88,7 @@ async def _set_up(folder: Path) -> AsyncGenerator[Story, None]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def layers(story: Story) -> AsyncIterator[BlobServer]:
-    """A registry for the layers of modules, which the Lifecycle Manager may install in the SKR for as long."""
+    """A registry for layers of modules; meanwhile the Lifecycle Manager may install any module in the SKR."""
     await apply_objects(story.stage.skr, ANY_MODULE)
     async with blob_server() as server:
         yield server
@@ -102,13 +102,13 @@ async def layers(story: Story) -> AsyncIterator[BlobServer]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def manager(story: Story) -> AsyncIterator[Manager]:
-    """The Lifecycle Manager, with its metrics in reach, and a way of events that works."""
+    """The Lifecycle Manager with readable metrics, once events arrive."""
     async with manager_with(story.cast) as manager:
-        await eventually(lambda: is_well(story.stage))
+        await eventually(lambda: is_watcher_ready(story.stage))
         yield manager
 
 
 @pytest.fixture
 def stage(story: Story) -> Stage:
-    """The clusters with their administrators' clients."""
+    """The clusters with clients of their administrators."""
     return story.stage

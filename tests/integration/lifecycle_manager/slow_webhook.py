@@ -1,4 +1,4 @@
-"""A webhook beside the Watcher's that takes its time, so that a write in the user cluster lasts as a test wants."""
+"""A slow webhook beside that of the Watcher, so that a write in the user cluster takes as long as a test needs."""
 
 import asyncio
 import base64
@@ -20,20 +20,20 @@ from kyma_demo.witness import CONFIG_MAPS
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
 from lifecycle_manager_api import names
-from tests.integration.lifecycle_manager.watching import SERVICES, WEBHOOKS
+from tests.integration.lifecycle_manager.event_path import SERVICES, WEBHOOKS
 from tests.waiting import eventually
 from tests.watcher_process import CA, write_leaf
 
-HELD_SECONDS = 60.0  # longer than an API server waits for any webhook
+BLOCKED_SECONDS = 60.0  # longer than the longest timeout of a webhook
 
 
 @dataclass(eq=False)
 class SlowWebhook:
-    """Allows everything, so many seconds late, and refuses what waits at the end; counts what it was asked."""
+    """Allows every request after a delay, refuses pending ones at its end, and counts requests."""
 
     seconds: float = 0.0
-    asked: int = 0
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    requests: int = 0
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, _: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Any]) -> None:
         body = b""
@@ -41,12 +41,12 @@ class SlowWebhook:
             body += message["body"]
             if not message["more_body"]:
                 break
-        self.asked += 1
+        self.requests += 1
         with suppress(TimeoutError):
             async with asyncio.timeout(self.seconds):
-                await self.over.wait()
+                await self.stopped.wait()
         review = msgspec.json.decode(body)
-        review["response"] = {"uid": review.pop("request")["uid"], "allowed": not self.over.is_set()}
+        review["response"] = {"uid": review.pop("request")["uid"], "allowed": not self.stopped.is_set()}
         answer = msgspec.json.encode(review)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -54,11 +54,11 @@ class SlowWebhook:
 
 
 @asynccontextmanager
-async def slow_changes(stage: Stage, folder: Path, seconds: float) -> AsyncIterator[SlowWebhook]:
-    """Have every change of an Infrastructure take so long."""
+async def slow_updates(stage: Stage, folder: Path, seconds: float) -> AsyncIterator[SlowWebhook]:
+    """Delay every change of an Infrastructure."""
 
     async def touch() -> None:
-        """Touch Infrastructures in a way that nobody heeds."""
+        """Change an annotation of the Infrastructures, which causes no event."""
         for item in (await stage.skr.list(INFRASTRUCTURES)).items:
             metadata = item["metadata"]
             patch = {"metadata": {"annotations": {"touched": str(time.monotonic())}}}
@@ -72,8 +72,8 @@ async def slow_changes(stage: Stage, folder: Path, seconds: float) -> AsyncItera
 
 
 @asynccontextmanager
-async def held_config_maps(stage: Stage, folder: Path, prefix: str) -> AsyncIterator[SlowWebhook]:
-    """Have no ConfigMap come into the user cluster while the block runs whose name begins so."""
+async def blocked_config_maps(stage: Stage, folder: Path, prefix: str) -> AsyncIterator[SlowWebhook]:
+    """Block the creation of ConfigMaps with a prefix in the user cluster until the block ends."""
     name = f"{prefix}touched"
 
     async def touch() -> None:
@@ -82,7 +82,7 @@ async def held_config_maps(stage: Stage, folder: Path, prefix: str) -> AsyncIter
 
     condition = f"object.metadata.name.startsWith('{prefix}')"
     async with _beside_the_watcher(stage, folder, CONFIG_MAPS, "CREATE", condition, touch) as webhook:
-        webhook.seconds = HELD_SECONDS
+        webhook.seconds = BLOCKED_SECONDS
         yield webhook
 
 
@@ -114,18 +114,18 @@ async def _beside_the_watcher(
         document = _configuration(resource, operation, condition)
         await stage.skr.apply(WEBHOOKS, "slow", document, field_manager="test")
         try:
-            await eventually(lambda: _is_asked(webhook, touch))
+            await eventually(lambda: _is_called(webhook, touch))
             yield webhook
         finally:
             await stage.skr.delete(WEBHOOKS, "slow")
-            webhook.over.set()
+            webhook.stopped.set()
             server.should_exit = True
 
 
-async def _is_asked(webhook: SlowWebhook, touch: Callable[[], Awaitable[None]]) -> bool:
-    """Tell whether the API server has taken the webhook up."""
+async def _is_called(webhook: SlowWebhook, touch: Callable[[], Awaitable[None]]) -> bool:
+    """Return whether the API server calls the webhook."""
     await touch()
-    return webhook.asked > 0
+    return webhook.requests > 0
 
 
 def _configuration(resource: Resource[Any], operation: str, condition: str) -> dict[str, Any]:

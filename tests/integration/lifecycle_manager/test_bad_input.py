@@ -1,4 +1,4 @@
-"""Bad input ends in a condition or an answer that says so, and disturbs nobody else."""
+"""Invalid input is reported by a condition or an answer, and affects no other resource."""
 
 import base64
 import ssl
@@ -15,7 +15,7 @@ from kyma_demo.story import INFRASTRUCTURES, Story
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import Kyma, SyncResource, names
 from lifecycle_manager_api.conditions import find
-from tests.integration.lifecycle_manager.offers import refusal
+from tests.integration.lifecycle_manager.catalog_entries import refusal
 from tests.waiting import eventually, is_gone
 
 NAMESPACE = names.KCP_NAMESPACE
@@ -87,14 +87,14 @@ async def remove_kyma(stage: Stage, name: str) -> None:
     await eventually(gone, what=f"Kyma {name} is gone")
 
 
-async def test_kyma_without_access_secret_says_so(stage: Stage) -> None:
+async def test_kyma_without_access_secret_reports_it(stage: Stage) -> None:
     await create_kyma(stage, "no-secret")
     message = await reachable_condition(stage, "no-secret", "AccessSecretMissing")
     assert names.KYMA_NAME in message
     await remove_kyma(stage, "no-secret")
 
 
-async def test_secret_without_kubeconfig_is_named(stage: Stage) -> None:
+async def test_access_secret_without_kubeconfig_is_named(stage: Stage) -> None:
     await create_kyma(stage, "no-config")
     await create_access_secret(stage, "no-config", {"kubeconfig": "wrong key"})
     message = await reachable_condition(stage, "no-config", "AccessSecretIncomplete")
@@ -125,7 +125,7 @@ async def test_dangerous_kubeconfig_is_refused(stage: Stage, name: str, change: 
     await remove_kyma(stage, name)
 
 
-async def test_unreachable_cluster_disturbs_no_other(story: Story) -> None:
+async def test_unreachable_cluster_does_not_affect_others(story: Story) -> None:
     stage = story.stage
     await create_kyma(stage, "gone")
     await create_access_secret(stage, "gone", {"config": dump_yaml(UNREACHABLE)})
@@ -135,10 +135,10 @@ async def test_unreachable_cluster_disturbs_no_other(story: Story) -> None:
     await remove_kyma(stage, "gone")
 
 
-async def test_rotated_credentials_are_followed_without_a_restart_and_a_taken_cluster_is_left_alone(
+async def test_rotated_credentials_are_used_without_restart_and_a_claimed_cluster_is_not_changed(
     story: Story,
 ) -> None:
-    """The new credentials lead to the cluster of another Kyma: that shows only to whoever reads with them."""
+    """The new credentials are for the cluster of another Kyma, which is found only by using them."""
     stage = story.stage
     await create_kyma(stage, "rotated")
     await create_access_secret(stage, "rotated", {"config": dump_yaml(UNREACHABLE)})
@@ -155,45 +155,43 @@ async def test_rotated_credentials_are_followed_without_a_restart_and_a_taken_cl
     await story.change_volume("335Gi")
 
 
-async def test_module_cr_that_vanishes_after_its_event_leaves_nothing(story: Story) -> None:
-    """Created and deleted at once: by the time the event is handled there may be nothing to read."""
+async def test_module_cr_deleted_before_its_event_is_processed_leaves_nothing(story: Story) -> None:
+    """It is created and deleted at once, so it may not exist any more when it is read."""
     stage = story.stage
     for number in range(5):
         name = f"brief-{number}"
         await stage.skr.create(INFRASTRUCTURES, infrastructure(name, {}, {}), "kyma-system", field_manager="test")
         await stage.skr.delete(INFRASTRUCTURES, name, "kyma-system")
 
-    async def no_trace() -> bool:
+    async def no_config() -> bool:
         configs = await stage.kcp.list(MODULE_CONFIGS, NAMESPACE)
         return not any(
             config.spec.resource_ref and config.spec.resource_ref.name.startswith("brief-") for config in configs.items
         )
 
     await story.change_volume("444Gi")  # later than the deletions in the same queue
-    await eventually(no_trace)
+    await eventually(no_config)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("no-yaml", "kind: [", "document 0"),
         ("no-object", "just text", "document 0"),
         ("second-bad", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fine}\n---\nkind: Broken", "document 1"),
     ],
 )
-async def test_text_that_is_no_kubernetes_yaml_is_refused_at_the_door(
-    stage: Stage, name: str, text: str, said: str
-) -> None:
+async def test_invalid_text_is_refused_by_the_webhook(stage: Stage, name: str, text: str, message: str) -> None:
     refused = await refusal(
         lambda: stage.kcp.create(SYNC_RESOURCES, sync_resource(name, text), NAMESPACE, field_manager="test"),
         lambda: stage.kcp.delete(SYNC_RESOURCES, name, NAMESPACE),
     )
 
-    assert f"spec.resource: {said}" in refused
+    assert f"spec.resource: {message}" in refused
 
 
-async def test_text_that_came_past_the_door_is_refused_when_it_is_looked_at(story: Story) -> None:
-    """Written while the Lifecycle Manager is away, its webhook with it."""
+async def test_invalid_text_stored_without_the_webhook_is_refused_by_the_reconcile(story: Story) -> None:
+    """It is written while the Lifecycle Manager, and so its webhook, is stopped."""
     stage = story.stage
     await story.cast.stop("lifecycle-manager")
     try:
@@ -210,8 +208,8 @@ async def test_text_that_came_past_the_door_is_refused_when_it_is_looked_at(stor
     await stage.kcp.delete(SYNC_RESOURCES, "bad", NAMESPACE)
 
 
-async def test_object_that_the_cluster_refuses_is_named_and_the_rest_stays(story: Story) -> None:
-    """An object of an unknown kind beside a good one: the good one is applied, nothing is pruned, the bad is named."""
+async def test_object_that_the_cluster_refuses_is_named_and_the_others_are_applied(story: Story) -> None:
+    """With an object of an unknown kind, valid objects are applied, nothing is pruned, and the invalid one is named."""
     stage = story.stage
     good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good", "namespace": "kyma-system"}}
     bad = {"apiVersion": "nowhere.example/v1", "kind": "Thing", "metadata": {"name": "bad"}}
@@ -230,8 +228,8 @@ async def test_object_that_the_cluster_refuses_is_named_and_the_rest_stays(story
     await stage.kcp.delete(SYNC_RESOURCES, "half", NAMESPACE)
 
 
-async def test_event_with_a_bad_signature_is_refused_and_changes_nothing(story: Story) -> None:
-    """Over real mutual TLS, with the Watcher's own certificate: only what it signed counts."""
+async def test_event_with_an_invalid_signature_is_refused(story: Story) -> None:
+    """Even with the Watcher's certificate, over mutual TLS."""
     mount = story.stage.directory / "skr-webhook-tls"
     tls = ssl.create_default_context(cafile=str(mount / "ca.crt"))
     tls.load_cert_chain(mount / "tls.crt", mount / "tls.key")
@@ -251,7 +249,7 @@ async def test_event_with_a_bad_signature_is_refused_and_changes_nothing(story: 
     await story.change_volume("777Gi")
 
 
-async def test_sender_without_a_certificate_gets_no_connection(story: Story) -> None:
+async def test_sender_without_a_certificate_cannot_connect(story: Story) -> None:
     mount = story.stage.directory / "skr-webhook-tls"
     tls = ssl.create_default_context(cafile=str(mount / "ca.crt"))
     url = f"https://127.0.0.1:{story.cast.event_port}/v2/lifecycle-manager/event"

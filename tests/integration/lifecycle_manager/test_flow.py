@@ -1,4 +1,4 @@
-"""The main job as a user meets it, and what may come between an event and its change."""
+"""A user's change is applied to the cluster, also when objects are deleted or modules are disabled."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from kyma_demo.witness import CONFIG_MAPS
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, SyncResource, names
 from lifecycle_manager_api.conditions import find
-from tests.integration.lifecycle_manager.watching import lines_of
+from tests.integration.lifecycle_manager.event_path import lines_of
 from tests.waiting import eventually
 
 NAMESPACE = names.KCP_NAMESPACE
@@ -22,7 +22,7 @@ async def get_or_none(read: Any) -> Any:
         return None
 
 
-async def test_change_is_in_force_and_told_on_every_resource(story: Story) -> None:
+async def test_change_is_applied_and_shown_in_every_status(story: Story) -> None:
     await story.change_volume("110Gi")
     kcp = story.stage.kcp
 
@@ -56,14 +56,14 @@ async def test_kyma_shows_the_module_ready_on_both_sides(story: Story) -> None:
     await eventually(ready)
 
 
-async def test_kcp_never_holds_the_users_spec(story: Story) -> None:
+async def test_kyma_in_kcp_does_not_contain_the_spec_of_users(story: Story) -> None:
     outer = await story.stage.kcp.get(KYMAS, "demo", NAMESPACE)
     inner = await story.stage.skr.get(KYMAS, "default", "kyma-system")
     assert [module.name for module in inner.spec.modules] == ["cloud-resources"]
     assert outer.spec.modules == ()
 
 
-async def test_only_metadata_of_the_users_own_causes_no_event(story: Story) -> None:
+async def test_change_of_user_metadata_causes_no_event(story: Story) -> None:
     await story.change_volume("130Gi")
     before = len(admitted(story))
     patch = {"metadata": {"annotations": {"mine": "note"}}}
@@ -73,12 +73,12 @@ async def test_only_metadata_of_the_users_own_causes_no_event(story: Story) -> N
 
 
 def admitted(story: Story) -> list[dict[str, Any]]:
-    """Return the changes of the Infrastructure that the Watcher was asked about, and tells of."""
-    told = lines_of(story.stage.logs / "skr-watcher.log", "change admitted")
-    return [line for line in told if (line["kind"], line["object_name"]) == ("Infrastructure", "default")]
+    """Return the changes of the Infrastructure that the Watcher has admitted."""
+    lines = lines_of(story.stage.logs / "skr-watcher.log", "change admitted")
+    return [line for line in lines if (line["kind"], line["object_name"]) == ("Infrastructure", "default")]
 
 
-async def test_second_module_cr_has_a_config_of_its_own_and_goes_without_a_trace(story: Story) -> None:
+async def test_second_module_cr_has_its_own_module_config_which_is_deleted_with_it(story: Story) -> None:
     stage = story.stage
     await story.change_volume("140Gi")
     await story.create_second("logs", "10Gi")
@@ -103,14 +103,14 @@ async def test_second_module_cr_has_a_config_of_its_own_and_goes_without_a_trace
     await eventually(gone)
 
 
-async def test_object_that_somebody_deleted_in_the_cluster_comes_back_with_the_next_change(story: Story) -> None:
+async def test_object_deleted_in_the_cluster_is_created_again_with_the_next_change(story: Story) -> None:
     stage = story.stage
     await story.change_volume("150Gi")
     await stage.skr.delete(CONFIG_MAPS, "default-nfs-media", "kyma-system")
     await story.change_volume("151Gi")
 
 
-async def test_disabled_module_leaves_nothing_behind_and_comes_back(story: Story) -> None:
+async def test_disabled_module_leaves_nothing_behind_and_can_be_enabled_again(story: Story) -> None:
     stage = story.stage
     await story.change_volume("160Gi")
     await story.set_modules([])
@@ -126,15 +126,15 @@ async def test_disabled_module_leaves_nothing_behind_and_comes_back(story: Story
     await story.change_volume("161Gi")
 
 
-async def test_kyma_cr_that_a_user_deleted_comes_back(story: Story) -> None:
+async def test_kyma_cr_deleted_by_a_user_is_created_again(story: Story) -> None:
     stage = story.stage
     before = await stage.skr.get(KYMAS, "default", "kyma-system")
     await stage.skr.delete(KYMAS, "default", "kyma-system")
 
-    async def back() -> bool:
+    async def created_again() -> bool:
         kyma = await get_or_none(stage.skr.get(KYMAS, "default", "kyma-system"))
         return kyma is not None and kyma.metadata.uid != before.metadata.uid
 
-    await eventually(back)
+    await eventually(created_again)
     await story.set_modules([{"name": "cloud-resources", "managed": True}])
     await story.change_volume("170Gi")

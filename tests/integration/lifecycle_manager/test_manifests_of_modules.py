@@ -1,5 +1,5 @@
-"""From what users choose to the Manifests of their modules, and back to what they see. The tests play the part of what
-runs the modules: they write the state of Module CRs, and hold objects back while they are deleted."""
+"""Modules that users choose become Manifests, and their state is shown in the Kyma CR. The tests act as the modules'
+operators: they write the state of Module CRs, and delay deletions by finalizers."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
@@ -12,7 +12,14 @@ from kyma_demo.stage import Stage
 from kyma_demo.story import Story
 from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager_api import KymaModuleStatus, Manifest, names
-from tests.integration.lifecycle_manager.offers import installing, offer, on_offer, release, template, withdraw
+from tests.integration.lifecycle_manager.catalog_entries import (
+    in_catalog,
+    put_in_catalog,
+    release,
+    remove_from_catalog,
+    template,
+    with_layer,
+)
 from tests.modules import Document, as_text, default_module_cr, module_crs, operator
 from tests.registries import BlobServer
 from tests.waiting import eventually
@@ -28,10 +35,10 @@ HOLD = "modules.example.com/hold"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def telemetry(story: Story, layers: BlobServer) -> AsyncIterator[Story]:
-    """A module with something to install, asked for beside the other one."""
+    """A module with something to install, enabled in addition to the other one."""
     kcp = story.stage.kcp
     offered = (version_of_telemetry(layers, "1.0.0"), version_of_telemetry(layers, "1.1.0"))
-    async with on_offer(kcp, *offered, release("telemetry", regular="1.0.0")):
+    async with in_catalog(kcp, *offered, release("telemetry", regular="1.0.0")):
         await story.set_modules([CLOUD_RESOURCES, TELEMETRY])
         yield story
         await story.set_modules([CLOUD_RESOURCES])
@@ -39,17 +46,17 @@ async def telemetry(story: Story, layers: BlobServer) -> AsyncIterator[Story]:
 
 
 def version_of_telemetry(layers: BlobServer, version: str) -> Document:
-    """Return the template of a version that is a definition, and a ConfigMap with the version."""
-    definition = operator("telemetry", version)[:1]
-    return offered_as(layers, template("telemetry", version, data=default_module_cr("telemetry")), definition)
+    """Return the template of a version that contains a CRD and a ConfigMap with the version."""
+    crd = operator("telemetry", version)[:1]
+    return template_with(layers, template("telemetry", version, data=default_module_cr("telemetry")), crd)
 
 
-def offered_as(layers: BlobServer, document: Document, objects: Iterable[Document], *finalizers: str) -> Document:
+def template_with(layers: BlobServer, document: Document, objects: Iterable[Document], *finalizers: str) -> Document:
     spec = document["spec"]
     metadata = {"name": spec["moduleName"], "namespace": SKR, "finalizers": list(finalizers)}
     data = {"version": spec["version"]}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-    return installing(document, layers.host, layers.hold(as_text([*objects, config_map]).encode()))
+    return with_layer(document, layers.host, layers.hold(as_text([*objects, config_map]).encode()))
 
 
 async def manifest_of(stage: Stage, module: str) -> Manifest | None:
@@ -74,7 +81,7 @@ def gone(stage: Stage, module: str) -> Callable[[], Awaitable[bool]]:
 
 
 def shown(stage: Stage, module: str, **wanted: Any) -> Callable[[], Awaitable[KymaModuleStatus | None]]:
-    """Return what users see of a module once it has these fields."""
+    """Return the status of a module in the Kyma CR once it has these fields."""
 
     async def seen() -> KymaModuleStatus | None:
         kyma = await stage.skr.get(KYMAS, "default", SKR)
@@ -86,10 +93,10 @@ def shown(stage: Stage, module: str, **wanted: Any) -> Callable[[], Awaitable[Ky
     return seen
 
 
-async def say(stage: Stage, state: str) -> None:
-    """Have the Module CR say how the module is, as what runs it would."""
+async def set_state(stage: Stage, state: str) -> None:
+    """Write the state of the Module CR, as the module's operator does."""
 
-    async def said() -> bool:
+    async def written() -> bool:
         try:
             patch = {"status": {"state": state}}
             await stage.skr.merge_patch(
@@ -99,10 +106,10 @@ async def say(stage: Stage, state: str) -> None:
             return False
         return True
 
-    await eventually(said)
+    await eventually(written)
 
 
-async def hold(stage: Stage, resource: Resource[Document], name: str, *finalizers: str) -> None:
+async def set_finalizers(stage: Stage, resource: Resource[Document], name: str, *finalizers: str) -> None:
     patch = {"metadata": {"finalizers": list(finalizers)}}
     await stage.skr.merge_patch(resource, name, patch, SKR, field_manager="telemetry")
 
@@ -111,47 +118,47 @@ async def installed(stage: Stage, version: str) -> bool:
     return bool((await stage.skr.get(CONFIG_MAPS, "telemetry", SKR))["data"] == {"version": version})
 
 
-async def told(stage: Stage, reason: str, text: str) -> bool:
+async def is_event_recorded(stage: Stage, reason: str, text: str) -> bool:
     events = await stage.skr.list(EVENTS, SKR)
     return any(event["reason"] == reason and text in event["note"] for event in events.items)
 
 
-async def test_module_has_a_manifest_and_shows_what_that_says(telemetry: Story) -> None:
+async def test_module_has_a_manifest_and_shows_its_state(telemetry: Story) -> None:
     stage = telemetry.stage
     manifest = await eventually(at_version(stage, "telemetry", "1.0.0"))
     assert [owner.kind for owner in manifest.metadata.owner_references] == ["Kyma"]
-    await say(stage, "Ready")
+    await set_state(stage, "Ready")
     status = await eventually(shown(stage, "telemetry", state="Ready", version="1.0.0"))
     assert status.manifest is not None
     assert status.ocm_component_name == "kyma-project.io/module/telemetry"
-    await say(stage, "Error")
+    await set_state(stage, "Error")
     status = await eventually(shown(stage, "telemetry", state="Error"))
     assert "says Error" in status.message
-    await eventually(lambda: told(stage, "ModuleError", "says Error"))
+    await eventually(lambda: is_event_recorded(stage, "ModuleError", "says Error"))
 
 
 async def test_new_version_of_the_channel_is_installed_and_a_lower_one_is_not(telemetry: Story) -> None:
     stage = telemetry.stage
     await eventually(at_version(stage, "telemetry", "1.0.0"))
-    await offer(stage.kcp, release("telemetry", regular="1.1.0"))
+    await put_in_catalog(stage.kcp, release("telemetry", regular="1.1.0"))
     await eventually(at_version(stage, "telemetry", "1.1.0"))
-    await say(stage, "Ready")
+    await set_state(stage, "Ready")
     await eventually(shown(stage, "telemetry", state="Ready", version="1.1.0"))
     await eventually(lambda: installed(stage, "1.1.0"))
-    await offer(stage.kcp, release("telemetry", regular="1.0.0"))
+    await put_in_catalog(stage.kcp, release("telemetry", regular="1.0.0"))
     status = await eventually(shown(stage, "telemetry", state="Warning", version="1.1.0"))
     assert "1.0.0" in status.message
     assert await at_version(stage, "telemetry", "1.1.0")() is not None
     assert await installed(stage, "1.1.0")
-    await eventually(lambda: told(stage, "ModuleWarning", "telemetry"))
+    await eventually(lambda: is_event_recorded(stage, "ModuleWarning", "telemetry"))
 
 
-async def test_module_that_is_left_alone_keeps_its_version_until_it_is_managed_again(telemetry: Story) -> None:
+async def test_unmanaged_module_keeps_its_version_until_it_is_managed_again(telemetry: Story) -> None:
     stage = telemetry.stage
     await eventually(at_version(stage, "telemetry", "1.0.0"))
     await telemetry.set_modules([CLOUD_RESOURCES, {"name": "telemetry", "managed": False}])
     await eventually(shown(stage, "telemetry", state="Unmanaged"))
-    await offer(stage.kcp, release("telemetry", regular="1.1.0"))
+    await put_in_catalog(stage.kcp, release("telemetry", regular="1.1.0"))
 
     async def annotated() -> bool:
         manifest = await manifest_of(stage, "telemetry")
@@ -164,71 +171,71 @@ async def test_module_that_is_left_alone_keeps_its_version_until_it_is_managed_a
     assert names.IS_UNMANAGED not in managed.metadata.annotations
 
 
-async def test_removed_module_shows_until_its_manifest_has_gone(telemetry: Story) -> None:
+async def test_removed_module_is_shown_until_its_manifest_is_deleted(telemetry: Story) -> None:
     stage = telemetry.stage
-    await say(stage, "Ready")
-    await hold(stage, MODULE_CRS, "default", HOLD)
+    await set_state(stage, "Ready")
+    await set_finalizers(stage, MODULE_CRS, "default", HOLD)
     await telemetry.set_modules([CLOUD_RESOURCES])
     status = await eventually(shown(stage, "telemetry", state="Deleting"))
     assert status.manifest is not None
-    await hold(stage, MODULE_CRS, "default")
+    await set_finalizers(stage, MODULE_CRS, "default")
     await eventually(gone(stage, "telemetry"))
 
-    async def forgotten() -> bool:
+    async def not_shown() -> bool:
         return await shown(stage, "telemetry")() is None
 
-    await eventually(forgotten)
+    await eventually(not_shown)
 
 
-async def test_module_that_is_not_offered_is_told_in_the_cluster_and_the_others_go_on(story: Story) -> None:
+async def test_unknown_module_is_reported_in_the_cluster_and_does_not_affect_others(story: Story) -> None:
     stage = story.stage
     await story.set_modules([CLOUD_RESOURCES, {"name": "tpyo", "managed": True}])
     status = await eventually(shown(stage, "tpyo", state="Error"))
     assert "check its name" in status.message
-    await eventually(lambda: told(stage, "ModuleError", "tpyo"))
+    await eventually(lambda: is_event_recorded(stage, "ModuleError", "tpyo"))
     await story.change_volume("720Gi")
     await story.set_modules([CLOUD_RESOURCES])
 
 
-async def test_mandatory_module_is_installed_unasked_unseen_and_goes_before_its_template(
+async def test_mandatory_module_is_installed_without_being_shown_and_deleted_before_its_template(
     stage: Stage, layers: BlobServer
 ) -> None:
     def version(number: str) -> Document:
-        return offered_as(layers, template("warden", number, mandatory=True, data=None), (), HOLD)
+        return template_with(layers, template("warden", number, mandatory=True, data=None), (), HOLD)
 
     warden = version("1.0.0")
-    await offer(stage.kcp, warden)
+    await put_in_catalog(stage.kcp, warden)
     manifest = await eventually(at_version(stage, "warden", "1.0.0"))
     assert manifest.metadata.labels[names.MANDATORY_MODULE] == "true"
-    await offer(stage.kcp, version("1.1.0"))
+    await put_in_catalog(stage.kcp, version("1.1.0"))
     await eventually(at_version(stage, "warden", "1.1.0"))
 
-    async def brought() -> bool:
+    async def updated() -> bool:
         try:
             return bool((await stage.skr.get(CONFIG_MAPS, "warden", SKR))["data"]["version"] == "1.1.0")
         except NotFound:
             return False
 
-    await eventually(brought)
+    await eventually(updated)
     assert await shown(stage, "warden")() is None
     with pytest.raises(NotFound):
         await stage.skr.get(MODULE_TEMPLATES, "warden-1.0.0", SKR)
 
-    async def held() -> bool:
+    async def has_finalizer() -> bool:
         found = await stage.kcp.get(MODULE_TEMPLATES, "warden-1.1.0", KCP)
         return names.MANDATORY_FINALIZER in found.metadata.finalizers
 
-    await eventually(held)
-    await withdraw(stage.kcp, warden)
-    await withdraw(stage.kcp, version("1.1.0"))
+    await eventually(has_finalizer)
+    await remove_from_catalog(stage.kcp, warden)
+    await remove_from_catalog(stage.kcp, version("1.1.0"))
 
-    async def going() -> bool:
+    async def deleting() -> bool:
         found = await manifest_of(stage, "warden")
         return found is not None and found.metadata.deletion_timestamp is not None
 
-    await eventually(going)
+    await eventually(deleting)
     assert (await stage.kcp.get(MODULE_TEMPLATES, "warden-1.1.0", KCP)).metadata.deletion_timestamp is not None
-    await hold(stage, CONFIG_MAPS, "warden")
+    await set_finalizers(stage, CONFIG_MAPS, "warden")
 
     async def both_gone() -> bool:
         left = (await stage.kcp.list(MODULE_TEMPLATES, KCP)).items

@@ -1,4 +1,4 @@
-"""Where a ModuleConfig ends: each way out of having one leaves nothing behind, and disturbs nobody else."""
+"""The end of a ModuleConfig: its objects are deleted with it, and nothing else is affected."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -9,8 +9,8 @@ from kyma_demo.story import INFRASTRUCTURES, Story
 from kyma_demo.witness import CONFIG_MAPS
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
+from tests.integration.lifecycle_manager.event_path import WEBHOOKS
 from tests.integration.lifecycle_manager.programs import manager_with
-from tests.integration.lifecycle_manager.watching import WEBHOOKS
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -19,8 +19,8 @@ TEMPLATE = "cloud-resources-0.1.0"
 VOLUME = "default-nfs-media"
 
 
-async def nothing_is_left(stage: Stage) -> None:
-    """Wait until ModuleConfig, SyncResource and the objects in the SKR are gone."""
+async def wait_until_deleted(stage: Stage) -> None:
+    """Wait until ModuleConfig, SyncResource and the objects in the SKR are deleted."""
     for read in (
         lambda: stage.kcp.get(MODULE_CONFIGS, CONFIG, KCP),
         lambda: stage.kcp.get(SYNC_RESOURCES, CONFIG, KCP),
@@ -29,12 +29,12 @@ async def nothing_is_left(stage: Stage) -> None:
         await eventually(lambda read=read: is_gone(read()))  # type: ignore[misc]
 
 
-async def test_template_that_stops_enabling_it_takes_the_configuration_away(story: Story) -> None:
+async def test_module_config_is_deleted_when_its_template_disables_it(story: Story) -> None:
     stage = story.stage
     await story.change_volume("210Gi")
     await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": False}}, KCP)
     try:
-        await nothing_is_left(stage)
+        await wait_until_deleted(stage)
         kept = await stage.skr.get(INFRASTRUCTURES, "default", SKR)
         assert kept["spec"]["nfsVolumes"][0]["capacity"] == "210Gi"
     finally:
@@ -42,17 +42,17 @@ async def test_template_that_stops_enabling_it_takes_the_configuration_away(stor
     await story.sees_volume("210Gi")
 
 
-async def test_change_made_before_the_webhook_knows_of_the_kind_is_found(story: Story) -> None:
+async def test_change_made_before_the_webhook_covers_the_kind_is_found(story: Story) -> None:
     stage = story.stage
     async with manager_with(story.cast, "--module-config-requeue-success-interval=10m"):
         await story.change_volume("220Gi")
         await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": False}}, KCP)
         try:
-            await nothing_is_left(stage)
+            await wait_until_deleted(stage)
             await eventually(lambda: _watches_infrastructures(stage, False))
         finally:
             await stage.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
-        number = 9_000  # sizes that no other test waits for
+        number = 9_000  # sizes that no other test uses
         await story.patch_volume(f"{number}Gi")
         while not await _watches_infrastructures(stage, True):
             number += 1
@@ -60,7 +60,7 @@ async def test_change_made_before_the_webhook_knows_of_the_kind_is_found(story: 
         await story.sees_volume(f"{number}Gi")
 
 
-async def test_secret_that_a_module_cr_refers_to_is_never_read(story: Story) -> None:
+async def test_secret_referred_to_by_a_module_cr_is_not_read(story: Story) -> None:
     stage = story.stage
     secret = {
         "metadata": {"name": "of-the-user", "namespace": SKR},
@@ -80,7 +80,7 @@ async def test_secret_that_a_module_cr_refers_to_is_never_read(story: Story) -> 
     await stage.skr.delete(SECRETS, "of-the-user", SKR)
 
 
-async def test_many_changes_in_a_row_end_with_the_last(story: Story) -> None:
+async def test_last_of_many_changes_is_applied(story: Story) -> None:
     await story.change_volume("240Gi")
     for number in range(30):
         await story.patch_volume(f"{241 + number}Gi")
@@ -90,8 +90,8 @@ async def test_many_changes_in_a_row_end_with_the_last(story: Story) -> None:
     assert "270Gi" in config.spec.resource
 
 
-async def test_kyma_that_goes_with_its_cluster_leaves_nothing_in_the_control_plane(story: Story) -> None:
-    """The cluster is deleted with all that is in it; its credentials go, and then its Kyma."""
+async def test_kyma_deleted_after_its_cluster_leaves_nothing_in_the_control_plane(story: Story) -> None:
+    """The cluster is deleted first, then its credentials, then its Kyma."""
     stage = story.stage
     async with second_kyma(stage, "short-lived"):
         await eventually(lambda: _has_config(stage, "short-lived"))
@@ -118,9 +118,9 @@ async def _has_config(stage: Stage, kyma: str) -> bool:
 
 @asynccontextmanager
 async def second_kyma(stage: Stage, name: str) -> AsyncIterator[None]:
-    """Have another Kyma for the same cluster, which therefore has the same modules.
+    """Create another Kyma for the same cluster, and so with the same modules.
 
-    Its address is another one: who leads to the same address is refused.
+    Its kubeconfig has another address, because a second Kyma with the same address is refused.
     """
     access = await stage.kcp.get(SECRETS, "kubeconfig-demo", KCP)
     labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}

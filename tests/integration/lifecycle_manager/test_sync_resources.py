@@ -1,4 +1,4 @@
-"""SyncResources as Module Managers in any language write them: what is applied, refused, kept and let go."""
+"""SyncResources as Module Managers in any language write them: objects are applied, refused, kept and released."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from kyma_demo.stage import Stage
 from kyma_demo.witness import CONFIG_MAPS
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, find, names
-from tests.integration.lifecycle_manager.offers import refusal
+from tests.integration.lifecycle_manager.catalog_entries import refusal
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -70,7 +70,7 @@ async def write(stage: Stage, name: str, text: str, **annotations: str) -> None:
 
 @asynccontextmanager
 async def written(stage: Stage, name: str, text: str, **annotations: str) -> AsyncIterator[None]:
-    """Have a SyncResource while the block runs, and wait until it is gone afterwards."""
+    """Keep a SyncResource until the block ends, and wait until it is deleted."""
     await write(stage, name, text, **annotations)
     try:
         yield
@@ -80,7 +80,7 @@ async def written(stage: Stage, name: str, text: str, **annotations: str) -> Asy
 
 
 async def becomes(stage: Stage, name: str, wanted: Callable[[SyncResource], bool]) -> SyncResource:
-    """Wait until a SyncResource was seen as it is now and looks as wanted."""
+    """Wait until the current generation of a SyncResource is reconciled and fulfils a check."""
 
     async def seen() -> SyncResource | None:
         resource: SyncResource = await stage.kcp.get(SYNC_RESOURCES, name, KCP)
@@ -94,7 +94,7 @@ def is_ready(resource: SyncResource) -> bool:
     return resource.status.state == "Ready"
 
 
-def says(kind: str, reason: str) -> Callable[[SyncResource], bool]:
+def is_false(kind: str, reason: str) -> Callable[[SyncResource], bool]:
     def check(resource: SyncResource) -> bool:
         condition = find(resource.status.conditions, kind)
         return condition is not None and condition.status == "False" and condition.reason == reason
@@ -102,7 +102,7 @@ def says(kind: str, reason: str) -> Callable[[SyncResource], bool]:
     return check
 
 
-async def test_objects_follow_the_text_and_go_with_it(stage: Stage) -> None:
+async def test_objects_follow_the_text_and_are_deleted_with_it(stage: Stage) -> None:
     async with written(stage, "follow", text_of(config_map("one", a="1"), config_map("two"))):
         resource = await becomes(stage, "follow", is_ready)
         assert resource.status.objects == "2/2"
@@ -115,7 +115,7 @@ async def test_objects_follow_the_text_and_go_with_it(stage: Stage) -> None:
     assert await is_gone(stage.skr.get(CONFIG_MAPS, "one", SKR))
 
 
-async def test_without_prune_what_left_the_text_stays_until_the_end(stage: Stage) -> None:
+async def test_objects_removed_from_the_text_stay_until_the_deletion_without_prune(stage: Stage) -> None:
     both = document_of("keep", text_of(config_map("one"), config_map("two")))
     both["spec"]["prune"] = False
     await stage.kcp.apply(SYNC_RESOURCES, "keep", both, KCP, field_manager="test")
@@ -132,42 +132,40 @@ async def test_without_prune_what_left_the_text_stays_until_the_end(stage: Stage
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         ({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "x"}}, "allow it"),
         (config_map("x", "kube-system"), "a system namespace"),
         (config_map("skr-webhook"), "belongs to the Lifecycle Manager"),
     ],
 )
-async def test_what_a_module_may_not_have_is_refused_when_it_is_written(
-    stage: Stage, bad: dict[str, Any], said: str
-) -> None:
+async def test_forbidden_objects_are_refused_by_the_webhook(stage: Stage, bad: dict[str, Any], message: str) -> None:
     refused = await refusal(
         lambda: write(stage, "greedy", text_of(config_map("harmless"), bad)),
         lambda: stage.kcp.delete(SYNC_RESOURCES, "greedy", KCP),
     )
 
     assert "document 1" in refused
-    assert said in refused
+    assert message in refused
 
 
-async def test_the_second_that_wants_an_object_waits_and_says_for_whom(stage: Stage) -> None:
+async def test_second_sync_resource_with_an_object_waits_and_names_the_first(stage: Stage) -> None:
     async with written(stage, "second-b", text_of(config_map("own"))):
         async with written(stage, "first", text_of(config_map("shared", of="first"))):
             await becomes(stage, "first", is_ready)
 
             await write(stage, "second-b", text_of(config_map("own"), config_map("shared", of="second")))
 
-            refused = await becomes(stage, "second-b", says("Valid", "Conflict"))
+            refused = await becomes(stage, "second-b", is_false("Valid", "Conflict"))
             assert "ConfigMap kyma-system/shared (v1) belongs to SyncResource first" in str(refused.status.conditions)
             assert [entry.name for entry in refused.status.synced] == ["own"]
             assert (await stage.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "first"}
 
-        await becomes(stage, "second-b", is_ready)  # at once, since the first has let go
+        await becomes(stage, "second-b", is_ready)  # at once, because the first has released it
         assert (await stage.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "second"}
 
 
-async def test_two_that_want_an_object_at_the_same_moment_do_not_both_get_it(stage: Stage) -> None:
+async def test_only_one_of_two_simultaneous_sync_resources_gets_an_object(stage: Stage) -> None:
     async with (
         written(stage, "twin-a", text_of(config_map("twin", of="twin-a"))),
         written(stage, "twin-b", text_of(config_map("twin", of="twin-b"))),
@@ -176,7 +174,7 @@ async def test_two_that_want_an_object_at_the_same_moment_do_not_both_get_it(sta
         async def decided() -> tuple[SyncResource, SyncResource] | None:
             pair = [await stage.kcp.get(SYNC_RESOURCES, name, KCP) for name in ("twin-a", "twin-b")]
             winners = [each for each in pair if is_ready(each)]
-            losers = [each for each in pair if says("Valid", "Conflict")(each)]
+            losers = [each for each in pair if is_false("Valid", "Conflict")(each)]
             return (winners[0], losers[0]) if winners and losers else None
 
         winner, loser = await eventually(decided)
@@ -184,9 +182,9 @@ async def test_two_that_want_an_object_at_the_same_moment_do_not_both_get_it(sta
         assert loser.status.synced == ()
 
 
-async def test_namespace_is_made_where_asked_for_and_stays(stage: Stage) -> None:
+async def test_namespace_is_created_on_request_and_stays(stage: Stage) -> None:
     async with written(stage, "nowhere", text_of(config_map("a", "not-asked-for"))):
-        await becomes(stage, "nowhere", says("Applied", "ApplyFailed"))
+        await becomes(stage, "nowhere", is_false("Applied", "ApplyFailed"))
     asked = {names.CREATE_NAMESPACES: "true"}
 
     async with written(stage, "somewhere", text_of(config_map("a", "asked-for")), **asked):
@@ -197,7 +195,7 @@ async def test_namespace_is_made_where_asked_for_and_stays(stage: Stage) -> None
     assert await is_gone(stage.skr.get(CONFIG_MAPS, "a", "asked-for"))
 
 
-async def test_definition_and_object_of_it_work_in_one_text(stage: Stage) -> None:
+async def test_crd_and_its_object_are_applied_from_one_text(stage: Stage) -> None:
     colour = {"apiVersion": "test.example.com/v1", "kind": "Colour", "metadata": {"name": "red", "namespace": SKR}}
     async with rights(stage, "colours", ["test.example.com"], ["colours"]):
         async with written(stage, "colourful", text_of(colour, COLOUR_CRD)):
@@ -207,9 +205,9 @@ async def test_definition_and_object_of_it_work_in_one_text(stage: Stage) -> Non
         assert await is_gone(stage.skr.get(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com"))
 
 
-async def test_object_that_is_not_allowed_in_the_cluster_is_told_with_the_servers_words(stage: Stage) -> None:
+async def test_refusal_by_the_api_server_is_reported_with_its_message(stage: Stage) -> None:
     async with written(stage, "no-right", text_of(config_map("fine"), {**config_map("secret"), "kind": "Secret"})):
-        resource = await becomes(stage, "no-right", says("Applied", "ApplyFailed"))
+        resource = await becomes(stage, "no-right", is_false("Applied", "ApplyFailed"))
 
         applied = find(resource.status.conditions, "Applied")
         assert applied is not None
@@ -219,31 +217,31 @@ async def test_object_that_is_not_allowed_in_the_cluster_is_told_with_the_server
         assert states["fine"] == "Ready"
 
 
-async def test_object_that_somebody_changed_is_put_right_at_the_next_look(stage: Stage) -> None:
+async def test_changed_object_is_corrected_at_the_next_interval(stage: Stage) -> None:
     async with written(stage, "drift", text_of(config_map("drifting", a="1"))):
         await becomes(stage, "drift", is_ready)
         await stage.skr.merge_patch(CONFIG_MAPS, "drifting", {"data": {"a": "2"}}, SKR, field_manager="somebody")
 
-        async def put_right() -> bool:
+        async def corrected() -> bool:
             drifting = await stage.skr.get(CONFIG_MAPS, "drifting", SKR)
             return bool(drifting["data"] == {"a": "1"})
 
-        await eventually(put_right)
+        await eventually(corrected)
 
 
 @asynccontextmanager
 async def rights(stage: Stage, name: str, groups: list[str], resources: list[str]) -> AsyncIterator[None]:
-    """Give the Lifecycle Manager what a module's own role gives it in an SKR: rights for the module's kinds."""
+    """Grant the Lifecycle Manager the rights for a module's kinds in an SKR, as the module's role does."""
     role_name = f"lifecycle-manager-{name}"
     verbs = ["get", "list", "watch", "create", "patch", "delete"]
-    definitions = {
+    crds = {
         "apiGroups": ["apiextensions.k8s.io"],
         "resources": ["customresourcedefinitions"],
         "verbs": ["get", "delete"],
     }
     role = {
         "metadata": {"name": role_name},
-        "rules": [{"apiGroups": groups, "resources": resources, "verbs": verbs}, definitions],
+        "rules": [{"apiGroups": groups, "resources": resources, "verbs": verbs}, crds],
     }
     binding = {
         "metadata": {"name": role_name},
@@ -259,16 +257,16 @@ async def rights(stage: Stage, name: str, groups: list[str], resources: list[str
         await stage.skr.delete(CLUSTER_ROLES, role_name)
 
 
-async def test_what_becomes_of_a_sync_resource_is_told_in_events(stage: Stage) -> None:
-    async with written(stage, "told", text_of(config_map("told"))):
-        await becomes(stage, "told", is_ready)
-        await write(stage, "told", text_of({**config_map("told"), "kind": "Secret"}))
-        await becomes(stage, "told", says("Applied", "ApplyFailed"))
+async def test_result_of_a_sync_resource_is_reported_by_events(stage: Stage) -> None:
+    async with written(stage, "reported", text_of(config_map("reported"))):
+        await becomes(stage, "reported", is_ready)
+        await write(stage, "reported", text_of({**config_map("reported"), "kind": "Secret"}))
+        await becomes(stage, "reported", is_false("Applied", "ApplyFailed"))
 
         async def both() -> dict[str, str] | None:
-            events = (await stage.kcp.list(EVENTS, KCP, field_selector="regarding.name=told")).items
-            told = {event["reason"]: event["type"] for event in events}
-            return told if {"ObjectsReady", "ApplyFailed"} <= told.keys() else None
+            events = (await stage.kcp.list(EVENTS, KCP, field_selector="regarding.name=reported")).items
+            types = {event["reason"]: event["type"] for event in events}
+            return types if {"ObjectsReady", "ApplyFailed"} <= types.keys() else None
 
-        told = await eventually(both)
-        assert (told["ObjectsReady"], told["ApplyFailed"]) == ("Normal", "Warning")
+        types = await eventually(both)
+        assert (types["ObjectsReady"], types["ApplyFailed"]) == ("Normal", "Warning")

@@ -1,4 +1,4 @@
-"""A Watcher CR in KCP decides what the webhook in each SKR asks about, and its status says how far it has come."""
+"""A Watcher CR in KCP adds rules to the webhook in each SKR, and its status shows the progress."""
 
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from kyma_demo.stage import Stage
 from kyma_demo.story import Story
 from lifecycle_manager.resources import WATCHERS
 from lifecycle_manager_api import Watcher, find, names
-from tests.integration.lifecycle_manager.watching import WEBHOOKS, has_taken, moment
+from tests.integration.lifecycle_manager.event_path import WEBHOOKS, has_received, moment
 from tests.waiting import eventually
 
 CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
@@ -37,7 +37,7 @@ def watcher(colour: str) -> dict[str, Any]:
     }
 
 
-async def test_watcher_resource_reaches_the_cluster_and_says_so(story: Story) -> None:
+async def test_watcher_cr_is_applied_to_the_cluster_and_reports_it(story: Story) -> None:
     stage = story.stage
     for generation, colour in enumerate(("red", "blue"), start=1):
         await stage.kcp.apply(WATCHERS, "colours", watcher(colour), names.KCP_NAMESPACE, field_manager="test")
@@ -49,23 +49,23 @@ async def test_watcher_resource_reaches_the_cluster_and_says_so(story: Story) ->
         "kind": "ConfigMap",
         "metadata": {"name": "painted", "namespace": "default", "labels": {"colour": "blue"}},
     }
-    # As at the end of a namespace: the API server then names no object in what it asks.
+    # As at the deletion of a namespace: the admission request of the API server then names no object.
     collection = "/api/v1/namespaces/default/configmaps?labelSelector=colour%3Dblue"
     began = moment()
 
-    async def both_are_told() -> bool:
-        """Create and delete; the API server may not ask about it yet, however long the webhook is there."""
+    async def both_are_reported() -> bool:
+        """Create and delete; the API server takes some time to call a new webhook."""
         await stage.skr.apply(CONFIG_MAPS, "painted", config_map, "default", field_manager=USER)
         await stage.skr._write("DELETE", collection, body=b'{"apiVersion": "v1", "kind": "DeleteOptions"}')
-        return all(has_taken(stage, "ConfigMap default/painted", began, each) for each in ("CREATE", "DELETE"))
+        return all(has_received(stage, "ConfigMap default/painted", began, each) for each in ("CREATE", "DELETE"))
 
-    await eventually(both_are_told, every=0.5)  # by the path of another manager
+    await eventually(both_are_reported, every=0.5)  # by the path of another manager
 
     await stage.kcp.delete(WATCHERS, "colours", names.KCP_NAMESPACE)
     await eventually(lambda: _is_gone(stage))
 
 
-async def test_watcher_resource_that_no_api_server_takes_keeps_no_other_back(story: Story) -> None:
+async def test_invalid_watcher_cr_does_not_block_others(story: Story) -> None:
     stage = story.stage
     flawed = watcher("red")
     flawed["metadata"]["name"] = "flawed"
@@ -74,11 +74,11 @@ async def test_watcher_resource_that_no_api_server_takes_keeps_no_other_back(sto
     await stage.kcp.apply(WATCHERS, "colours", watcher("green"), names.KCP_NAMESPACE, field_manager="test")
     await eventually(partial(_watches, stage, "green"))
 
-    async def says_so() -> bool:
+    async def is_reported() -> bool:
         resource: Watcher = await stage.kcp.get(WATCHERS, "flawed", names.KCP_NAMESPACE)
         return resource.status.state == "Error"
 
-    await eventually(says_so)
+    await eventually(is_reported)
     for name in ("flawed", "colours"):
         await stage.kcp.delete(WATCHERS, name, names.KCP_NAMESPACE)
     await eventually(lambda: _is_gone(stage))

@@ -1,4 +1,4 @@
-"""The whole product with certificates from cert-manager, under the least rights that the Lifecycle Manager has."""
+"""The whole product with certificates of cert-manager, and only the rights of the Lifecycle Manager's roles."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -16,13 +16,13 @@ from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names
-from tests.integration.cert_manager import controller_at_work, fetch_crds, find_controller, issuer_at_work
+from tests.integration.cert_manager import fetch_crds, find_controller, run_controller, simulate_controller
+from tests.integration.lifecycle_manager.event_path import changes_are_reported, is_watcher_ready, kubelet
 from tests.integration.lifecycle_manager.programs import Manager, manager_with
-from tests.integration.lifecycle_manager.watching import changes_are_told, is_well, kubelet
 from tests.waiting import eventually
 
 KCP = names.KCP_NAMESPACE
-AUTHORITY, LEAF = "klm-watcher", "demo-webhook-tls"
+CA_SECRET, LEAF = "klm-watcher", "demo-webhook-tls"
 ISSUED = 'lifecycle_mgr_watcher_certificates_issued_total{issuer="cert-manager.io/v1"}'
 RIGHTS = f"""{files("lifecycle_manager.rbac").joinpath("kcp-cert-manager.yaml").read_text()}
 ---
@@ -34,8 +34,8 @@ subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kcp-syste
 """
 
 
-@pytest_asyncio.fixture(params=["played", "real"], scope="module", loop_scope="session")
-async def manager_beside_cert_manager(
+@pytest_asyncio.fixture(params=["simulated", "real"], scope="module", loop_scope="session")
+async def manager_with_cert_manager(
     request: pytest.FixtureRequest, story: Story, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Manager]:
     stage, folder = story.stage, tmp_path_factory.mktemp("cert-manager")
@@ -43,48 +43,48 @@ async def manager_beside_cert_manager(
     await apply_objects(stage.kcp, fetch_crds(folder))
     await apply_objects(stage.kcp, RIGHTS)
     at_work = (
-        issuer_at_work(stage.kcp)
+        simulate_controller(stage.kcp)
         if program is None
-        else controller_at_work(program, stage.kcp_kubeconfig, folder / "cert-manager.log")
+        else run_controller(program, stage.kcp_kubeconfig, folder / "cert-manager.log")
     )
     async with at_work, kubelet(stage):
         async with manager_with(story.cast, "--cert-management=cert-manager.io/v1") as manager:
-            await eventually(lambda: wants_a_certificate(stage))
-            await eventually(lambda: is_well(stage))
+            await eventually(lambda: certificate_is_requested(stage))
+            await eventually(lambda: is_watcher_ready(stage))
             yield manager
         await stage.kcp.delete(CERTIFICATES, LEAF, KCP)
         await stage.kcp.delete(ISSUERS, "klm-watcher-selfsigned", KCP)
-        await eventually(lambda: is_well(stage))
+        await eventually(lambda: is_watcher_ready(stage))
 
 
-async def test_certificates_are_cert_managers_and_a_rotation_has_them_issued_anew(
-    story: Story, manager_beside_cert_manager: Manager
+async def test_certificates_of_cert_manager_are_issued_again_after_a_rotation(
+    story: Story, manager_with_cert_manager: Manager
 ) -> None:
-    stage, manager = story.stage, manager_beside_cert_manager
-    former = await stage.kcp.get(SECRETS, AUTHORITY, KCP)
+    stage, manager = story.stage, manager_with_cert_manager
+    former = await stage.kcp.get(SECRETS, CA_SECRET, KCP)
     patch = {"metadata": {"annotations": {ROTATE: "now"}}}
-    await stage.kcp.merge_patch(SECRETS, AUTHORITY, patch, KCP)
+    await stage.kcp.merge_patch(SECRETS, CA_SECRET, patch, KCP)
 
     async def rotated() -> Secret | None:
-        now = await stage.kcp.get(SECRETS, AUTHORITY, KCP)
+        now = await stage.kcp.get(SECRETS, CA_SECRET, KCP)
         over = now.data["tls.crt"] != former.data["tls.crt"] and "former.crt" not in now.data
         return now if over else None
 
-    authority = base64.b64decode((await eventually(rotated, within=240)).data["tls.crt"])
+    ca = base64.b64decode((await eventually(rotated, within=240)).data["tls.crt"])
     leaf = await stage.kcp.get(SECRETS, LEAF, KCP)
-    assert issued_by(base64.b64decode(leaf.data["tls.crt"]), authority)
-    assert await manager.sample(ISSUED) == 1, "it was told once to issue it anew"
+    assert issued_by(base64.b64decode(leaf.data["tls.crt"]), ca)
+    assert await manager.sample(ISSUED) == 1, "one new certificate was requested"
 
     async def is_in_cluster() -> bool:
         in_cluster = await stage.skr.get(SECRETS, "skr-webhook-tls", names.SKR_NAMESPACE)
         return in_cluster.data["tls.crt"] == leaf.data["tls.crt"]
 
     await eventually(is_in_cluster)
-    await eventually(lambda: is_well(stage))
-    await changes_are_told(story, 880)
+    await eventually(lambda: is_watcher_ready(stage))
+    await changes_are_reported(story, 880)
 
 
-async def wants_a_certificate(stage: Stage) -> bool:
-    """Tell whether the Lifecycle Manager has asked cert-manager for the certificate of the demo's Watcher."""
+async def certificate_is_requested(stage: Stage) -> bool:
+    """Return whether the Lifecycle Manager has requested the certificate of the demo's Watcher from cert-manager."""
     certificates = await stage.kcp.list(CERTIFICATES, KCP)
     return [each["spec"]["secretName"] for each in certificates.items] == [LEAF]

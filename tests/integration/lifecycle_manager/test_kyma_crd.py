@@ -1,4 +1,4 @@
-"""A user cluster has the definition of Kymas that the control plane has, and no Kyma notices that it changes."""
+"""A user cluster has the Kyma CRD of the control plane; a change of it changes no Kyma."""
 
 import copy
 from collections.abc import AsyncGenerator
@@ -15,14 +15,14 @@ from lifecycle_manager_api import Kyma, crds, names
 from tests.waiting import eventually
 
 COLUMN = {"name": "Region", "type": "string", "jsonPath": ".metadata.labels.region"}
-FIELD = {"type": "string", "description": "What this cluster is for.", "maxLength": 63}
+FIELD = {"type": "string", "description": "Purpose of the cluster.", "maxLength": 63}
 OF_A_TOOL = {"example.com/managed-by": "a-tool"}
 
 
-async def test_definition_is_recorded_as_it_was_applied_to_the_control_plane_whatever_its_server_added(
+async def test_recorded_digest_is_that_of_the_applied_crd_without_server_defaults(
     story: Story,
 ) -> None:
-    """So a fleet to which an earlier version brought this very definition is in order, and nothing is written to it."""
+    """So clusters that have this CRD from an earlier version of Lifecycle Manager are not written to."""
 
     async def recorded() -> str | None:
         return (await _outer(story.stage)).metadata.annotations.get(CRD_HASH)
@@ -30,10 +30,10 @@ async def test_definition_is_recorded_as_it_was_applied_to_the_control_plane_wha
     assert await eventually(recorded) == digest_of(crds.crd_for(Kyma))
 
 
-async def test_definition_that_changes_in_the_control_plane_changes_in_the_cluster_and_back(story: Story) -> None:
+async def test_changes_of_the_crd_in_the_control_plane_are_applied_to_the_cluster(story: Story) -> None:
     stage = story.stage
-    before, outer, inner = await _definition(stage.skr), await _outer(stage), await _inner(stage)
-    async with _redefined(stage):
+    before, outer, inner = await _crd(stage.skr), await _outer(stage), await _inner(stage)
+    async with _changed_crd(stage):
         changed = await eventually(lambda: _changed_since(before, stage))
         current = changed["spec"]["versions"][0]
         assert COLUMN in current["additionalPrinterColumns"]
@@ -49,9 +49,9 @@ async def test_definition_that_changes_in_the_control_plane_changes_in_the_clust
 
 
 @asynccontextmanager
-async def _redefined(stage: Stage) -> AsyncGenerator[None, None]:
-    """Have one more field and column in the control plane's definition for as long, and a tool's label on it."""
-    versions: list[dict[str, Any]] = (await _definition(stage.kcp))["spec"]["versions"]
+async def _changed_crd(stage: Stage) -> AsyncGenerator[None, None]:
+    """Add a field, a column and a label to the CRD in the control plane until the block ends."""
+    versions: list[dict[str, Any]] = (await _crd(stage.kcp))["spec"]["versions"]
     more = copy.deepcopy(versions)
     more[0]["additionalPrinterColumns"].append(COLUMN)
     _fields_of(more[0])["purpose"] = FIELD
@@ -67,7 +67,7 @@ def _fields_of(version: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-async def _definition(client: Client) -> JsonObject:
+async def _crd(client: Client) -> JsonObject:
     return await client.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
 
 
@@ -76,8 +76,8 @@ async def _patch(client: Client, patch: dict[str, Any]) -> None:
 
 
 async def _changed_since(before: JsonObject, stage: Stage) -> JsonObject | None:
-    definition = await _definition(stage.skr)
-    return definition if definition["metadata"]["generation"] != before["metadata"]["generation"] else None
+    crd = await _crd(stage.skr)
+    return crd if crd["metadata"]["generation"] != before["metadata"]["generation"] else None
 
 
 async def _outer(stage: Stage) -> Kyma:
