@@ -91,7 +91,7 @@ class LifecycleManagerReplicas:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def replicas(story: Story) -> AsyncIterator[LifecycleManagerReplicas]:
+async def managers(story: Story) -> AsyncIterator[LifecycleManagerReplicas]:
     cast = story.cast
     await cast.stop(MANAGER)
     second_port, began = free_port(), moment()
