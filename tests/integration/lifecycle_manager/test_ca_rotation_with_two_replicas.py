@@ -31,7 +31,7 @@ CA_SECRET = "klm-watcher"
 SECOND_MANAGER = "lifecycle-manager-second"
 PHASE = "lifecycle_mgr_watcher_authority_phase{"
 ISSUED = "lifecycle_mgr_watcher_certificates_issued_total"
-STEPS = ("AuthorityAnnounced", "AuthoritySwitched", "AuthorityReplaced")
+STEPS = ("CAAnnounced", "CASwitched", "CAReplaced")
 # The existing CA lives for ten years, so it is due when these two start; the next one is not.
 DUE_AT_ONCE = ("--self-signed-ca-duration=87648h", "--self-signed-ca-renew-before=87600h")
 
