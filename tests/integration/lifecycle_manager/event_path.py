@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Resource
-from kyma_demo.cast import TLS_SECRET, project
-from kyma_demo.stage import Stage
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment
+from kyma_demo.programs import TLS_SECRET, project
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager_api import Kyma, find, names
 from tests.integration.lifecycle_manager.programs import MANAGER, Manager
@@ -31,21 +31,21 @@ WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
 INFRASTRUCTURE = "Infrastructure kyma-system/default"
 
 
-async def webhook_message(stage: Stage, status: str, reason: str) -> str | None:
+async def webhook_message(environment: Environment, status: str, reason: str) -> str | None:
     """Return the message of the SKRWebhook condition if it has a status and reason."""
-    kyma: Kyma = await stage.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
+    kyma: Kyma = await environment.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
     condition = find(kyma.status.conditions, "SKRWebhook")
     return condition.message if condition and (condition.status, condition.reason) == (status, reason) else None
 
 
-async def is_watcher_ready(stage: Stage) -> bool:
+async def is_watcher_ready(environment: Environment) -> bool:
     """Return whether the condition says that events arrive."""
-    return await webhook_message(stage, "True", "WatcherReady") is not None
+    return await webhook_message(environment, "True", "WatcherReady") is not None
 
 
-async def is_event_recorded(stage: Stage, reason: str, since: datetime, about: str = "Kyma") -> bool:
+async def is_event_recorded(environment: Environment, reason: str, since: datetime, about: str = "Kyma") -> bool:
     """Return whether there is an Event with a reason since some time."""
-    events = await stage.kcp.list(EVENTS, names.KCP_NAMESPACE, field_selector=f"regarding.kind={about}")
+    events = await environment.kcp.list(EVENTS, names.KCP_NAMESPACE, field_selector=f"regarding.kind={about}")
     times = [
         (event.get("series") or {}).get("lastObservedTime") or event["eventTime"]
         for event in events.items
@@ -54,17 +54,17 @@ async def is_event_recorded(stage: Stage, reason: str, since: datetime, about: s
     return any(datetime.fromisoformat(time) >= since for time in times)
 
 
-async def is_reported_everywhere(stage: Stage, manager: Manager, reason: str, since: datetime) -> bool:
+async def is_reported_everywhere(environment: Environment, manager: Manager, reason: str, since: datetime) -> bool:
     """Return whether the Kyma's condition, the metric and an Event report a reason."""
     sample = f'lifecycle_mgr_skr_event_path_broken{{kyma_name="demo",reason="{reason}"}}'
     return (
-        await webhook_message(stage, "False", reason) is not None
+        await webhook_message(environment, "False", reason) is not None
         and await manager.sample(sample) == 1
-        and await is_event_recorded(stage, reason, since)
+        and await is_event_recorded(environment, reason, since)
     )
 
 
-async def changes_are_reported(story: Story, first: int) -> None:
+async def changes_are_reported(walkthrough: Walkthrough, first: int) -> None:
     """Change the volume as the user until a change was reported by an event.
 
     A single change may be found by polling instead: the API server waits 2 s for the Watcher, and then allows it.
@@ -73,19 +73,19 @@ async def changes_are_reported(story: Story, first: int) -> None:
 
     async def is_reported() -> bool:
         began = moment()
-        await story.change_volume(f"{next(sizes)}Gi")
-        return has_received(story.stage, INFRASTRUCTURE, began)
+        await walkthrough.change_volume(f"{next(sizes)}Gi")
+        return has_received(walkthrough.environment, INFRASTRUCTURE, began)
 
     await eventually(is_reported, within=120, what="a change is reported by an event")
 
 
-def has_received(stage: Stage, watched: str, since: datetime, operation: str = "") -> bool:
+def has_received(environment: Environment, watched: str, since: datetime, operation: str = "") -> bool:
     """Return whether the Lifecycle Manager has received an event of an object observed since some time."""
     return any(
         line["watched"] == watched
         and (not operation or line["operation"] == operation)
         and datetime.fromisoformat(line["observed_at"]) >= since
-        for line in lines_of(stage.logs / f"{MANAGER}.log", "event taken")
+        for line in lines_of(environment.logs / f"{MANAGER}.log", "event taken")
     )
 
 
@@ -108,21 +108,21 @@ def is_failure(line: dict[str, Any]) -> bool:
     return line["msg"] == "event not delivered" and not (reason == "503" or "Timeout" in reason)
 
 
-def tls_errors(stage: Stage) -> list[str]:
+def tls_errors(environment: Environment) -> list[str]:
     """Return the log lines of the SKR's API server about an untrusted certificate of the Watcher."""
-    log = stage.skr_kubeconfig.parent / "kube-apiserver.log"
+    log = environment.skr_kubeconfig.parent / "kube-apiserver.log"
     return [line for line in log.read_text(errors="replace").splitlines() if "x509" in line and "skr-webhook" in line]
 
 
 @asynccontextmanager
-async def kubelet(stage: Stage) -> AsyncGenerator[Path, None]:
+async def kubelet(environment: Environment) -> AsyncGenerator[Path, None]:
     """Update the Watcher's files when their Secret changes, as the kubelet does."""
-    mount = stage.directory / TLS_SECRET
+    mount = environment.directory / TLS_SECRET
 
     async def follow() -> None:
         version = ""
         while True:
-            secret = await stage.skr.get(SECRETS, TLS_SECRET, names.SKR_NAMESPACE)
+            secret = await environment.skr.get(SECRETS, TLS_SECRET, names.SKR_NAMESPACE)
             if secret.metadata.resource_version != version:
                 project(secret, mount)
                 version = secret.metadata.resource_version

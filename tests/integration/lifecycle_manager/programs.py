@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import httpx
 
 from kyma_demo import processes
-from kyma_demo.cast import Cast
+from kyma_demo.programs import Programs
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess
 from tests.waiting import eventually
@@ -46,14 +46,14 @@ class Manager:
         return next((value for name, value in (await self.metrics()).items() if name.startswith(text)), None)
 
 
-async def start_manager(cast: Cast, *options: str, name: str = MANAGER, **environment: str) -> Manager:
+async def start_manager(programs: Programs, *options: str, name: str = MANAGER, **environment: str) -> Manager:
     """Start the Lifecycle Manager with additional options, and wait until it is ready."""
     port = free_port()
-    log = cast.stage.logs / f"{name}.log"
+    log = programs.environment.logs / f"{name}.log"
     earlier = log.read_text(errors="replace").count('"msg":"ready"') if log.exists() else 0
     address = f"127.0.0.1:{free_port()}"
     program = with_options(
-        cast._programs[MANAGER],
+        programs._programs[MANAGER],
         f"--metrics-bind-address=127.0.0.1:{port}",
         f"--replica-name={name}",
         f"--replica-bind-address={address}",
@@ -62,10 +62,10 @@ async def start_manager(cast: Cast, *options: str, name: str = MANAGER, **enviro
         name=name,
         **environment,
     )
-    original = cast._programs[MANAGER]
-    await cast._start(program)
-    cast._programs[MANAGER] = original
-    process = cast.running[name]
+    original = programs._programs[MANAGER]
+    await programs._start(program)
+    programs._programs[MANAGER] = original
+    process = programs.running[name]
 
     async def ready() -> bool:
         assert process.returncode is None, log.read_text(errors="replace")[-3000:]
@@ -76,12 +76,12 @@ async def start_manager(cast: Cast, *options: str, name: str = MANAGER, **enviro
 
 
 @asynccontextmanager
-async def manager_with(cast: Cast, *options: str, **environment: str) -> AsyncGenerator[Manager, None]:
+async def manager_with(programs: Programs, *options: str, **environment: str) -> AsyncGenerator[Manager, None]:
     """Run the Lifecycle Manager with other options until the block ends."""
-    await cast.stop(MANAGER)
-    manager = await start_manager(cast, *options, **environment)
+    await programs.stop(MANAGER)
+    manager = await start_manager(programs, *options, **environment)
     try:
         yield manager
     finally:
         await manager.process.stop()
-        await start_manager(cast)
+        await start_manager(programs)

@@ -14,9 +14,9 @@ import msgspec
 
 from http_guard import Bounds, server_for
 from kube_runtime import Resource
-from kyma_demo.stage import Stage
-from kyma_demo.story import INFRASTRUCTURES
-from kyma_demo.witness import CONFIG_MAPS
+from kyma_demo.environment import Environment
+from kyma_demo.object_watcher import CONFIG_MAPS
+from kyma_demo.walkthrough import INFRASTRUCTURES
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
 from lifecycle_manager_api import names
@@ -54,41 +54,43 @@ class SlowWebhook:
 
 
 @asynccontextmanager
-async def slow_updates(stage: Stage, folder: Path, seconds: float) -> AsyncIterator[SlowWebhook]:
+async def slow_updates(environment: Environment, folder: Path, seconds: float) -> AsyncIterator[SlowWebhook]:
     """Delay every change of an Infrastructure."""
 
     async def touch() -> None:
         """Change an annotation of the Infrastructures, which causes no event."""
-        for item in (await stage.skr.list(INFRASTRUCTURES)).items:
+        for item in (await environment.skr.list(INFRASTRUCTURES)).items:
             metadata = item["metadata"]
             patch = {"metadata": {"annotations": {"touched": str(time.monotonic())}}}
-            await stage.skr.merge_patch(
+            await environment.skr.merge_patch(
                 INFRASTRUCTURES, metadata["name"], patch, metadata["namespace"], field_manager="test"
             )
 
-    async with _beside_the_watcher(stage, folder, INFRASTRUCTURES, "UPDATE", "true", touch) as webhook:
+    async with _beside_the_watcher(environment, folder, INFRASTRUCTURES, "UPDATE", "true", touch) as webhook:
         webhook.seconds = seconds
         yield webhook
 
 
 @asynccontextmanager
-async def blocked_config_maps(stage: Stage, folder: Path, prefix: str) -> AsyncIterator[SlowWebhook]:
+async def blocked_config_maps(environment: Environment, folder: Path, prefix: str) -> AsyncIterator[SlowWebhook]:
     """Block the creation of ConfigMaps with a prefix in the user cluster until the block ends."""
     name = f"{prefix}touched"
 
     async def touch() -> None:
         document = {"metadata": {"name": name}}
-        await stage.skr.apply(CONFIG_MAPS, name, document, names.SKR_NAMESPACE, field_manager="test", dry_run=True)
+        await environment.skr.apply(
+            CONFIG_MAPS, name, document, names.SKR_NAMESPACE, field_manager="test", dry_run=True
+        )
 
     condition = f"object.metadata.name.startsWith('{prefix}')"
-    async with _beside_the_watcher(stage, folder, CONFIG_MAPS, "CREATE", condition, touch) as webhook:
+    async with _beside_the_watcher(environment, folder, CONFIG_MAPS, "CREATE", condition, touch) as webhook:
         webhook.seconds = BLOCKED_SECONDS
         yield webhook
 
 
 @asynccontextmanager
 async def _beside_the_watcher(
-    stage: Stage,
+    environment: Environment,
     folder: Path,
     resource: Resource[Any],
     operation: str,
@@ -108,16 +110,16 @@ async def _beside_the_watcher(
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve())
         await eventually(lambda: server.started)
-        await stage.skr.apply(SERVICES, "slow", service, "default", field_manager="test")
-        assert stage.skr_routes is not None
-        add_route(stage.skr_routes, Route("default", "slow", 443, "127.0.0.1", port))
+        await environment.skr.apply(SERVICES, "slow", service, "default", field_manager="test")
+        assert environment.skr_routes is not None
+        add_route(environment.skr_routes, Route("default", "slow", 443, "127.0.0.1", port))
         document = _configuration(resource, operation, condition)
-        await stage.skr.apply(WEBHOOKS, "slow", document, field_manager="test")
+        await environment.skr.apply(WEBHOOKS, "slow", document, field_manager="test")
         try:
             await eventually(lambda: _is_called(webhook, touch))
             yield webhook
         finally:
-            await stage.skr.delete(WEBHOOKS, "slow")
+            await environment.skr.delete(WEBHOOKS, "slow")
             webhook.stopped.set()
             server.should_exit = True
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from kyma_demo.story import Story
+from kyma_demo.walkthrough import Walkthrough
 from kyma_local.ports import free_port
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager.skr_webhook import ROTATE
@@ -40,17 +40,17 @@ DUE_AT_ONCE = ("--self-signed-ca-duration=87648h", "--self-signed-ca-renew-befor
 class LifecycleManagerReplicas:
     """Two replicas of the Lifecycle Manager, each with an event endpoint."""
 
-    story: Story
+    walkthrough: Walkthrough
     both: tuple[Manager, Manager]
     event_ports: tuple[int, int]
     began: datetime
 
     async def ca(self) -> Secret:
-        return await self.story.stage.kcp.get(SECRETS, CA_SECRET, names.KCP_NAMESPACE)
+        return await self.walkthrough.environment.kcp.get(SECRETS, CA_SECRET, names.KCP_NAMESPACE)
 
     async def reported_steps(self) -> Counter[str]:
         """Count the steps that Events have reported since these two started."""
-        events = await self.story.stage.kcp.list(
+        events = await self.walkthrough.environment.kcp.list(
             EVENTS, names.KCP_NAMESPACE, field_selector=f"regarding.kind=Secret,regarding.name={CA_SECRET}"
         )
         return Counter(
@@ -76,7 +76,7 @@ class LifecycleManagerReplicas:
         return [
             line
             for name in (MANAGER, SECOND_MANAGER)
-            for line in lines_of(self.story.stage.logs / f"{name}.log", "events could not be handed over")
+            for line in lines_of(self.walkthrough.environment.logs / f"{name}.log", "events could not be handed over")
             if datetime.fromisoformat(line["time"]) >= self.began and "Timeout" not in line["error"]
         ]
 
@@ -91,30 +91,30 @@ class LifecycleManagerReplicas:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def managers(story: Story) -> AsyncIterator[LifecycleManagerReplicas]:
-    cast = story.cast
-    await cast.stop(MANAGER)
+async def managers(walkthrough: Walkthrough) -> AsyncIterator[LifecycleManagerReplicas]:
+    programs = walkthrough.programs
+    await programs.stop(MANAGER)
     second_port, began = free_port(), moment()
-    former = await story.stage.kcp.get(SECRETS, CA_SECRET, names.KCP_NAMESPACE)
-    async with kubelet(story.stage):
+    former = await walkthrough.environment.kcp.get(SECRETS, CA_SECRET, names.KCP_NAMESPACE)
+    async with kubelet(walkthrough.environment):
         first, second = await asyncio.gather(
-            start_manager(cast, *DUE_AT_ONCE),
+            start_manager(programs, *DUE_AT_ONCE),
             start_manager(
-                cast,
+                programs,
                 *DUE_AT_ONCE,
                 f"--kyma-skr-listener-bind-address=127.0.0.1:{second_port}",
                 f"--webhook-bind-address=127.0.0.1:{free_port()}",
                 name=SECOND_MANAGER,
             ),
         )
-        managers = LifecycleManagerReplicas(story, (first, second), (cast.event_port, second_port), began)
+        managers = LifecycleManagerReplicas(walkthrough, (first, second), (programs.event_port, second_port), began)
         await eventually(lambda: managers.rotated(former), within=120, what="rotation of the due CA")
-        await eventually(lambda: is_watcher_ready(story.stage))
+        await eventually(lambda: is_watcher_ready(walkthrough.environment))
         yield managers
     for name in (SECOND_MANAGER, MANAGER):
-        await cast.stop(name)
-    await start_manager(cast)
-    await eventually(lambda: is_watcher_ready(story.stage))
+        await programs.stop(name)
+    await start_manager(programs)
+    await eventually(lambda: is_watcher_ready(walkthrough.environment))
 
 
 async def test_due_ca_is_rotated_once(managers: LifecycleManagerReplicas) -> None:
@@ -125,14 +125,14 @@ async def test_due_ca_is_rotated_once(managers: LifecycleManagerReplicas) -> Non
 
 
 async def test_rotation_of_the_ca_fails_no_client_of_either_replica(managers: LifecycleManagerReplicas) -> None:
-    story, former = managers.story, await managers.ca()
-    async with two_watchers(story, *managers.event_ports) as watchers:
+    walkthrough, former = managers.walkthrough, await managers.ca()
+    async with two_watchers(walkthrough, *managers.event_ports) as watchers:
         refused = await managers.refusals()
         issued = await managers.sums(ISSUED)
         before = {name: len(watchers.lines(name)) for name in (FIRST, SECOND)}
         patch = {"metadata": {"annotations": {ROTATE: "now"}}}
-        await story.stage.kcp.merge_patch(SECRETS, CA_SECRET, patch, names.KCP_NAMESPACE)
-        trusted = len(tls_errors(story.stage))
+        await walkthrough.environment.kcp.merge_patch(SECRETS, CA_SECRET, patch, names.KCP_NAMESPACE)
+        trusted = len(tls_errors(walkthrough.environment))
         rounds = 0
         async with asyncio.timeout(240):
             while not await managers.rotated(former):
@@ -144,7 +144,7 @@ async def test_rotation_of_the_ca_fails_no_client_of_either_replica(managers: Li
             assert not list(filter(is_failure, watchers.lines(name)[before[name] :]))
             assert any(line["msg"] == "event delivered" for line in watchers.lines(name)[before[name] :])
         assert not managers.forwarding_errors()
-        assert tls_errors(story.stage)[trusted:] == []
+        assert tls_errors(walkthrough.environment)[trusted:] == []
         assert await managers.refusals() == refused
         assert await managers.sums(ISSUED) > issued
 

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from kyma_certs import issued_by
-from kyma_demo.stage import Stage
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager.skr_webhook import ROTATE
@@ -36,55 +36,55 @@ subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kcp-syste
 
 @pytest_asyncio.fixture(params=["simulated", "real"], scope="module", loop_scope="session")
 async def manager_with_cert_manager(
-    request: pytest.FixtureRequest, story: Story, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, walkthrough: Walkthrough, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Manager]:
-    stage, folder = story.stage, tmp_path_factory.mktemp("cert-manager")
+    environment, folder = walkthrough.environment, tmp_path_factory.mktemp("cert-manager")
     program: Path | None = find_controller(folder) if request.param == "real" else None
-    await apply_objects(stage.kcp, fetch_crds(folder))
-    await apply_objects(stage.kcp, RIGHTS)
+    await apply_objects(environment.kcp, fetch_crds(folder))
+    await apply_objects(environment.kcp, RIGHTS)
     at_work = (
-        simulate_controller(stage.kcp)
+        simulate_controller(environment.kcp)
         if program is None
-        else run_controller(program, stage.kcp_kubeconfig, folder / "cert-manager.log")
+        else run_controller(program, environment.kcp_kubeconfig, folder / "cert-manager.log")
     )
-    async with at_work, kubelet(stage):
-        async with manager_with(story.cast, "--cert-management=cert-manager.io/v1") as manager:
-            await eventually(lambda: certificate_is_requested(stage))
-            await eventually(lambda: is_watcher_ready(stage))
+    async with at_work, kubelet(environment):
+        async with manager_with(walkthrough.programs, "--cert-management=cert-manager.io/v1") as manager:
+            await eventually(lambda: certificate_is_requested(environment))
+            await eventually(lambda: is_watcher_ready(environment))
             yield manager
-        await stage.kcp.delete(CERTIFICATES, LEAF, KCP)
-        await stage.kcp.delete(ISSUERS, "klm-watcher-selfsigned", KCP)
-        await eventually(lambda: is_watcher_ready(stage))
+        await environment.kcp.delete(CERTIFICATES, LEAF, KCP)
+        await environment.kcp.delete(ISSUERS, "klm-watcher-selfsigned", KCP)
+        await eventually(lambda: is_watcher_ready(environment))
 
 
 async def test_certificates_of_cert_manager_are_issued_again_after_a_rotation(
-    story: Story, manager_with_cert_manager: Manager
+    walkthrough: Walkthrough, manager_with_cert_manager: Manager
 ) -> None:
-    stage, manager = story.stage, manager_with_cert_manager
-    former = await stage.kcp.get(SECRETS, CA_SECRET, KCP)
+    environment, manager = walkthrough.environment, manager_with_cert_manager
+    former = await environment.kcp.get(SECRETS, CA_SECRET, KCP)
     patch = {"metadata": {"annotations": {ROTATE: "now"}}}
-    await stage.kcp.merge_patch(SECRETS, CA_SECRET, patch, KCP)
+    await environment.kcp.merge_patch(SECRETS, CA_SECRET, patch, KCP)
 
     async def rotated() -> Secret | None:
-        now = await stage.kcp.get(SECRETS, CA_SECRET, KCP)
+        now = await environment.kcp.get(SECRETS, CA_SECRET, KCP)
         over = now.data["tls.crt"] != former.data["tls.crt"] and "former.crt" not in now.data
         return now if over else None
 
     ca = base64.b64decode((await eventually(rotated, within=240)).data["tls.crt"])
-    leaf = await stage.kcp.get(SECRETS, LEAF, KCP)
+    leaf = await environment.kcp.get(SECRETS, LEAF, KCP)
     assert issued_by(base64.b64decode(leaf.data["tls.crt"]), ca)
     assert await manager.sample(ISSUED) == 1, "one new certificate was requested"
 
     async def is_in_cluster() -> bool:
-        in_cluster = await stage.skr.get(SECRETS, "skr-webhook-tls", names.SKR_NAMESPACE)
+        in_cluster = await environment.skr.get(SECRETS, "skr-webhook-tls", names.SKR_NAMESPACE)
         return in_cluster.data["tls.crt"] == leaf.data["tls.crt"]
 
     await eventually(is_in_cluster)
-    await eventually(lambda: is_watcher_ready(stage))
-    await changes_are_reported(story, 880)
+    await eventually(lambda: is_watcher_ready(environment))
+    await changes_are_reported(walkthrough, 880)
 
 
-async def certificate_is_requested(stage: Stage) -> bool:
+async def certificate_is_requested(environment: Environment) -> bool:
     """Return whether the Lifecycle Manager has requested the certificate of the demo's Watcher from cert-manager."""
-    certificates = await stage.kcp.list(CERTIFICATES, KCP)
+    certificates = await environment.kcp.list(CERTIFICATES, KCP)
     return [each["spec"]["secretName"] for each in certificates.items] == [LEAF]

@@ -9,9 +9,9 @@ from pathlib import Path
 from kube_runtime import NotFound
 from kyma_certs import KeyPair, LeafRequest, create_ca, describe, issue
 from kyma_demo import processes
-from kyma_demo.cast import TLS_SECRET
-from kyma_demo.stage import Stage
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment
+from kyma_demo.programs import TLS_SECRET
+from kyma_demo.walkthrough import Walkthrough
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
 from lifecycle_manager.resources import SECRETS
@@ -35,115 +35,119 @@ WATCHER = "skr-watcher"
 NAMESPACE = names.SKR_NAMESPACE
 
 
-async def test_broken_event_path_is_reported_and_changes_are_found_by_polling(story: Story, manager: Manager) -> None:
+async def test_broken_event_path_is_reported_and_changes_are_found_by_polling(
+    walkthrough: Walkthrough, manager: Manager
+) -> None:
     """The Watcher sends heartbeats, but the endpoint of its Service does not listen."""
-    stage, cast, began = story.stage, story.cast, moment()
-    await story.change_volume("610Gi")
+    environment, programs, began = walkthrough.environment, walkthrough.programs, moment()
+    await walkthrough.change_volume("610Gi")
     elsewhere = free_port()
-    await cast.stop(WATCHER)
-    await cast._start(processes.skr_watcher(stage.directory / TLS_SECRET, elsewhere, cast.event_port))
+    await programs.stop(WATCHER)
+    await programs._start(processes.skr_watcher(environment.directory / TLS_SECRET, elsewhere, programs.event_port))
 
-    await eventually(lambda: is_reported_everywhere(stage, manager, "EventPathBroken", began), within=120)
-    message = await webhook_message(stage, "False", "EventPathBroken")
+    await eventually(lambda: is_reported_everywhere(environment, manager, "EventPathBroken", began), within=120)
+    message = await webhook_message(environment, "False", "EventPathBroken")
     assert message is not None
     assert "changes are found at intervals" in message
-    await story.patch_volume("611Gi")  # the user's write meets no error
-    await story.sees_volume("611Gi")
+    await walkthrough.patch_volume("611Gi")  # the user's write meets no error
+    await walkthrough.wait_for_volume("611Gi")
 
-    assert stage.skr_routes is not None
-    add_route(stage.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", elsewhere))
-    await eventually(lambda: is_watcher_ready(stage))
-    await changes_are_reported(story, 612)
+    assert environment.skr_routes is not None
+    add_route(environment.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", elsewhere))
+    await eventually(lambda: is_watcher_ready(environment))
+    await changes_are_reported(walkthrough, 612)
 
 
-async def test_watcher_certificate_without_the_name_of_its_service_is_reported(story: Story, manager: Manager) -> None:
+async def test_watcher_certificate_without_the_name_of_its_service_is_reported(
+    walkthrough: Walkthrough, manager: Manager
+) -> None:
     """The Watcher sends heartbeats, but the API server does not accept its certificate."""
-    stage, began = story.stage, moment()
-    ca = key_pair_in(await stage.kcp.get(SECRETS, "klm-watcher", names.KCP_NAMESPACE))
+    environment, began = walkthrough.environment, moment()
+    ca = key_pair_in(await environment.kcp.get(SECRETS, "klm-watcher", names.KCP_NAMESPACE))
     assert ca is not None
-    shown = describe((stage.directory / TLS_SECRET / "tls.crt").read_bytes())
+    shown = describe((environment.directory / TLS_SECRET / "tls.crt").read_bytes())
     request = LeafRequest(common_name=shown.common_name, dns_names=("elsewhere.example",))
     pair = issue(ca, request, now=moment())
-    async with watcher_with(story, pair, ca.certificate_pem):
-        await eventually(lambda: is_reported_everywhere(stage, manager, "EventPathBroken", began), within=120)
-        await story.patch_volume("621Gi")
-        await story.sees_volume("621Gi")
-    await eventually(lambda: is_watcher_ready(stage))
-    await changes_are_reported(story, 622)
+    async with watcher_with(walkthrough, pair, ca.certificate_pem):
+        await eventually(lambda: is_reported_everywhere(environment, manager, "EventPathBroken", began), within=120)
+        await walkthrough.patch_volume("621Gi")
+        await walkthrough.wait_for_volume("621Gi")
+    await eventually(lambda: is_watcher_ready(environment))
+    await changes_are_reported(walkthrough, 622)
 
 
-async def test_wrong_certificate_in_the_cluster_is_replaced(story: Story, manager: Manager) -> None:
+async def test_wrong_certificate_in_the_cluster_is_replaced(walkthrough: Walkthrough, manager: Manager) -> None:
     """With a certificate of another CA in its Secret, nobody trusts the Watcher."""
-    stage, cast = story.stage, story.cast
-    await story.change_volume("630Gi")
+    environment, programs = walkthrough.environment, walkthrough.programs
+    await walkthrough.change_volume("630Gi")
     theirs = create_ca("theirs", lifetime=timedelta(days=5), now=moment())
     pair = issue(theirs, LeafRequest(common_name="anybody", dns_names=("skr-webhook.kyma-system.svc",)), now=moment())
     data = {"tls.crt": encoded(pair.certificate_pem), "tls.key": encoded(pair.key_pem)}
-    before = await stage.skr.get(SECRETS, TLS_SECRET, NAMESPACE)
-    async with kubelet(stage):
-        await stage.skr.merge_patch(SECRETS, TLS_SECRET, {"data": data}, NAMESPACE)
-        await cast.stop(WATCHER)
-        await cast.restart(WATCHER)
+    before = await environment.skr.get(SECRETS, TLS_SECRET, NAMESPACE)
+    async with kubelet(environment):
+        await environment.skr.merge_patch(SECRETS, TLS_SECRET, {"data": data}, NAMESPACE)
+        await programs.stop(WATCHER)
+        await programs.restart(WATCHER)
 
         async def corrected() -> bool:
-            return (await stage.skr.get(SECRETS, TLS_SECRET, NAMESPACE)).data == before.data
+            return (await environment.skr.get(SECRETS, TLS_SECRET, NAMESPACE)).data == before.data
 
         await eventually(corrected)
-        await eventually(lambda: is_watcher_ready(stage))
-        await changes_are_reported(story, 631)
+        await eventually(lambda: is_watcher_ready(environment))
+        await changes_are_reported(walkthrough, 631)
 
 
-async def test_wrong_ca_bundle_in_the_webhook_is_corrected(story: Story, manager: Manager) -> None:
+async def test_wrong_ca_bundle_in_the_webhook_is_corrected(walkthrough: Walkthrough, manager: Manager) -> None:
     """With another caBundle the API server does not trust the Watcher, and allows changes without calling it."""
-    stage = story.stage
-    before = await stage.skr.get(WEBHOOKS, "skr-webhook")
+    environment = walkthrough.environment
+    before = await environment.skr.get(WEBHOOKS, "skr-webhook")
     theirs = create_ca("theirs", lifetime=timedelta(days=5), now=moment())
     webhooks = [
         each | {"clientConfig": each["clientConfig"] | {"caBundle": encoded(theirs.certificate_pem)}}
         for each in before["webhooks"]
     ]
-    await stage.skr.merge_patch(WEBHOOKS, "skr-webhook", {"webhooks": webhooks})
-    await story.patch_volume("640Gi")  # the user's write meets no error
+    await environment.skr.merge_patch(WEBHOOKS, "skr-webhook", {"webhooks": webhooks})
+    await walkthrough.patch_volume("640Gi")  # the user's write meets no error
 
     async def corrected() -> bool:
-        return bool((await stage.skr.get(WEBHOOKS, "skr-webhook"))["webhooks"] == before["webhooks"])
+        return bool((await environment.skr.get(WEBHOOKS, "skr-webhook"))["webhooks"] == before["webhooks"])
 
     await eventually(corrected)
-    await eventually(lambda: is_watcher_ready(stage))
-    await story.sees_volume("640Gi")
-    await changes_are_reported(story, 641)
+    await eventually(lambda: is_watcher_ready(environment))
+    await walkthrough.wait_for_volume("640Gi")
+    await changes_are_reported(walkthrough, 641)
 
 
-async def test_edited_service_is_corrected(story: Story, manager: Manager) -> None:
+async def test_edited_service_is_corrected(walkthrough: Walkthrough, manager: Manager) -> None:
     """With another port and another selector the Service has no endpoint for the webhook."""
-    stage, cast = story.stage, story.cast
-    before = (await stage.skr.get(SERVICES, "skr-webhook", NAMESPACE))["spec"]
+    environment, programs = walkthrough.environment, walkthrough.programs
+    before = (await environment.skr.get(SERVICES, "skr-webhook", NAMESPACE))["spec"]
     edit = {"selector": {"app": "nobody"}, "ports": [before["ports"][0] | {"port": 444, "targetPort": 9999}]}
-    await stage.skr.merge_patch(SERVICES, "skr-webhook", {"spec": edit}, NAMESPACE)
-    await cast.stop(WATCHER)  # open connections do not depend on the Service
-    await cast.restart(WATCHER)
+    await environment.skr.merge_patch(SERVICES, "skr-webhook", {"spec": edit}, NAMESPACE)
+    await programs.stop(WATCHER)  # open connections do not depend on the Service
+    await programs.restart(WATCHER)
 
     async def corrected() -> bool:
-        now = (await stage.skr.get(SERVICES, "skr-webhook", NAMESPACE))["spec"]
+        now = (await environment.skr.get(SERVICES, "skr-webhook", NAMESPACE))["spec"]
         return bool((now["ports"], now["selector"]) == (before["ports"], before["selector"]))
 
     await eventually(corrected)
-    await eventually(lambda: is_watcher_ready(stage))
-    await changes_are_reported(story, 651)
+    await eventually(lambda: is_watcher_ready(environment))
+    await changes_are_reported(walkthrough, 651)
 
 
-async def test_canary_sets_only_one_annotation_on_its_own_object(stage: Stage) -> None:
-    account = await stage.skr.get(SERVICE_ACCOUNTS, "skr-webhook", NAMESPACE)
+async def test_canary_sets_only_one_annotation_on_its_own_object(environment: Environment) -> None:
+    account = await environment.skr.get(SERVICE_ACCOUNTS, "skr-webhook", NAMESPACE)
     assert set(account["metadata"].get("annotations", {})) <= {ANNOTATION}
 
 
-async def test_deleted_webhook_is_created_again(stage: Stage) -> None:
-    before = await stage.skr.get(WEBHOOKS, "skr-webhook")
-    await stage.skr.delete(WEBHOOKS, "skr-webhook")
+async def test_deleted_webhook_is_created_again(environment: Environment) -> None:
+    before = await environment.skr.get(WEBHOOKS, "skr-webhook")
+    await environment.skr.delete(WEBHOOKS, "skr-webhook")
 
     async def created() -> bool:
         try:
-            after = await stage.skr.get(WEBHOOKS, "skr-webhook")
+            after = await environment.skr.get(WEBHOOKS, "skr-webhook")
         except NotFound:
             return False
         return bool(after["webhooks"] == before["webhooks"])
@@ -152,19 +156,19 @@ async def test_deleted_webhook_is_created_again(stage: Stage) -> None:
 
 
 @asynccontextmanager
-async def watcher_with(story: Story, pair: KeyPair, trust: bytes) -> AsyncGenerator[None, None]:
+async def watcher_with(walkthrough: Walkthrough, pair: KeyPair, trust: bytes) -> AsyncGenerator[None, None]:
     """Run the Watcher with other certificate files until the block ends."""
-    cast = story.cast
-    folder = files_of(story.stage.directory / "other-files", pair, trust)
+    programs = walkthrough.programs
+    folder = files_of(walkthrough.environment.directory / "other-files", pair, trust)
     files = {"TLS_CERT": str(folder / "tls.crt"), "TLS_KEY": str(folder / "tls.key"), "CA_CERT": str(folder / "ca.crt")}
-    original = cast._programs[WATCHER]
-    await cast.stop(WATCHER)
-    await cast._start(with_options(original, **files))
+    original = programs._programs[WATCHER]
+    await programs.stop(WATCHER)
+    await programs._start(with_options(original, **files))
     try:
         yield
     finally:
-        await cast.stop(WATCHER)
-        await cast._start(original)
+        await programs.stop(WATCHER)
+        await programs._start(original)
 
 
 def files_of(folder: Path, pair: KeyPair, trust: bytes) -> Path:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kube_runtime import Client, JsonObject
-from kyma_demo.stage import Stage
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.kyma.crd import digest_of
 from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS
@@ -20,46 +20,48 @@ OF_A_TOOL = {"example.com/managed-by": "a-tool"}
 
 
 async def test_recorded_digest_is_that_of_the_applied_crd_without_server_defaults(
-    story: Story,
+    walkthrough: Walkthrough,
 ) -> None:
     """So clusters that have this CRD from an earlier version of Lifecycle Manager are not written to."""
 
     async def recorded() -> str | None:
-        return (await _outer(story.stage)).metadata.annotations.get(CRD_HASH)
+        return (await _outer(walkthrough.environment)).metadata.annotations.get(CRD_HASH)
 
     assert await eventually(recorded) == digest_of(crds.crd_for(Kyma))
 
 
-async def test_changes_of_the_crd_in_the_control_plane_are_applied_to_the_cluster(story: Story) -> None:
-    stage = story.stage
-    before, outer, inner = await _crd(stage.skr), await _outer(stage), await _inner(stage)
-    async with _changed_crd(stage):
-        changed = await eventually(lambda: _changed_since(before, stage))
+async def test_changes_of_the_crd_in_the_control_plane_are_applied_to_the_cluster(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
+    before, outer, inner = await _crd(environment.skr), await _outer(environment), await _inner(environment)
+    async with _changed_crd(environment):
+        changed = await eventually(lambda: _changed_since(before, environment))
         current = changed["spec"]["versions"][0]
         assert COLUMN in current["additionalPrinterColumns"]
         assert _fields_of(current)["purpose"] == FIELD
         assert OF_A_TOOL.keys() & changed["metadata"].get("labels", {}).keys() == set()
-        await eventually(lambda: _recorded_other(outer, stage))
-    restored = await eventually(lambda: _changed_since(changed, stage))
+        await eventually(lambda: _recorded_other(outer, environment))
+    restored = await eventually(lambda: _changed_since(changed, environment))
     assert restored["spec"] == before["spec"]
-    await eventually(lambda: _recorded_the_same(outer, stage))
-    assert (await _outer(stage)).metadata.generation == outer.metadata.generation
-    assert (await _inner(stage)).metadata.generation == inner.metadata.generation
-    await story.change_volume("170Gi")
+    await eventually(lambda: _recorded_the_same(outer, environment))
+    assert (await _outer(environment)).metadata.generation == outer.metadata.generation
+    assert (await _inner(environment)).metadata.generation == inner.metadata.generation
+    await walkthrough.change_volume("170Gi")
 
 
 @asynccontextmanager
-async def _changed_crd(stage: Stage) -> AsyncGenerator[None, None]:
+async def _changed_crd(environment: Environment) -> AsyncGenerator[None, None]:
     """Add a field, a column and a label to the CRD in the control plane until the block ends."""
-    versions: list[dict[str, Any]] = (await _crd(stage.kcp))["spec"]["versions"]
+    versions: list[dict[str, Any]] = (await _crd(environment.kcp))["spec"]["versions"]
     more = copy.deepcopy(versions)
     more[0]["additionalPrinterColumns"].append(COLUMN)
     _fields_of(more[0])["purpose"] = FIELD
-    await _patch(stage.kcp, {"metadata": {"labels": OF_A_TOOL}, "spec": {"versions": more}})
+    await _patch(environment.kcp, {"metadata": {"labels": OF_A_TOOL}, "spec": {"versions": more}})
     try:
         yield
     finally:
-        await _patch(stage.kcp, {"metadata": {"labels": dict.fromkeys(OF_A_TOOL)}, "spec": {"versions": versions}})
+        await _patch(
+            environment.kcp, {"metadata": {"labels": dict.fromkeys(OF_A_TOOL)}, "spec": {"versions": versions}}
+        )
 
 
 def _fields_of(version: dict[str, Any]) -> dict[str, Any]:
@@ -75,22 +77,22 @@ async def _patch(client: Client, patch: dict[str, Any]) -> None:
     await client.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name, patch, field_manager="test")
 
 
-async def _changed_since(before: JsonObject, stage: Stage) -> JsonObject | None:
-    crd = await _crd(stage.skr)
+async def _changed_since(before: JsonObject, environment: Environment) -> JsonObject | None:
+    crd = await _crd(environment.skr)
     return crd if crd["metadata"]["generation"] != before["metadata"]["generation"] else None
 
 
-async def _outer(stage: Stage) -> Kyma:
-    return await stage.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
+async def _outer(environment: Environment) -> Kyma:
+    return await environment.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
 
 
-async def _inner(stage: Stage) -> Kyma:
-    return await stage.skr.get(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+async def _inner(environment: Environment) -> Kyma:
+    return await environment.skr.get(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
 
 
-async def _recorded_the_same(before: Kyma, stage: Stage) -> bool:
-    return (await _outer(stage)).metadata.annotations[CRD_HASH] == before.metadata.annotations[CRD_HASH]
+async def _recorded_the_same(before: Kyma, environment: Environment) -> bool:
+    return (await _outer(environment)).metadata.annotations[CRD_HASH] == before.metadata.annotations[CRD_HASH]
 
 
-async def _recorded_other(before: Kyma, stage: Stage) -> bool:
-    return not await _recorded_the_same(before, stage)
+async def _recorded_other(before: Kyma, environment: Environment) -> bool:
+    return not await _recorded_the_same(before, environment)

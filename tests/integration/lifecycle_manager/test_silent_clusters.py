@@ -7,7 +7,7 @@ from typing import Any
 import pytest_asyncio
 
 from kube_runtime import NotFound, dump_yaml, load_yaml
-from kyma_demo.story import Story
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager_api import State, find, names
@@ -19,9 +19,9 @@ KYMA = "unresponsive"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def unresponsive(story: Story) -> AsyncIterator[UnresponsiveServer]:
+async def unresponsive(walkthrough: Walkthrough) -> AsyncIterator[UnresponsiveServer]:
     """A Kyma whose cluster accepts connections and never answers."""
-    kubeconfig: Any = load_yaml(story.cast.skr_access)
+    kubeconfig: Any = load_yaml(walkthrough.programs.skr_access)
     cluster = kubeconfig["clusters"][0]["cluster"]
     host, _, port = cluster["server"].rpartition("//")[2].partition(":")
     server = UnresponsiveServer((host, int(port)))
@@ -40,14 +40,14 @@ async def unresponsive(story: Story) -> AsyncIterator[UnresponsiveServer]:
             "metadata": {"name": KYMA, "namespace": KCP, "labels": {names.RUNTIME_ID: "silent-runtime"}},
             "spec": {"channel": "regular"},
         }
-        await apply_objects(story.stage.kcp, dump_yaml(secret) + "\n---\n" + dump_yaml(kyma))
+        await apply_objects(walkthrough.environment.kcp, dump_yaml(secret) + "\n---\n" + dump_yaml(kyma))
         yield server
 
 
 async def test_unresponsive_cluster_is_reported_and_delays_no_other_cluster(
-    story: Story, unresponsive: UnresponsiveServer
+    walkthrough: Walkthrough, unresponsive: UnresponsiveServer
 ) -> None:
-    kcp = story.stage.kcp
+    kcp = walkthrough.environment.kcp
 
     async def is_reported() -> bool:
         kyma = await kcp.get(KYMAS, KYMA, KCP)
@@ -56,7 +56,7 @@ async def test_unresponsive_cluster_is_reported_and_delays_no_other_cluster(
 
     await eventually(is_reported, within=120)
     for round_ in range(5):
-        await story.change_volume(f"73{round_}Gi")
+        await walkthrough.change_volume(f"73{round_}Gi")
     assert unresponsive.connections < 20
 
     await kcp.delete(KYMAS, KYMA, KCP)

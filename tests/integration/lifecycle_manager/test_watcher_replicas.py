@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest_asyncio
 
-from kyma_demo.story import Story
+from kyma_demo.walkthrough import Walkthrough
 from tests.integration.lifecycle_manager.event_path import (
     INFRASTRUCTURE,
     changes_are_reported,
@@ -25,24 +25,24 @@ ALARM_SECONDS = 12.0  # without events or canaries until the event path counts a
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def manager(story: Story) -> AsyncIterator[Manager]:
+async def manager(walkthrough: Walkthrough) -> AsyncIterator[Manager]:
     """The Lifecycle Manager, which reads Module CRs on events only; the interval is longer than a test."""
-    async with manager_with(story.cast, "--module-config-requeue-success-interval=10m") as manager:
-        await eventually(lambda: is_watcher_ready(story.stage))
+    async with manager_with(walkthrough.programs, "--module-config-requeue-success-interval=10m") as manager:
+        await eventually(lambda: is_watcher_ready(walkthrough.environment))
         yield manager
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def connection_of_first(story: Story, manager: Manager) -> AsyncIterator[UnresponsiveServer]:
+async def connection_of_first(walkthrough: Walkthrough, manager: Manager) -> AsyncIterator[UnresponsiveServer]:
     """The first Watcher's connection to the control plane, which can be interrupted."""
-    proxy = UnresponsiveServer(("127.0.0.1", story.cast.event_port), forwarding=True)
+    proxy = UnresponsiveServer(("127.0.0.1", walkthrough.programs.event_port), forwarding=True)
     async with proxy.open():
         yield proxy
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def replicas(story: Story, connection_of_first: UnresponsiveServer) -> AsyncIterator[WatcherReplicas]:
-    async with two_watchers(story, connection_of_first.port, story.cast.event_port) as replicas:
+async def replicas(walkthrough: Walkthrough, connection_of_first: UnresponsiveServer) -> AsyncIterator[WatcherReplicas]:
+    async with two_watchers(walkthrough, connection_of_first.port, walkthrough.programs.event_port) as replicas:
         yield replicas
 
 
@@ -64,35 +64,35 @@ async def test_pending_events_of_a_killed_replica_are_replaced_by_a_resync(
     await replicas.wait_until_known(created - held)
     began = moment()
     await replicas.start(FIRST)
-    await eventually(lambda: has_received(replicas.story.stage, " /", began, "RESYNC"))
+    await eventually(lambda: has_received(replicas.walkthrough.environment, " /", began, "RESYNC"))
     await replicas.wait_until_known(created)
     await replicas.delete(created)
-    await eventually(lambda: is_watcher_ready(replicas.story.stage))
+    await eventually(lambda: is_watcher_ready(replicas.walkthrough.environment))
 
 
 async def test_watcher_is_reported_silent_only_when_both_replicas_are_gone(
     replicas: WatcherReplicas, manager: Manager
 ) -> None:
-    story, stage = replicas.story, replicas.story.stage
+    walkthrough, environment = replicas.walkthrough, replicas.walkthrough.environment
     await replicas.kill(FIRST)
     alone, began, capacities = time.monotonic(), moment(), count(700)
 
     async def ran_long_enough() -> bool:
-        await story.change_volume(f"{next(capacities)}Gi")
-        assert await is_watcher_ready(stage)
+        await walkthrough.change_volume(f"{next(capacities)}Gi")
+        assert await is_watcher_ready(environment)
         return time.monotonic() - alone > 1.5 * ALARM_SECONDS
 
     await eventually(ran_long_enough, every=0.5)
-    assert has_received(stage, INFRASTRUCTURE, began)
+    assert has_received(environment, INFRASTRUCTURE, began)
     assert await manager.sample("lifecycle_mgr_skr_event_path_broken{") is None
-    assert not await is_event_recorded(stage, "WatcherSilent", began)
-    assert not await is_event_recorded(stage, "EventPathBroken", began)
+    assert not await is_event_recorded(environment, "WatcherSilent", began)
+    assert not await is_event_recorded(environment, "EventPathBroken", began)
 
     await replicas.kill(SECOND)
-    await eventually(lambda: is_reported_everywhere(stage, manager, "WatcherSilent", began), within=120)
-    await story.patch_volume("790Gi")  # the user's write meets no error
-    await story.sees_volume("790Gi")
+    await eventually(lambda: is_reported_everywhere(environment, manager, "WatcherSilent", began), within=120)
+    await walkthrough.patch_volume("790Gi")  # the user's write meets no error
+    await walkthrough.wait_for_volume("790Gi")
     await replicas.start(SECOND)
-    await eventually(lambda: is_watcher_ready(stage))
-    await changes_are_reported(story, 791)
+    await eventually(lambda: is_watcher_ready(environment))
+    await changes_are_reported(walkthrough, 791)
     await replicas.start(FIRST)

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Resource
+from kyma_demo.environment import Environment
 from kyma_demo.names import USER
-from kyma_demo.stage import Stage
-from kyma_demo.story import Story
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.resources import WATCHERS
 from lifecycle_manager_api import Watcher, find, names
 from tests.integration.lifecycle_manager.event_path import WEBHOOKS, has_received, moment
@@ -37,12 +37,12 @@ def watcher(colour: str) -> dict[str, Any]:
     }
 
 
-async def test_watcher_cr_is_applied_to_the_cluster_and_reports_it(story: Story) -> None:
-    stage = story.stage
+async def test_watcher_cr_is_applied_to_the_cluster_and_reports_it(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
     for generation, colour in enumerate(("red", "blue"), start=1):
-        await stage.kcp.apply(WATCHERS, "colours", watcher(colour), names.KCP_NAMESPACE, field_manager="test")
-        await eventually(partial(_watches, stage, colour))
-        await eventually(partial(_in_force, stage, generation))
+        await environment.kcp.apply(WATCHERS, "colours", watcher(colour), names.KCP_NAMESPACE, field_manager="test")
+        await eventually(partial(_watches, environment, colour))
+        await eventually(partial(_in_force, environment, generation))
 
     config_map = {
         "apiVersion": "v1",
@@ -55,60 +55,60 @@ async def test_watcher_cr_is_applied_to_the_cluster_and_reports_it(story: Story)
 
     async def both_are_reported() -> bool:
         """Create and delete; the API server takes some time to call a new webhook."""
-        await stage.skr.apply(CONFIG_MAPS, "painted", config_map, "default", field_manager=USER)
-        await stage.skr._write("DELETE", collection, body=b'{"apiVersion": "v1", "kind": "DeleteOptions"}')
-        return all(has_received(stage, "ConfigMap default/painted", began, each) for each in ("CREATE", "DELETE"))
+        await environment.skr.apply(CONFIG_MAPS, "painted", config_map, "default", field_manager=USER)
+        await environment.skr._write("DELETE", collection, body=b'{"apiVersion": "v1", "kind": "DeleteOptions"}')
+        return all(has_received(environment, "ConfigMap default/painted", began, each) for each in ("CREATE", "DELETE"))
 
     await eventually(both_are_reported, every=0.5)  # by the path of another manager
 
-    await stage.kcp.delete(WATCHERS, "colours", names.KCP_NAMESPACE)
-    await eventually(lambda: _is_gone(stage))
+    await environment.kcp.delete(WATCHERS, "colours", names.KCP_NAMESPACE)
+    await eventually(lambda: _is_gone(environment))
 
 
-async def test_invalid_watcher_cr_does_not_block_others(story: Story) -> None:
-    stage = story.stage
+async def test_invalid_watcher_cr_does_not_block_others(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
     flawed = watcher("red")
     flawed["metadata"]["name"] = "flawed"
     flawed["spec"]["manager"] = "Of Walls/And Doors"
-    await stage.kcp.apply(WATCHERS, "flawed", flawed, names.KCP_NAMESPACE, field_manager="test")
-    await stage.kcp.apply(WATCHERS, "colours", watcher("green"), names.KCP_NAMESPACE, field_manager="test")
-    await eventually(partial(_watches, stage, "green"))
+    await environment.kcp.apply(WATCHERS, "flawed", flawed, names.KCP_NAMESPACE, field_manager="test")
+    await environment.kcp.apply(WATCHERS, "colours", watcher("green"), names.KCP_NAMESPACE, field_manager="test")
+    await eventually(partial(_watches, environment, "green"))
 
     async def is_reported() -> bool:
-        resource: Watcher = await stage.kcp.get(WATCHERS, "flawed", names.KCP_NAMESPACE)
+        resource: Watcher = await environment.kcp.get(WATCHERS, "flawed", names.KCP_NAMESPACE)
         return resource.status.state == "Error"
 
     await eventually(is_reported)
     for name in ("flawed", "colours"):
-        await stage.kcp.delete(WATCHERS, name, names.KCP_NAMESPACE)
-    await eventually(lambda: _is_gone(stage))
+        await environment.kcp.delete(WATCHERS, name, names.KCP_NAMESPACE)
+    await eventually(lambda: _is_gone(environment))
 
 
-async def test_foreign_edit_of_the_network_policy_is_reverted(stage: Stage) -> None:
-    policy = await stage.skr.get(NETWORK_POLICIES, "skr-webhook", names.SKR_NAMESPACE)
-    await stage.skr.merge_patch(
+async def test_foreign_edit_of_the_network_policy_is_reverted(environment: Environment) -> None:
+    policy = await environment.skr.get(NETWORK_POLICIES, "skr-webhook", names.SKR_NAMESPACE)
+    await environment.skr.merge_patch(
         NETWORK_POLICIES, "skr-webhook", {"spec": {"egress": []}}, names.SKR_NAMESPACE, field_manager=USER
     )
 
     async def reverted() -> bool:
-        now = await stage.skr.get(NETWORK_POLICIES, "skr-webhook", names.SKR_NAMESPACE)
+        now = await environment.skr.get(NETWORK_POLICIES, "skr-webhook", names.SKR_NAMESPACE)
         return bool(now["spec"] == policy["spec"])
 
     await eventually(reverted)
 
 
-async def _watches(stage: Stage, colour: str) -> bool:
-    webhooks = (await stage.skr.get(WEBHOOKS, "skr-webhook"))["webhooks"]
+async def _watches(environment: Environment, colour: str) -> bool:
+    webhooks = (await environment.skr.get(WEBHOOKS, "skr-webhook"))["webhooks"]
     selectors = [each["objectSelector"].get("matchLabels") for each in webhooks if each["name"] == NAME]
     return selectors == [{"colour": colour}]
 
 
-async def _in_force(stage: Stage, generation: int) -> bool:
-    resource: Watcher = await stage.kcp.get(WATCHERS, "colours", names.KCP_NAMESPACE)
+async def _in_force(environment: Environment, generation: int) -> bool:
+    resource: Watcher = await environment.kcp.get(WATCHERS, "colours", names.KCP_NAMESPACE)
     ready = find(resource.status.conditions, "Ready")
     said = (resource.status.state, resource.status.observed_generation, ready and ready.status)
     return said == ("Ready", generation, "True")
 
 
-async def _is_gone(stage: Stage) -> bool:
-    return NAME not in msgspec.json.encode(await stage.skr.get(WEBHOOKS, "skr-webhook")).decode()
+async def _is_gone(environment: Environment) -> bool:
+    return NAME not in msgspec.json.encode(await environment.skr.get(WEBHOOKS, "skr-webhook")).decode()

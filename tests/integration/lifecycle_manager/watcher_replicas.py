@@ -8,9 +8,9 @@ from typing import Any
 
 from kube_runtime import NotFound
 from kyma_demo import processes
-from kyma_demo.cast import TLS_SECRET
-from kyma_demo.stage import infrastructure
-from kyma_demo.story import INFRASTRUCTURES, Story
+from kyma_demo.environment import infrastructure
+from kyma_demo.programs import TLS_SECRET
+from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
 from lifecycle_manager.resources import MODULE_CONFIGS
@@ -29,19 +29,19 @@ CONCURRENT = 12
 class WatcherReplicas:
     """Two Watchers behind the Service, and writes of users."""
 
-    story: Story
+    walkthrough: Walkthrough
 
     async def kill(self, name: str) -> None:
         """Kill a replica."""
-        await self.story.cast.kill(name)
+        await self.walkthrough.programs.kill(name)
 
     async def start(self, name: str) -> None:
         """Start a replica again, as its Deployment does."""
-        await self.story.cast.restart(name)
+        await self.walkthrough.programs.restart(name)
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """Return the log lines of a replica."""
-        return lines_of(self.story.stage.logs / f"{name}.log")
+        return lines_of(self.walkthrough.environment.logs / f"{name}.log")
 
     def starts(self, name: str) -> int:
         """Return how often a replica has started."""
@@ -89,43 +89,43 @@ class WatcherReplicas:
         await eventually(lambda: self._is_known(created, there=True))
 
     async def _is_known(self, created: set[str], *, there: bool) -> bool:
-        configs = (await self.story.stage.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)).items
+        configs = (await self.walkthrough.environment.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)).items
         known = {config.spec.resource_ref.name for config in configs if config.spec.resource_ref is not None}
         return created <= known if there else not created & known
 
     async def _create(self, name: str) -> None:
         document = infrastructure(name, {}, {})
-        await self.story.stage.skr.create(INFRASTRUCTURES, document, NAMESPACE, field_manager="user")
+        await self.walkthrough.environment.skr.create(INFRASTRUCTURES, document, NAMESPACE, field_manager="user")
 
     async def _delete(self, name: str) -> None:
         try:
-            await self.story.stage.skr.delete(INFRASTRUCTURES, name, NAMESPACE)
+            await self.walkthrough.environment.skr.delete(INFRASTRUCTURES, name, NAMESPACE)
         except NotFound:
             return
 
 
 @asynccontextmanager
-async def two_watchers(story: Story, *event_ports: int) -> AsyncGenerator[WatcherReplicas, None]:
+async def two_watchers(walkthrough: Walkthrough, *event_ports: int) -> AsyncGenerator[WatcherReplicas, None]:
     """Run two Watchers instead of one until the block ends; each sends its events to its own port."""
-    stage, cast = story.stage, story.cast
-    assert stage.skr_routes is not None
-    single = cast._programs[WATCHER]
-    await cast.stop(WATCHER)
-    replicas = WatcherReplicas(story)
+    environment, programs = walkthrough.environment, walkthrough.programs
+    assert environment.skr_routes is not None
+    single = programs._programs[WATCHER]
+    await programs.stop(WATCHER)
+    replicas = WatcherReplicas(walkthrough)
     before = {name: replicas.starts(name) for name in (FIRST, SECOND)}
-    mount, ports = stage.directory / TLS_SECRET, (free_port(), free_port())
+    mount, ports = environment.directory / TLS_SECRET, (free_port(), free_port())
     for name, port, event_port in zip((FIRST, SECOND), ports, event_ports, strict=True):
-        await cast._start(with_options(processes.skr_watcher(mount, port, event_port), name=name))
+        await programs._start(with_options(processes.skr_watcher(mount, port, event_port), name=name))
     others = (("127.0.0.1", ports[1]),)
-    add_route(stage.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", ports[0], others))
+    add_route(environment.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", ports[0], others))
     try:
         await eventually(lambda: all(replicas.starts(name) > before[name] for name in before))
-        await eventually(lambda: is_watcher_ready(stage))
+        await eventually(lambda: is_watcher_ready(environment))
         yield replicas
     finally:
         for name in (FIRST, SECOND):
-            await cast.stop(name)
+            await programs.stop(name)
         port = int(single.environment["WEBHOOK_PORT"])
-        add_route(stage.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", port))
-        await cast._start(single)
-    await eventually(lambda: is_watcher_ready(stage))
+        add_route(environment.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", port))
+        await programs._start(single)
+    await eventually(lambda: is_watcher_ready(environment))
