@@ -10,7 +10,7 @@ from lifecycle_manager.skr_webhook.metrics import CACollector
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 LIFETIME = timedelta(days=30)
 OLD, NEW = (create_ca("ca", lifetime=LIFETIME, now=NOW) for _ in range(2))
-PREFIX = "lifecycle_mgr_watcher_authority"
+PREFIX = "lifecycle_mgr_watcher_ca"
 
 
 def registry_of(in_force: CAs | None, *behind: str) -> CollectorRegistry:

@@ -28,7 +28,7 @@ from lifecycle_manager.skr_webhook.tls_secret import CA_PURPOSE, key_pair_in, pu
 from lifecycle_manager_api import names
 
 CA_SECRET = "klm-watcher"  # noqa: S105 - a name
-ROTATE = f"{names.GROUP}/rotate-authority"
+ROTATE = f"{names.GROUP}/rotate-ca"
 """Set by an operator on the Secret, with any value, to have the CA replaced ahead of time."""
 
 SINCE = f"{names.GROUP}/rotation-since"

@@ -41,24 +41,24 @@ class CACollector(Collector):
         if in_force is None:
             return  # the manager has not started yet
         phase = GaugeMetricFamily(
-            "lifecycle_mgr_watcher_authority_phase",
+            "lifecycle_mgr_watcher_ca_phase",
             "The phase of the rotation of the Watchers' CA; only the present one has a sample.",
             labels=["phase"],
         )
         phase.add_metric([phase_of(in_force)], 1)
         yield phase
         yield GaugeMetricFamily(
-            "lifecycle_mgr_watcher_authority_phase_age_seconds",
+            "lifecycle_mgr_watcher_ca_phase_age_seconds",
             "How long the rotation of the Watchers' CA has been in its phase; 0 where there is none.",
             value=_seconds_since(in_force.since, now),
         )
         yield GaugeMetricFamily(
-            "lifecycle_mgr_watcher_authority_expiry_timestamp_seconds",
+            "lifecycle_mgr_watcher_ca_expiry_timestamp_seconds",
             "When the CA expires that issues the Watchers' certificates, in Unix time.",
             value=describe(in_force.signing.certificate_pem).not_after.timestamp(),
         )
         yield GaugeMetricFamily(
-            "lifecycle_mgr_watcher_authority_clusters_behind",
+            "lifecycle_mgr_watcher_ca_clusters_behind",
             "Clusters whose Watcher does not have the CAs in force yet; a rotation waits for them.",
             value=len(self._clusters_behind()),
         )

@@ -8,7 +8,7 @@ from kyma_certs import KeyPair
 from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import names
 
-CA_PURPOSE = "watcher-authority"  # stored in the Secret's label, so it stays
+CA_PURPOSE = "watcher-ca"
 CERTIFICATE_PURPOSE = "watcher-certificate"
 
 
