@@ -57,7 +57,7 @@ class Connections:
     policy: KubeconfigPolicy
     max_clients: int = 1000
     fence: Callable[[], None] = lambda: None
-    on_silence: Callable[[str], None] = lambda _: None
+    on_silence: Callable[[str], object] = lambda _: None
     _connections: OrderedDict[str, _Connection] = field(default_factory=OrderedDict, init=False)
     _opening: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
