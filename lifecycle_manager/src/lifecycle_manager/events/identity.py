@@ -12,7 +12,7 @@ import binascii
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from cryptography import x509
@@ -51,29 +51,21 @@ class _Verified:
     common_name: str
 
 
+@dataclass(eq=False, kw_only=True)
 class Identifier:
-    """Verifies senders. Verified certificates are remembered, each with the CAs that were trusted then."""
+    """Verifies senders. Up to `remembered` certificates are remembered, each with the CAs that were trusted then."""
 
-    def __init__(
-        self,
-        *,
-        skew_seconds: int,
-        max_seconds: int,
-        accept_unsigned: bool = False,
-        require_peer: bool = False,
-        remembered: int = 20_000,
-    ) -> None:
-        self._skew_seconds = skew_seconds
-        self._max_seconds = max_seconds
-        self._accept_unsigned = accept_unsigned
-        self._require_peer = require_peer
-        self._remembered = remembered
-        self._known: OrderedDict[tuple[bytes, bytes], _Verified] = OrderedDict()
+    skew_seconds: int
+    max_seconds: int
+    accept_unsigned: bool = False
+    require_peer: bool = False
+    remembered: int = 20_000
+    _known: OrderedDict[tuple[bytes, bytes], _Verified] = field(default_factory=OrderedDict, init=False)
 
     def identify(self, message: Message, *, trust: bytes, now: datetime) -> Sender:
         """Return the sender of a message. Raises Refused with 401 where it can't be verified."""
         arrival = message.arrival
-        if self._require_peer and not arrival.by_proxy and arrival.peer_der is None:
+        if self.require_peer and not arrival.by_proxy and arrival.peer_der is None:
             raise not_verified(Reason.NO_TLS_PEER, "TLS needs the client certificate of the cluster's Watcher")
         if SIGNATURE_FIELDS.isdisjoint(message.headers):
             return self._by_transport(message, trust, now)
@@ -106,7 +98,7 @@ class Identifier:
         return _sender(verified, parameters)
 
     def _by_transport(self, message: Message, trust: bytes, now: datetime) -> Sender:
-        if not self._accept_unsigned:
+        if not self.accept_unsigned:
             raise not_verified(Reason.UNSIGNED, "the event is not signed")
         forwarded = message.headers.get(FORWARDED_CERTIFICATE)
         if message.arrival.by_proxy:
@@ -121,12 +113,12 @@ class Identifier:
 
     def _check_window(self, parameters: SignatureParameters, now: datetime) -> None:
         moment = int(now.timestamp())
-        if parameters.created > moment + self._skew_seconds:
+        if parameters.created > moment + self.skew_seconds:
             raise not_verified(Reason.TIME_WINDOW, "the signature was created in the future; check the clocks")
-        if parameters.expires < moment - self._skew_seconds:
+        if parameters.expires < moment - self.skew_seconds:
             raise not_verified(Reason.TIME_WINDOW, "the signature has expired; check the clocks")
-        if not 0 < parameters.expires - parameters.created <= self._max_seconds:
-            raise not_verified(Reason.TIME_WINDOW, f"a signature may be valid for {self._max_seconds} s at most")
+        if not 0 < parameters.expires - parameters.created <= self.max_seconds:
+            raise not_verified(Reason.TIME_WINDOW, f"a signature may be valid for {self.max_seconds} s at most")
 
     def _certificate(self, der: bytes, trust: bytes, now: datetime) -> _Verified:
         """Return a certificate with its common name, once it was verified against the trusted CAs."""
@@ -139,7 +131,7 @@ class Identifier:
         except (CertificateRejected, ValueError) as error:
             raise not_verified(Reason.CERTIFICATE, str(error)) from None
         self._known[der, trust] = verified
-        while len(self._known) > self._remembered:
+        while len(self._known) > self.remembered:
             self._known.popitem(last=False)
         return verified
 
@@ -153,10 +145,10 @@ def _sender(verified: _Verified, parameters: SignatureParameters | None) -> Send
 
 def _client_cert(headers: Mapping[str, str]) -> bytes:
     """Return the certificate in Client-Cert, an sf-binary item (RFC 9440). Raises Refused."""
-    field = headers.get("client-cert", "")
-    if not 3 <= len(field) <= MAX_CERTIFICATE_LENGTH or field[0] != ":" or field[-1] != ":":
+    value = headers.get("client-cert", "")
+    if not 3 <= len(value) <= MAX_CERTIFICATE_LENGTH or value[0] != ":" or value[-1] != ":":
         raise not_verified(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate")
     try:
-        return base64.b64decode(field[1:-1], validate=True)
+        return base64.b64decode(value[1:-1], validate=True)
     except (binascii.Error, ValueError):  # the latter for characters outside of ASCII
         raise not_verified(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate") from None
