@@ -14,7 +14,14 @@ import msgspec
 from kube_runtime import Client, Clock, Informer, ObjectKey, Resource
 from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest
 from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
-from lifecycle_manager.skr_webhook.certificates import CertificateMemory, LeafRules, may_stay, owner_references
+from lifecycle_manager.skr_webhook.ca_store import CA_SECRET
+from lifecycle_manager.skr_webhook.certificates import (
+    CertificateMemory,
+    CertificateStore,
+    LeafRules,
+    may_stay,
+    owner_references,
+)
 from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
 from lifecycle_manager_api import Kyma, names
 
@@ -42,7 +49,7 @@ class CertManagerStore:
     secrets: Informer[Secret]
     clock: Clock
     rules: LeafRules
-    ca_secret: str
+    ca_secret: str = CA_SECRET
     issuer: str = "klm-watcher-selfsigned"
     count: Callable[[], object] = lambda: None
     _issuer_memory: CertificateMemory = field(default_factory=CertificateMemory, init=False)
@@ -122,6 +129,10 @@ class CertManagerStore:
                 "privateKey": {"rotationPolicy": "Always", "encoding": "PKCS8", **_key(request)},
             }
         }
+
+
+LeafStore = CertificateStore | CertManagerStore
+"""Where the certificates of the Watchers come from."""
 
 
 def _document(resource: Resource[Any], name: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from kube_runtime import AlreadyExists, Client, Clock, Conflict, Informer, ObjectKey
 from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
@@ -112,14 +111,6 @@ class CertificateMemory:
     applied: bytes = b""
     applied_at: float = float("-inf")
     renewal_requested_at: float = float("-inf")
-
-
-class LeafStore(Protocol):
-    """Where the certificates of the Watchers come from."""
-
-    async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
-        """Return the certificate of a Kyma's Watcher, a new one where the existing one may not stay."""
-        ...
 
 
 @dataclass(eq=False)
