@@ -132,10 +132,10 @@ class EventEndpoint:
     async def _handle_no_route(self, _: Request, error: Exception) -> Response:
         """Answer requests without a route as every refusal is answered."""
         if isinstance(error, HTTPException) and error.status_code == 405:
-            answer = self._refuse(Refused(405, Reason.METHOD, "Method not allowed", "send events by POST"))
+            answer = self._refuse(Refused(Reason.METHOD, "send events by POST"))
             answer.headers.update(error.headers or {})  # Allow
             return answer
-        return self._refuse(Refused(404, Reason.UNKNOWN_PATH, "Not found", "no such path"))
+        return self._refuse(Refused(Reason.UNKNOWN_PATH, "no such path"))
 
     def _refuse(self, refused: Refused) -> Response:
         self.count_refusal(refused.reason)
@@ -152,25 +152,25 @@ class EventEndpoint:
         sender = self._identifier.identify(message, trust=self.trust(), now=now)
         revoked = self.revoked_before(sender.runtime_id)
         if revoked is not None and sender.not_before < revoked:
-            raise Refused(403, Reason.REVOKED, "Revoked", "this certificate is revoked; a new one is being issued")
+            raise Refused(Reason.REVOKED, "this certificate is revoked; a new one is being issued")
         self._peers.remember(peer, sender.runtime_id)
         self._guard(sender, moment)
         try:
             event = decode_event(message.body)
         except MalformedEvent as error:
-            raise Refused(400, Reason.MALFORMED, "Malformed event", str(error)) from None
+            raise Refused(Reason.MALFORMED, str(error)) from None
         try:
             await self.subscriber(VerifiedEvent(sender.runtime_id, manager, event, now))
         except UnknownRuntime as error:
-            raise Refused(403, Reason.UNKNOWN_RUNTIME, "Unknown runtime", str(error)) from None
+            raise Refused(Reason.UNKNOWN_RUNTIME, str(error)) from None
         except NotHandedOver as error:
-            raise Refused(503, Reason.NOT_HANDED_OVER, "Not taken", str(error), retry_after=1) from None
+            raise Refused(Reason.NOT_HANDED_OVER, str(error), retry_after=1) from None
 
     def _guard(self, sender: Sender, moment: float) -> None:
         """Refuse replays and floods; a replay does not count for the rate of its runtime. Raises Refused."""
         signed = sender.parameters
         if signed is not None and self._nonces.knows(signed.keyid, signed.nonce):
-            raise Refused(409, Reason.REPLAYED, "Replayed", "this nonce was used before")
+            raise Refused(Reason.REPLAYED, "this nonce was used before")
         if wait := self._rates.wait(sender.runtime_id, moment):
             raise _too_many(wait)
         if signed is not None:
@@ -180,18 +180,17 @@ class EventEndpoint:
     def _manager(self, request: Request) -> str:
         """Return the manager in the path. Raises Refused."""
         if not self.ready():
-            raise Refused(503, Reason.NOT_READY, "Not ready", "this replica is starting or stopping", retry_after=1)
+            raise Refused(Reason.NOT_READY, "this replica is starting or stopping", retry_after=1)
         manager: str = request.path_params["manager"]
         if manager not in self.managers():
-            detail = f"no Watcher CR has the manager {manager[:64]!r}"
-            raise Refused(404, Reason.UNKNOWN_MANAGER, "Unknown manager", detail)
+            raise Refused(Reason.UNKNOWN_MANAGER, f"no Watcher CR has the manager {manager[:64]!r}")
         return manager
 
     def _fields(self, request: Request) -> dict[str, str]:
         """Return the header fields that decide about something, each of which may occur once. Raises Refused."""
         raw, size = request.headers.raw, 0
         if len(raw) > self.options.max_fields:
-            raise Refused(413, Reason.TOO_LARGE, "Too large", "the header has too many fields")
+            raise Refused(Reason.TOO_LARGE, "the header has too many fields")
         found: dict[str, str] = {}
         for name, value in raw:
             size += len(name) + len(value)
@@ -199,30 +198,28 @@ class EventEndpoint:
             if deciding is None:
                 continue
             if deciding in found:
-                detail = f"the header field {deciding} occurs more than once"
-                raise Refused(400, Reason.DUPLICATE_FIELD, "Malformed request", detail)
+                raise Refused(Reason.DUPLICATE_FIELD, f"the header field {deciding} occurs more than once")
             found[deciding] = value.decode("latin-1")
         if size > self.options.max_header_bytes:
-            raise Refused(413, Reason.TOO_LARGE, "Too large", "the header is too large")
+            raise Refused(Reason.TOO_LARGE, "the header is too large")
         return found
 
     async def _body(self, request: Request, fields: Mapping[str, str]) -> bytes:
         """Read the body up to its limit. Raises Refused."""
         if fields.get("content-type") != "application/json" or "content-encoding" in fields:
-            detail = "send application/json without Content-Encoding"
-            raise Refused(415, Reason.MEDIA_TYPE, "Unsupported media type", detail)
+            raise Refused(Reason.MEDIA_TYPE, "send application/json without Content-Encoding")
         limit = self.options.max_body_bytes
         try:
             return await read_body(request, limit)
         except BodyTooLarge:
-            raise Refused(413, Reason.TOO_LARGE, "Too large", f"an event may have {limit} bytes") from None
+            raise Refused(Reason.TOO_LARGE, f"an event may have {limit} bytes") from None
         except ClientDisconnect:
-            raise Refused(400, Reason.INCOMPLETE, "Incomplete", "the connection ended within the body") from None
+            raise Refused(Reason.INCOMPLETE, "the connection ended within the body") from None
 
 
 def _too_many(wait: float) -> Refused:
     detail = "this runtime sends more events than its rate allows"
-    return Refused(429, Reason.RATE, "Too many events", detail, retry_after=math.ceil(wait))
+    return Refused(Reason.RATE, detail, retry_after=math.ceil(wait))
 
 
 def _target_uri(request: Request) -> str:
