@@ -6,7 +6,8 @@ import pytest
 
 from lifecycle_manager.admission import create_app, validator_for
 from lifecycle_manager.admission.endpoint import MAX_REVIEW_BYTES
-from lifecycle_manager_api import SyncResource
+from lifecycle_manager_api import SyncResource, as_document
+from tests import builders
 
 
 async def post(body: bytes, resource: str = "syncresources") -> httpx.Response:
@@ -33,7 +34,7 @@ async def test_resource_without_validation_is_not_found() -> None:
     ("item", "message"),
     [
         ({"metadata": {"name": "one"}, "spec": 5}, "spec"),
-        ({"metadata": {"name": "one"}, "spec": {"kyma": "demo"}}, "too many objects"),
+        (as_document(builders.sync_resource()), "too many objects"),
     ],
 )
 async def test_invalid_object_is_answered_with_its_error(item: object, message: str) -> None:

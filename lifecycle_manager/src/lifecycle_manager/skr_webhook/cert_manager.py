@@ -141,13 +141,12 @@ def _document(resource: Resource[Any], name: str) -> dict[str, Any]:
 
 
 def _key(request: LeafRequest) -> dict[str, Any]:
-    match request.algorithm:
-        case Algorithm.ECDSA_P256:
-            return {"algorithm": "ECDSA", "size": 256}
-        case Algorithm.ED25519:
-            return {"algorithm": "Ed25519"}
-        case Algorithm.RSA:
-            return {"algorithm": "RSA", "size": request.rsa_key_size}
+    keys: dict[Algorithm, dict[str, Any]] = {
+        Algorithm.ECDSA_P256: {"algorithm": "ECDSA", "size": 256},
+        Algorithm.ED25519: {"algorithm": "Ed25519"},
+        Algorithm.RSA: {"algorithm": "RSA", "size": request.rsa_key_size},
+    }
+    return keys[request.algorithm]
 
 
 def _go_duration(seconds: float) -> str:

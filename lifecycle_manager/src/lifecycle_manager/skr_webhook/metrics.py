@@ -9,8 +9,6 @@ from prometheus_client.registry import Collector
 
 from kyma_certs import CAs, describe
 
-STABLE, ANNOUNCED, SWITCHED = "Stable", "Announced", "Switched"
-
 
 def certificates_issued(registry: CollectorRegistry) -> Counter:
     """Return the counter of Watchers' certificates that were issued, or that cert-manager had to renew."""
@@ -80,5 +78,5 @@ def renewal_metrics(overdue: Iterable[str]) -> Iterator[Metric]:
 def phase_of(cas: CAs) -> str:
     """Return the phase of a rotation."""
     if cas.following is not None:
-        return ANNOUNCED
-    return SWITCHED if cas.former_pem is not None else STABLE
+        return "Announced"
+    return "Switched" if cas.former_pem is not None else "Stable"
