@@ -102,7 +102,7 @@ class WatcherSteps:
             self.manager.client,
             kyma,
             WEBHOOK,
-            (status.status, status.reason, status.message),
+            status,
             now=self.manager.clock.now(),
             field_manager=FIELD_MANAGER,
         )

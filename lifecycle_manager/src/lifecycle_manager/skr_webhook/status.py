@@ -1,8 +1,7 @@
 """The condition SKRWebhook of a Kyma: its reasons, what a reconcile reports, and which change of it is an Event."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kube_runtime import KubeError
 from kyma_certs import NameRefused
@@ -34,8 +33,7 @@ NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
 """Why a Watcher has no certificate: the reason, and after how many seconds to try again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """The condition that a reconcile reports."""
 
     status: ConditionStatus
