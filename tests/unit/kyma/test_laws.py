@@ -73,9 +73,7 @@ class Fleet:
                 self.kyma = msgspec.structs.replace(self.kyma, status=status)
             case planned.WriteSkrStatus(status):
                 self.inner = msgspec.structs.replace(self.inner, status=status)
-            case (
-                planned.RecordEvents() | planned.RecordSkrEvents() | planned.SyncSkrMetadata() | planned.DeleteSkrKyma()
-            ):
+            case planned.SyncSkrMetadata() | planned.DeleteSkrKyma():
                 pass
             case _:
                 raise AssertionError(f"not expected of a Kyma that is introduced: {action}")

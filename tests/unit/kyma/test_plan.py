@@ -191,7 +191,7 @@ def test_unknown_module_is_reported_and_does_not_delay_others() -> None:
     assert modules is not None
     assert modules.status == "False"
     assert "tpyo" in modules.message
-    (told,) = [action for action in decided.in_skr if isinstance(action, planned.RecordSkrEvents)]
+    (told,) = [action for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
     assert [each.reason for each in told.events if "tpyo" in each.note] == ["ModuleError", "StateError"]
 
 
@@ -475,7 +475,7 @@ def test_objects_of_sync_resources_are_purged_like_those_of_modules() -> None:
     stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), sync_resources=held)
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in planned.plan(stuck).in_skr)
     purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
-    assert planned.PurgeFinalizers((), held) in purging.in_skr
+    assert planned.PurgeFinalizers(held) in purging.in_skr
 
 
 def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
 from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.kyma.wanted import WantedModule
@@ -41,19 +43,16 @@ def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
 def removed_module(snapshot: Snapshot, manifest: Manifest) -> KymaModuleStatus:
     """Return the status of a module that is not requested any more, as long as its Manifest exists."""
     name = module_of_manifest(manifest)
-    known = next((each for each in snapshot.kyma.status.modules if each.name == name), None)
+    known = next((each for each in snapshot.kyma.status.modules if each.name == name), KymaModuleStatus(name=name))
     why = manifest.status.last_operation.operation if manifest.status.last_operation is not None else ""
-    return KymaModuleStatus(
-        name=name,
+    return msgspec.structs.replace(
+        known,
         channel=manifest.metadata.labels.get(names.CHANNEL, ""),
         version=manifest.spec.version,
         state=State.WARNING if manifest.status.state is State.WARNING else State.DELETING,
         message=shortened(f"is being removed{': ' if why else ''}{why}", MAX_MESSAGE_LENGTH),
-        fqdn=known.fqdn if known is not None else "",
-        ocm_component_name=known.ocm_component_name if known is not None else "",
-        template=known.template if known is not None else None,
+        maintenance=False,
         manifest=_reference_to(manifest),
-        resource=known.resource if known is not None else None,
     )
 
 

@@ -102,7 +102,9 @@ class KymaReconciler:
         crd = self.crds.current()
         decided = plan(self._snapshot(kyma, view, crd.digest))
         try:
-            await SkrActions(skr, view.kyma, crd.document, self.manager.events).carry_out(decided.in_skr)
+            in_skr = SkrActions(skr, view.kyma, crd.document, self.manager.events)
+            for action in decided.in_skr:
+                await in_skr.carry_out(action)
         except ApiError:
             # Modules are changed as planned although the SKR refused what its users would see of it.
             changes = [action for action in decided.in_kcp if isinstance(action, ModuleAction)]
