@@ -27,12 +27,8 @@ def _kyma_of_manifest(manifest: Manifest) -> Iterable[str]:
         yield kyma
 
 
-def _kyma_of_module_config(config: ModuleConfig) -> Iterable[str]:
-    return (config.spec.kyma,)
-
-
-def _kyma_of_sync_resource(resource: SyncResource) -> Iterable[str]:
-    return (resource.spec.kyma,)
+def _kyma_in_spec(part: ModuleConfig | SyncResource) -> Iterable[str]:
+    return (part.spec.kyma,)
 
 
 BY_RUNTIME: Index[Kyma] = Index("runtime", lambda kyma: (runtime_id_of(kyma),))
@@ -46,7 +42,7 @@ BY_TEMPLATE: Index[Kyma] = Index("template", _templates)
 
 MANIFESTS_BY_KYMA: Index[Manifest] = Index("kyma", _kyma_of_manifest)
 """Manifests by the name of their Kyma."""
-MODULE_CONFIGS_BY_KYMA: Index[ModuleConfig] = Index("kyma", _kyma_of_module_config)
+MODULE_CONFIGS_BY_KYMA: Index[ModuleConfig] = Index("kyma", _kyma_in_spec)
 """ModuleConfigs by the name of their Kyma."""
-SYNC_RESOURCES_BY_KYMA: Index[SyncResource] = Index("kyma", _kyma_of_sync_resource)
+SYNC_RESOURCES_BY_KYMA: Index[SyncResource] = Index("kyma", _kyma_in_spec)
 """SyncResources by the name of their Kyma."""
