@@ -60,12 +60,9 @@ class Fleet:
 
     async def apply(self, item: Any, *, field_manager: str = "test") -> None:
         """Apply an object as its builder made it, then its status."""
-        resource, name, document = RESOURCES[item.KIND], item.metadata.name, as_document(item)
-        kept = {key: value for key, value in document["metadata"].items() if key in {"name", "labels", "annotations"}}
-        status = document.pop("status", {})
-        write = self.kcp.apply(resource, name, {**document, "metadata": kept}, KCP, field_manager=field_manager)
-        await self.seen(resource, write)
-        if status:
+        resource, name, document = RESOURCES[item.KIND], item.metadata.name, builders.as_written(item)
+        await self.seen(resource, self.kcp.apply(resource, name, document, KCP, field_manager=field_manager))
+        if status := as_document(item).get("status"):
             await self.patch(resource, name, {"status": status}, subresource="status")
 
     async def patch(self, resource: Resource[Any], name: str, content: Any, **options: Any) -> None:

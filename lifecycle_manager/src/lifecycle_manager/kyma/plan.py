@@ -294,27 +294,24 @@ def _plan_removal_from_skr(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
         snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_removed=True
     )
     first = not skr_kyma.metadata.being_deleted or names.KYMA_FINALIZER in skr_kyma.metadata.finalizers
-    due = _purge_at(snapshot)
+    due = snapshot.deletion_plus(snapshot.patience.purge)
     purge = due is not None and due <= snapshot.timing.now and bool(skr_kyma.metadata.finalizers)
     acting = first or purge
-    again = min((each for each in (due, waiting.again) if each and each > snapshot.timing.now), default=None)
+    again = _first_after(snapshot.timing.now, due, waiting.again)
     return replace(waiting, in_skr=(DeleteSkrKyma(purge),) if acting else (), again=again, at_once=acting)
 
 
 def _purging(snapshot: Snapshot, waiting: Plan, purge: PurgeFinalizers) -> Plan:
     """Remove finalizers from what blocks the deletion, once that is due."""
-    due = _purge_at(snapshot)
+    due, now = snapshot.deletion_plus(snapshot.patience.purge), snapshot.timing.now
     if due is None or isinstance(snapshot.skr, SkrFailure):
         return waiting
-    if snapshot.timing.now >= due:
-        return replace(waiting, in_skr=(*waiting.in_skr, purge))
-    return replace(waiting, again=min(due, waiting.again or due))
+    in_skr = (*waiting.in_skr, purge) if due <= now else waiting.in_skr
+    return replace(waiting, in_skr=in_skr, again=_first_after(now, due, waiting.again))
 
 
-def _purge_at(snapshot: Snapshot) -> datetime | None:
-    """Return from when on finalizers are removed; None for never."""
-    since, purge = snapshot.kyma.metadata.deletion_timestamp, snapshot.patience.purge
-    return since + purge if since is not None and purge is not None else None
+def _first_after(now: datetime, *times: datetime | None) -> datetime | None:
+    return min((each for each in times if each is not None and each > now), default=None)
 
 
 def _wait(
@@ -323,12 +320,10 @@ def _wait(
     status = deleting_status(snapshot, waits, modules_removed=modules_removed)
     skr = snapshot.skr
     skr_kyma = skr.kyma if isinstance(skr, SkrView) and skr.is_readable else None
-    since = snapshot.kyma.metadata.deletion_timestamp
-    stuck_at = since + snapshot.patience.deletion if since is not None else None
     return Plan(
         in_skr=tuple(_show(skr_kyma, status)) if skr_kyma is not None else (),
         in_kcp=(*actions, *_report(snapshot.kyma, status)),
-        again=stuck_at if stuck_at is not None and stuck_at > snapshot.timing.now else None,
+        again=_first_after(snapshot.timing.now, snapshot.deletion_plus(snapshot.patience.deletion)),
     )
 
 

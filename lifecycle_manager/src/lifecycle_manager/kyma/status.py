@@ -88,10 +88,9 @@ def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed
 
     Modules are listed as long as their Manifests exist.
     """
-    kyma = snapshot.kyma
     message = "waits for " + ", ".join(waits)
-    since = kyma.metadata.deletion_timestamp
-    stuck = since is not None and snapshot.timing.now - since >= snapshot.patience.deletion
+    stuck_at = snapshot.deletion_plus(snapshot.patience.deletion)
+    stuck = stuck_at is not None and stuck_at <= snapshot.timing.now
     removed: NewCondition = (MODULES, "False", MODULES_REMOVED, "all modules are removed")
     removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)
     known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
