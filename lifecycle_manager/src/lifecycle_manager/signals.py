@@ -1,6 +1,6 @@
-"""Typed messages between domains, for what no resource says. Published and received through the Manager.
+"""Typed messages between domains, for what no resource shows. Published and received through the Manager.
 
-A signal is a hint: whoever receives it enqueues keys and reads the state again. `ObjectChanged` travels on as the cause
+A signal is a hint: its receiver enqueues keys and reads the state again. `ObjectChanged` travels on as the cause
 of the reconcile, so the reconcile knows which object to read and which write the read has to show.
 """
 

@@ -116,7 +116,7 @@ class WriteStatus:
 
 @dataclass(frozen=True, slots=True)
 class ApplyManifest:
-    """Install a module as this Manifest says. `managed_again` where the module was unmanaged."""
+    """Install a module by this Manifest. `managed_again` where the module was unmanaged."""
 
     manifest: Manifest
     managed_again: bool = False

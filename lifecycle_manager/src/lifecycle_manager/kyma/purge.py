@@ -1,4 +1,4 @@
-"""Removes finalizers from objects of a module that nobody cleans up any more. Off by default.
+"""Removes finalizers from objects of a module that no controller cleans up any more. Off by default.
 
 Only objects that are being deleted are changed: those in inventories, those of the kinds whose CRDs are in inventories,
 and those of the kind of the default Module CR.

@@ -68,7 +68,7 @@ class KymaReconciler:
     async def reconcile(self, key: ObjectKey, _: Causes, state: KymaState) -> Result:
         """Do what this Kyma needs next. Raises KubeError after its status says so.
 
-        Missing access to its SKR is no error here: whoever gives access triggers the Kyma.
+        Missing access to its SKR is not an error here: a new access Secret triggers the Kyma.
         """
         kyma = self.kymas.get(key)
         if kyma is None:

@@ -51,8 +51,8 @@ class Installed:
 class Resolution:
     """What one entry of `spec.modules` stands for: the version in force and its template, or why there is none.
 
-    `reason` says why the module has not the requested version; then `state` is the best state it can have, and `again`
-    is when that may change.
+    `reason` says why the module does not have the requested version; then `state` is the best state it can have,
+    and `again` is when that may change.
     """
 
     module: KymaModule
@@ -177,7 +177,7 @@ def _not_its_turn(found: Resolution, installed: Installed, *, kyma: ObjectMeta, 
     """
     released_at = timing.released_at.get(found.module.name)
     if released_at is None or installed.channel != found.channel:
-        return None  # whoever switches channels need not wait
+        return None  # a switch of channels takes effect at once
     turn = released_at + timing.max_delay * _share(kyma, found)
     if turn <= timing.now or released_at > timing.now + timing.max_delay:
         return None
