@@ -233,7 +233,7 @@ class Manager:
         with ExitStack() as stack:
             self.probe_ports = tuple(stack.enter_context(probes.serving(*address)) for address in self._probes)
             async with self.background():
-                if await _unless_set(stopping, self._start()):
+                if await _unless_set(stopping, self.start()):
                     await self._work(stopping)
 
     @asynccontextmanager
@@ -259,6 +259,12 @@ class Manager:
                 for informer in self._informers.values():
                     await informer.wait_synced()
 
+    async def start(self) -> None:
+        """Wait until the caches hold everything, then await what `before_start` was given. `run` does so itself."""
+        await self.wait_synced()
+        for prepare in self._before_start:
+            await prepare()
+
     def owners(self) -> frozenset[str]:
         """Return all owners that have keys."""
         return frozenset().union(*(each.owners() for each in self.controllers.values()))
@@ -276,11 +282,6 @@ class Manager:
 
     def _synced(self) -> bool:
         return all(informer.synced for informer in self._required)
-
-    async def _start(self) -> None:
-        await self.wait_synced()
-        for prepare in self._before_start:
-            await prepare()
 
     async def _work(self, stopping: asyncio.Event) -> None:
         """Work the queues off until told to stop, then finish what was enqueued."""

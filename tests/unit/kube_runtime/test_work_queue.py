@@ -27,6 +27,15 @@ async def test_key_that_is_added_often_comes_once() -> None:
     assert len(queue) == 0
 
 
+async def test_keys_are_those_that_wait_and_those_for_later() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("now")
+    queue.add_after("later", 60)
+    assert queue.keys() == {"now", "later"}
+    assert await queue.get() == "now"
+    assert queue.keys() == {"later"}
+
+
 async def test_key_that_is_added_while_it_is_worked_on_comes_again_after() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")

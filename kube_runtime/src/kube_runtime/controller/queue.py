@@ -68,6 +68,10 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def keys(self) -> frozenset[K]:
+        """Return the keys that wait, those whose time has not come included."""
+        return frozenset(self._waiting) | self._delayed.keys()
+
     def add(self, key: K, priority: Priority = Priority.CHANGE, causes: Causes = NO_CAUSES) -> None:
         """Enqueue a key. Where it waits already, the higher urgency and the causes of both hold."""
         if self._shut_down:
