@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from kube_runtime import Causes, Change, Controller, Informer, Manager, Result
-from lifecycle_manager.module_catalog.offer import Offers, module_of, version_of
+from lifecycle_manager.module_catalog.offer import Offer, module_of, version_of
 from lifecycle_manager.oci.descriptor import ComponentVersion, LookupFailed, is_left_out
 from lifecycle_manager.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.signals import DescriptorFound
@@ -39,12 +39,31 @@ class LookupState:
     problem: str = ""
 
 
+@dataclass(eq=False)
+class Offers:
+    """The current offer, indexed once for each state of the caches."""
+
+    templates: Informer[ModuleTemplate]
+    releases: Informer[DatedReleaseMeta]
+    lookups: "Lookups | None" = None
+    _known: tuple[tuple[int, int, int], Offer] | None = field(default=None, init=False)
+
+    def current(self) -> Offer:
+        """Return the offer."""
+        results = self.lookups.changes if self.lookups is not None else 0
+        state = (self.templates.cache.changes, self.releases.cache.changes, results)
+        if self._known is None or self._known[0] != state:
+            templates = self.templates.cache.list()
+            results_by_name = self.lookups.of(templates) if self.lookups is not None else {}
+            self._known = (state, Offer.of(templates, self.releases.cache.list(), results_by_name))
+        return self._known[1]
+
+
 def setup(manager: Manager, find: Find, *, start_seconds: float = START_SECONDS) -> Offers:
     """Add the controller that looks descriptors up with `find`, and return the offers of the catalog."""
     templates = manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
-    lookups = Lookups(manager, templates, releases, find, start_seconds)
-    return Offers(templates, releases, lookups)
+    return Offers(templates, releases, Lookups(manager, templates, releases, find, start_seconds))
 
 
 @dataclass(eq=False)
@@ -60,36 +79,30 @@ class Lookups:
     _controller: Controller[ComponentVersion, LookupState] = field(init=False)
 
     def __post_init__(self) -> None:
-        controller: Controller[ComponentVersion, LookupState] = self.manager.controller(
+        self._controller = self.manager.controller(
             "descriptor",
             state=LookupState,
             owner=lambda _: "",
             exists=lambda wanted: bool(self._templates_for(wanted)),
             concurrency=CONCURRENCY,
         )
-        controller.watches(self.templates, to=self._of_template)
-        controller.watches(self.releases, to=self._of_release)
-        controller.starts_with(self._all_wanted)
-        controller.reconciles(self._reconcile)
+        self._controller.watches(self.templates, to=self._of_template)
+        self._controller.watches(self.releases, to=self._of_release)
+        self._controller.starts_with(self._all_wanted)
+        self._controller.reconciles(self._look_up)
         self.manager.before_start(self._look_up_all)
-        self._controller = controller
 
-    def found(self, template: ModuleTemplate) -> msgspec.Raw | None:
-        """Return the descriptor that was found for a template; None where there is none, or the template has one."""
-        wanted = self._wanted(template)
-        state = self._controller.state(wanted) if wanted is not None else None
-        return state.descriptor if state is not None else None
+    def of(self, templates: Iterable[ModuleTemplate]) -> dict[str, msgspec.Raw | str]:
+        """Return the descriptor of each template that leaves it empty, or why there is none, by the template's name."""
+        return {each.metadata.name: self._result(each) for each in templates if is_left_out(each.spec.descriptor)}
 
-    def problem(self, template: ModuleTemplate) -> str | None:
-        """Return why a template has no descriptor; None where it has one."""
-        if not is_left_out(template.spec.descriptor):
-            return None
+    def _result(self, template: ModuleTemplate) -> msgspec.Raw | str:
         wanted = self._wanted(template)
         if wanted is None:
             return f"spec.descriptor is empty, and no ModuleReleaseMeta names {module_of(template)}'s ocmComponentName"
         state = self._controller.state(wanted) or LookupState()
         if state.descriptor is not None:
-            return None
+            return state.descriptor
         return f"spec.descriptor is empty: {state.problem or f'{wanted} is being looked up'}"
 
     async def _look_up_all(self) -> None:
@@ -98,17 +111,14 @@ class Lookups:
 
         async def look_up(wanted: ComponentVersion) -> None:
             async with free:
-                await self._look_up(wanted, self._controller.state_or_new(wanted))
+                await self._controller.reconcile_now(wanted)
 
         with suppress(TimeoutError):
             async with asyncio.timeout(self.start_seconds), asyncio.TaskGroup() as tasks:
                 for wanted in self._all_wanted():
                     tasks.create_task(look_up(wanted))
 
-    async def _reconcile(self, wanted: ComponentVersion, _causes: Causes, state: LookupState) -> Result:
-        return await self._look_up(wanted, state)
-
-    async def _look_up(self, wanted: ComponentVersion, state: LookupState) -> Result:
+    async def _look_up(self, wanted: ComponentVersion, _causes: Causes, state: LookupState) -> Result:
         """Look one descriptor up, unless it is known already or no template stands for it."""
         templates = self._templates_for(wanted)
         if not templates or state.descriptor is not None:
@@ -121,7 +131,6 @@ class Lookups:
                 log.warning("descriptor not found", component=wanted.component, version=wanted.version, why=str(error))
                 self._publish(templates)
             return Result(requeue_after=error.again_after_seconds)
-        state.problem = ""
         log.info("descriptor found", component=wanted.component, version=wanted.version)
         self._publish(templates)
         return Result()

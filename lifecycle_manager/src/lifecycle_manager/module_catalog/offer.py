@@ -6,11 +6,9 @@ A ModuleReleaseMeta lists the version of each channel of a module; the ModuleTem
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import msgspec
 
-from kube_runtime import Informer
 from lifecycle_manager.oci.descriptor import (
     Component,
     DescriptorNotFound,
@@ -18,7 +16,6 @@ from lifecycle_manager.oci.descriptor import (
     component_of,
     is_left_out,
 )
-from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import (
     InvalidVersion,
     ModuleReleaseMeta,
@@ -72,9 +69,8 @@ class Offer:
 
     - `awaited`: modules that are mandatory in a version that has no template (yet): what is installed of them stays
     - `modules`: the names of all modules
-    - `descriptors`: the descriptors that were looked up, by the name of the template. They are not put into the
-      templates: the catalog in the SKRs has those as they were written.
-    - `problems`: why a descriptor was not found, by the name of the template
+    - `lookups`: the descriptors that were looked up, or why one was not found, by the name of the template. They are
+      not put into the templates: the catalog in the SKRs has those as they were written.
     """
 
     templates: Mapping[str, ModuleTemplate]
@@ -83,16 +79,14 @@ class Offer:
     mandatory: Mapping[str, ModuleTemplate]
     awaited: frozenset[str] = frozenset()
     modules: frozenset[str] = frozenset()
-    descriptors: Mapping[str, msgspec.Raw] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
+    lookups: Mapping[str, msgspec.Raw | str] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
         templates: Iterable[ModuleTemplate],
         releases: Iterable[ModuleReleaseMeta],
-        descriptors: Mapping[str, msgspec.Raw] | None = None,
-        problems: Mapping[str, str] | None = None,
+        lookups: Mapping[str, msgspec.Raw | str] | None = None,
     ) -> "Offer":
         """Index a catalog.
 
@@ -118,24 +112,20 @@ class Offer:
             mandatory=_mandatory(by_name, released),
             modules=frozenset({*map(module_of, offered), *released}),
             awaited=frozenset(_awaited({template.metadata.name for template in everything}, released)),
-            descriptors=descriptors or {},
-            problems=problems or {},
+            lookups=lookups or {},
         )
 
     def template(self, module: str, version: str) -> ModuleTemplate | None:
         """Return the template of a module's version."""
-        template = self.templates.get(template_name(module, version))
-        if template is not None:
-            return template
-        by_channel = (each for (name, _), each in self.by_channel.items() if name == module)
-        return next((each for each in by_channel if version_of(each) == version), None)
+        by_channel = (
+            each for (name, _), each in self.by_channel.items() if name == module and version_of(each) == version
+        )
+        return self.templates.get(template_name(module, version)) or next(by_channel, None)
 
     def installed(self, module: str, version: str) -> ModuleTemplate | None:
         """Return the template that a Manifest of a module's version was built from, also one named after a channel."""
-        found = self.template(module, version)
-        if found is not None:
-            return found
-        return next((each for each in self.templates.values() if self._installs(each, module, version)), None)
+        by_content = (each for each in self.templates.values() if self._installs(each, module, version))
+        return self.template(module, version) or next(by_content, None)
 
     def _installs(self, template: ModuleTemplate, module: str, version: str) -> bool:
         if module_of(template) != module:
@@ -147,10 +137,10 @@ class Offer:
 
     def component(self, template: ModuleTemplate) -> Component:
         """Return the component that a template installs. Raises DescriptorUnreadable."""
-        name = template.metadata.name
-        if name in self.problems:
-            raise DescriptorNotFound(self.problems[name])
-        return component_of(self.descriptors.get(name, template.spec.descriptor))
+        descriptor = self.lookups.get(template.metadata.name, template.spec.descriptor)
+        if isinstance(descriptor, str):
+            raise DescriptorNotFound(descriptor)
+        return component_of(descriptor)
 
     def can_be_chosen(self, template: ModuleTemplate) -> bool:
         """Tell whether users may choose a template: its module must not be mandatory in any version.
@@ -159,49 +149,8 @@ class Offer:
         """
         module = module_of(template)
         release = self.releases.get(module)
-        if is_mandatory(template) or module in self.mandatory:
-            return False
-        return release is None or release.spec.mandatory is None
-
-
-class Descriptors(Protocol):
-    """The descriptors that templates leave empty; `changes` is another number after each new result."""
-
-    changes: int
-
-    def found(self, template: ModuleTemplate) -> msgspec.Raw | None:
-        """Return the descriptor that was found for a template; None where there is none, or the template has one."""
-
-    def problem(self, template: ModuleTemplate) -> str | None:
-        """Return why a template has no descriptor; None where it has one."""
-
-
-@dataclass(eq=False)
-class Offers:
-    """The current offer, indexed once for each state of the caches."""
-
-    templates: Informer[ModuleTemplate]
-    releases: Informer[DatedReleaseMeta]
-    descriptors: Descriptors | None = None
-    _known: tuple[tuple[int, int, int], Offer] | None = field(default=None, init=False)
-
-    def current(self) -> Offer:
-        """Return the offer."""
-        lookups = self.descriptors.changes if self.descriptors is not None else 0
-        state = (self.templates.cache.changes, self.releases.cache.changes, lookups)
-        if self._known is None or self._known[0] != state:
-            self._known = (state, self._index())
-        return self._known[1]
-
-    def _index(self) -> Offer:
-        templates, releases = self.templates.cache.list(), self.releases.cache.list()
-        if self.descriptors is None:
-            return Offer.of(templates, releases)
-        found = {each.metadata.name: text for each in templates if (text := self.descriptors.found(each)) is not None}
-        problems = {
-            each.metadata.name: why for each in templates if (why := self.descriptors.problem(each)) is not None
-        }
-        return Offer.of(templates, releases, found, problems)
+        released_as_mandatory = release is not None and release.spec.mandatory is not None
+        return not (is_mandatory(template) or module in self.mandatory or released_as_mandatory)
 
 
 def _mandatory(
