@@ -8,10 +8,9 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import TypeGuard
 
-from kube_runtime import Causes, Change, Clock, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result
+from kube_runtime import Causes, Clock, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result
 from kube_runtime.steps import run_steps
 from lifecycle_manager.catalog_sync.apply import CRDS_DIGEST, KymaWrites, Removal, Sync
 from lifecycle_manager.catalog_sync.plan import Done, plan_removal, plan_sync
@@ -22,11 +21,11 @@ from lifecycle_manager.catalog_sync.wanted import KINDS, Catalogs
 from lifecycle_manager.kyma_changes import kyma_changed
 from lifecycle_manager.kyma_conditions import is_event_path_faulty
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_catalog.concerned import concerned_by_release, concerned_by_template, offer_changed
-from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, DatedReleaseMeta
+from lifecycle_manager.module_catalog.concerned import watch_offer
+from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError
-from lifecycle_manager_api import Kyma, ModuleTemplate, names
+from lifecycle_manager_api import Kyma, names
 
 MAX_SILENT_SECONDS = 30.0
 """The interval while no events arrive from an SKR that should send some."""
@@ -68,20 +67,11 @@ def setup(
 ) -> Controller[ObjectKey, CatalogState]:
     """Add the controller of the catalogs; its keys are those of the Kymas."""
     kymas = manager.informer(KYMAS)
-    templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
     controller: Controller[ObjectKey, CatalogState] = manager.controller(
         "catalog", state=CatalogState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
     controller.watches(kymas, when=kyma_changed)
-
-    def all_kymas(_change: object) -> Iterable[ObjectKey]:
-        return kymas.cache.keys()
-
-    # Every SKR has the catalog: after whatever users wait for.
-    in_catalogs = partial(_template_in_catalogs, templates=templates, releases=releases)
-    controller.watches(templates, to=all_kymas, when=in_catalogs, priority=Priority.RESYNC)
-    controller.watches(releases, to=all_kymas, when=_release_in_catalogs, priority=Priority.RESYNC)
-
+    watch_offer(controller, manager, concerns=lambda concerned: concerned.catalogs)
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ObjectChanged, to=_key_of_catalog_object, cause=lambda it: KindChanged(it.reference.kind))
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
@@ -177,18 +167,6 @@ class CatalogReconciler:
             seconds_until_due=max(state.next_check - now, 0.0),
             interval_seconds=min(interval, MAX_SILENT_SECONDS) if is_event_path_faulty(kyma) else interval,
         )
-
-
-def _template_in_catalogs(
-    change: Change[ModuleTemplate], *, templates: Informer[ModuleTemplate], releases: Informer[DatedReleaseMeta]
-) -> bool:
-    """Tell whether a ModuleTemplate changed that is or was part of the catalogs."""
-    return offer_changed(change) and concerned_by_template(change, templates=templates, releases=releases).catalogs
-
-
-def _release_in_catalogs(change: Change[DatedReleaseMeta]) -> bool:
-    """Tell whether a ModuleReleaseMeta changed that is or was part of the catalogs."""
-    return offer_changed(change) and concerned_by_release(change).catalogs
 
 
 def _key_of(signal: ClusterReachable | ClusterReplaced | ResyncRequested) -> Iterable[ObjectKey]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kube_runtime import Causes, Change, Clock, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result
 from kube_runtime.informer import Index
 from lifecycle_manager.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE, MODULE_CONFIGS_BY_KYMA
-from lifecycle_manager.kyma_changes import modules_changed
+from lifecycle_manager.kyma_changes import modules_changed, versions
 from lifecycle_manager.kyma_conditions import interval_for
 from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
@@ -81,8 +81,7 @@ MODULE_CONFIGS_BY_MODULE: Index[ModuleConfig] = Index("module", _module_of_confi
 
 def keys_of(kyma: Kyma) -> tuple[ModuleKey, ...]:
     """Return the keys of the modules in a Kyma's status."""
-    namespace, name = kyma.metadata.namespace or "", kyma.metadata.name
-    return tuple(ModuleKey(namespace, name, status.name) for status in kyma.status.modules)
+    return tuple(_key(kyma, status.name) for status in kyma.status.modules)
 
 
 def setup(
@@ -109,24 +108,22 @@ def setup(
     )
     everything = Read.EVERYTHING
     controller.watches(kymas, to=modules.of_changed_kyma, when=modules_changed, cause=everything)
-    controller.watches(configs, to=_keys_of_config, when=_is_created_or_deleted, cause=everything)
-    controller.watches(templates, to=modules.of_template, when=offer_changed, cause=everything)
+    controller.watches(
+        configs, to=lambda change: map(_key_of_config, versions(change)), when=_is_created_or_deleted, cause=everything
+    )
+    controller.watches(
+        templates, to=lambda change: modules.of_template(versions(change)[0]), when=offer_changed, cause=everything
+    )
     controller.watches(releases, to=modules.of_release, when=offer_changed, cause=everything)
     controller.starts_with(modules.all, cause=everything)
 
-    controller.receives(ObjectChanged, to=modules.of_object)  # the cause says which object to read
-    controller.receives(ResyncRequested, to=modules.of_kyma, cause=lambda _: everything)
-    controller.receives(ClusterReachable, to=modules.of_kyma, priority=Priority.CHANGE, cause=lambda _: everything)
-    controller.receives(ClusterReplaced, to=modules.of_kyma, priority=Priority.CHANGE, cause=lambda _: everything)
+    controller.receives(ObjectChanged, to=modules.of_object)  # the only cause for which not everything is read
+    controller.receives(ResyncRequested, to=modules.of_kyma)
+    controller.receives(ClusterReachable, to=modules.of_kyma, priority=Priority.CHANGE)
+    controller.receives(ClusterReplaced, to=modules.of_kyma, priority=Priority.CHANGE)
     # Nobody reported what changed before the API server used the rules.
-    controller.receives(
-        WebhookRulesChanged,
-        to=modules.of_kyma,
-        priority=Priority.CHANGE,
-        after=RULES_SECONDS,
-        cause=lambda _: everything,
-    )
-    controller.receives(DescriptorFound, to=modules.of_descriptor, priority=Priority.CHANGE, cause=lambda _: everything)
+    controller.receives(WebhookRulesChanged, to=modules.of_kyma, priority=Priority.CHANGE, after=RULES_SECONDS)
+    controller.receives(DescriptorFound, to=modules.of_descriptor, priority=Priority.CHANGE)
 
     writes = ModuleConfigWrites(manager.client, configs, latency, manager.clock)
     reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings)
@@ -160,26 +157,24 @@ class _Modules:
 
     def of_changed_kyma(self, change: Change[Kyma]) -> Iterable[ModuleKey]:
         """Return the modules that a Kyma had and has, and those that have ModuleConfigs."""
-        found = {key for kyma in (change.old, change.new) if kyma is not None for key in keys_of(kyma)}
-        kyma = change.new or change.old
-        configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma.metadata.name) if kyma is not None else ()
-        return found.union(map(_key_of_config, configs))
+        configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, versions(change)[0].metadata.name)
+        return {key for kyma in versions(change) for key in keys_of(kyma)}.union(map(_key_of_config, configs))
 
-    def of_template(self, change: Change[ModuleTemplate]) -> Iterable[ModuleKey]:
+    def of_template(self, template: ModuleTemplate | None) -> Iterable[ModuleKey]:
         """Return the modules that have a template, or may have it now."""
-        template = change.new or change.old
-        return self._having(template) if template is not None else ()
+        if template is None:
+            return ()
+        having = who_has_template(template, kymas=self.kymas, releases=self.releases)
+        return [_key(kyma, module_of(template)) for kyma in having]
 
     def of_descriptor(self, found: DescriptorFound) -> Iterable[ModuleKey]:
         """Return the modules that have the template of a descriptor."""
-        template = self.templates.get(ObjectKey(found.namespace, found.template))
-        return self._having(template) if template is not None else ()
+        return self.of_template(self.templates.get(ObjectKey(found.namespace, found.template)))
 
     def of_release(self, change: Change[DatedReleaseMeta]) -> Iterable[ModuleKey]:
         """Return the modules that a change of a release concerns."""
-        release = change.new or change.old
-        having = who_has_release(change, kymas=self.kymas)
-        return [_key(kyma, release.spec.module_name) for kyma in having] if release is not None else ()
+        module = versions(change)[0].spec.module_name
+        return [_key(kyma, module) for kyma in who_has_release(change, kymas=self.kymas)]
 
     def of_kyma(
         self, signal: ResyncRequested | ClusterReachable | ClusterReplaced | WebhookRulesChanged
@@ -204,10 +199,6 @@ class _Modules:
         if reference is None:
             return None
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
-
-    def _having(self, template: ModuleTemplate) -> Iterable[ModuleKey]:
-        having = who_has_template(template, kymas=self.kymas, releases=self.releases)
-        return [_key(kyma, module_of(template)) for kyma in having]
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +278,7 @@ class _Reconciler:
 def _note(causes: Causes, state: ModuleConfigState, *, now: float) -> None:
     """Put what triggered a reconcile into the state."""
     announced = [state.announcements.announce(change, now=now) for change in causes.of(ObjectChanged)]
-    if causes.overflowed or Read.EVERYTHING in causes or not all(announced):
+    if causes.overflowed or len(announced) < len(causes) or not all(announced):
         state.full_read_due = 0.0
 
 
@@ -297,16 +288,11 @@ def _is_created_or_deleted(change: Change[ModuleConfig]) -> bool:
 
 
 def _key(kyma: Kyma, module: str) -> ModuleKey:
-    return ModuleKey(kyma.metadata.namespace or "", kyma.metadata.name, module)
+    return ModuleKey(kyma.metadata.namespace, kyma.metadata.name, module)
 
 
 def _key_of_config(config: ModuleConfig) -> ModuleKey:
     return ModuleKey(config.metadata.namespace, config.spec.kyma, config.spec.module)
-
-
-def _keys_of_config(change: Change[ModuleConfig]) -> Iterable[ModuleKey]:
-    config = change.new or change.old
-    return (_key_of_config(config),) if config is not None else ()
 
 
 def _seen(module_cr: JsonObject | None) -> Seen:
