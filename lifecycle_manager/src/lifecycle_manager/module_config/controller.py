@@ -16,11 +16,11 @@ from lifecycle_manager.kyma_changes import modules_changed, versions
 from lifecycle_manager.kyma_conditions import interval_for
 from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
-from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import Undecided, Wanted, decide, plan
+from lifecycle_manager.module_config.plan import Undecided, decide, plan
 from lifecycle_manager.module_config.snapshot import JsonObject, Reading, Snapshot, read_all, read_some
-from lifecycle_manager.module_config.status import TEMPLATE_UNREADABLE, SyncedCondition, unreadable
+from lifecycle_manager.module_config.status import SyncedCondition, failed
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.signals import (
     ClusterReachable,
@@ -30,7 +30,7 @@ from lifecycle_manager.signals import (
     ResyncRequested,
     WebhookRulesChanged,
 )
-from lifecycle_manager.skr import Announcement, Announcements, Connections, Seen, SkrAccessError, failure_of
+from lifecycle_manager.skr import Announcements, Connections, Seen, SkrAccessError
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, names
 
@@ -216,55 +216,38 @@ class _Reconciler:
         """Write, delete or mark ModuleConfigs. Raises KubeError, SkrAccessError or TemplateUnreadable."""
         _note(causes, state, now=self.clock.monotonic())
         kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
-        match decide(kyma, key.module, self.modules.template(kyma, key.module)):
-            case Undecided():
-                return Result()
-            case None:
-                state.announcements, state.full_read_due = Announcements(), 0.0
-                await self._apply(key, state, None)
-                return Result()
-            case Wanted(template):
-                try:
-                    kinds = await self.modules.kinds.of(template)
-                except TemplateUnreadable as error:
-                    await self._apply(key, state, None, unreadable(TEMPLATE_UNREADABLE, str(error)))
-                    raise
-                return await self._sync(key, state, kinds)
-
-    async def _sync(self, key: ModuleKey, state: ModuleConfigState, kinds: tuple[ModuleCrKind, ...]) -> Result:
-        pending = state.announcements.of()
-        started = self.clock.monotonic()
-        complete = not pending or started >= state.full_read_due
+        decision = decide(kyma, key.module, self.modules.template(kyma, key.module))
+        if isinstance(decision, Undecided):
+            return Result()
+        if decision is None:
+            state.announcements, state.full_read_due = Announcements(), 0.0
+            await self._apply(key, state)
+            return Result()
         try:
-            reading = await self._read(key, kinds, None if complete else pending)
-        except (KubeError, SkrAccessError) as error:
-            failure = failure_of(error)
-            await self._apply(key, state, None, unreadable(failure.reason, failure.message))
+            kinds = await self.modules.kinds.of(decision.template)
+            pending, started = state.announcements.of(), self.clock.monotonic()
+            is_complete = not pending or started >= state.full_read_due
+            async with self.connections.to(key.kyma) as skr:
+                announced = [each.object for each in pending]
+                reading = await (read_all(skr, kinds) if is_complete else read_some(skr, kinds, announced))
+        except (KubeError, SkrAccessError, TemplateUnreadable) as error:
+            await self._apply(key, state, problem=failed(error))
             raise
         await self._apply(key, state, reading)
         now = self.clock.monotonic()
         seen = {announcement: _seen(reading.found.get(announcement.object)) for announcement in pending}
         again = state.announcements.settle(seen, now=now)
-        if complete:
+        if is_complete:
             kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
             state.full_read_due = started + interval_for(kyma, self.settings.interval_seconds)
         next_full = max(0.0, state.full_read_due - now)
         return Result(requeue_after=next_full if again is None else min(again, next_full))
 
-    async def _read(
-        self, key: ModuleKey, kinds: tuple[ModuleCrKind, ...], announced: tuple[Announcement, ...] | None
-    ) -> Reading:
-        """Read what is announced, or all Module CRs. Raises KubeError or SkrAccessError."""
-        async with self.connections.to(key.kyma) as skr:
-            if announced is None:
-                return await read_all(skr, kinds)
-            return await read_some(skr, kinds, [announcement.object for announcement in announced])
-
     async def _apply(
         self,
         key: ModuleKey,
         state: ModuleConfigState,
-        reading: Reading | None,
+        reading: Reading | None = None,
         problem: SyncedCondition | None = None,
     ) -> None:
         seen = Snapshot(key.kyma, key.module, key.namespace, self.modules.configs_of(key), reading, problem)
