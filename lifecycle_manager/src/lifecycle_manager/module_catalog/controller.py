@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from kube_runtime import Causes, Change, Controller, Informer, Manager, Result
+from lifecycle_manager.kyma_changes import versions
 from lifecycle_manager.module_catalog.offer import Offer, module_of, version_of
 from lifecycle_manager.oci.descriptor import ComponentVersion, LookupFailed, is_left_out
 from lifecycle_manager.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
@@ -86,7 +87,7 @@ class Lookups:
             exists=lambda wanted: bool(self._templates_for(wanted)),
             concurrency=CONCURRENCY,
         )
-        self._controller.watches(self.templates, to=self._of_template)
+        self._controller.watches(self.templates, to=lambda change: self._wanted_by(versions(change)))
         self._controller.watches(self.releases, to=self._of_release)
         self._controller.starts_with(self._all_wanted)
         self._controller.reconciles(self._look_up)
@@ -144,8 +145,7 @@ class Lookups:
         return tuple(each for each in self.templates.cache.list() if self._wanted(each) == wanted)
 
     def _all_wanted(self) -> Iterable[ComponentVersion]:
-        wanted = map(self._wanted, self.templates.cache.list())
-        return {each for each in wanted if each is not None}
+        return set(self._wanted_by(self.templates.cache.list()))
 
     def _wanted(self, template: ModuleTemplate) -> ComponentVersion | None:
         """Return what a template stands for; None where it has a descriptor, or no release names the component."""
@@ -154,18 +154,16 @@ class Lookups:
         found = (_version_by(release, template) for release in self.releases.cache.list())
         return next((each for each in found if each is not None), None)
 
-    def _of_template(self, change: Change[ModuleTemplate]) -> Iterable[ComponentVersion]:
-        wanted = (self._wanted(each) for each in (change.old, change.new) if each is not None)
-        return [each for each in wanted if each is not None]
+    def _wanted_by(self, templates: Iterable[ModuleTemplate]) -> Iterable[ComponentVersion]:
+        return (wanted for each in templates if (wanted := self._wanted(each)) is not None)
 
     def _of_release(self, change: Change[DatedReleaseMeta]) -> Iterable[ComponentVersion]:
         """Return what the templates of the release's modules stand for now, and what they stood for by this release."""
-        releases = [each for each in (change.old, change.new) if each is not None]
-        modules = {each.spec.module_name for each in releases}
-        templates = [each for each in self.templates.cache.list() if module_of(each) in modules]
-        empty = [each for each in templates if is_left_out(each.spec.descriptor)]
-        named = {_version_by(release, template) for release in releases for template in empty}
-        return [each for each in named | {self._wanted(template) for template in empty} if each is not None]
+        empty = [each for each in self.templates.cache.list() if is_left_out(each.spec.descriptor)]
+        by_release = (_version_by(release, template) for release in versions(change) for template in empty)
+        modules = {each.spec.module_name for each in versions(change)}
+        present = self._wanted_by(each for each in empty if module_of(each) in modules)
+        return {*present, *(each for each in by_release if each is not None)}
 
 
 def _version_by(release: DatedReleaseMeta, template: ModuleTemplate) -> ComponentVersion | None:
