@@ -55,11 +55,6 @@ class ReleaseKey(NamedTuple):
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
 
-    @property
-    def owner(self) -> str:
-        """The name that decides which replica reconciles it."""
-        return f"{self.kind} {self.name}"
-
 
 def _mandatory_module(manifest: Manifest) -> Iterable[str]:
     if is_mandatory_manifest(manifest):
@@ -121,7 +116,7 @@ def _setup_retirement(manager: Manager, offers: Offers, settings: MandatorySetti
     known = _Releases(templates, releases)
     controller: Controller[ReleaseKey, None] = manager.controller(
         "mandatory-modules-deletion",
-        owner=lambda key: key.owner,
+        owner=lambda key: f"{key.kind} {key.name}",
         exists=lambda key: known.get(key) is not None,
         concurrency=settings.retirement_concurrency,
     )

@@ -4,7 +4,7 @@ A ModuleReleaseMeta lists the version of each channel of a module; the ModuleTem
 `<module>-<version>`. A module without a ModuleReleaseMeta is offered by the deprecated channel of its templates.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -67,7 +67,8 @@ def claim_of(release: ModuleReleaseMeta) -> tuple[bool, str]:
 class Offer:
     """One state of the catalog. Objects that are being deleted are not offered.
 
-    - `awaited`: modules that are mandatory in a version that has no template (yet): what is installed of them stays
+    - `awaited`: modules that are mandatory in a version without a template, not even one that is being deleted: what is
+      installed of them stays
     - `modules`: the names of all modules
     - `lookups`: the descriptors that were looked up, or why one was not found, by the name of the template. They are
       not put into the templates: the catalog in the SKRs has those as they were written.
@@ -94,6 +95,7 @@ class Offer:
         module, the one named after the module, or else the first by name.
         """
         everything = sorted(templates, key=lambda template: template.metadata.name, reverse=True)
+        existing = {each.metadata.name for each in everything}
         offered = [each for each in everything if not each.metadata.being_deleted]
         by_name = {template.metadata.name: template for template in offered}
         released = {
@@ -111,7 +113,12 @@ class Offer:
             releases=released,
             mandatory=_mandatory(by_name, released),
             modules=frozenset({*map(module_of, offered), *released}),
-            awaited=frozenset(_awaited({template.metadata.name for template in everything}, released)),
+            awaited=frozenset(
+                module
+                for module, release in released.items()
+                if (mandatory := release.spec.mandatory) is not None
+                and template_name(module, mandatory.version) not in existing
+            ),
             lookups=lookups or {},
         )
 
@@ -165,19 +172,10 @@ def _mandatory(
         if module not in chosen or _precedence(template) > _precedence(chosen[module]):
             chosen[module] = template
     for module, release in releases.items():
-        if release.spec.mandatory is not None:
-            template_of_version = templates.get(template_name(module, release.spec.mandatory.version))
-            if template_of_version is not None:
-                chosen[module] = template_of_version
+        version = release.spec.mandatory.version if release.spec.mandatory is not None else ""
+        if version and (released := templates.get(template_name(module, version))) is not None:
+            chosen[module] = released
     return chosen
-
-
-def _awaited(template_names: Container[str], releases: Mapping[str, ModuleReleaseMeta]) -> Iterable[str]:
-    """Yield the mandatory modules whose version has no template, not even one that is being deleted."""
-    for module, release in releases.items():
-        mandatory = release.spec.mandatory
-        if mandatory is not None and template_name(module, mandatory.version) not in template_names:
-            yield module
 
 
 def _precedence(template: ModuleTemplate) -> tuple[Version, str]:
