@@ -55,8 +55,8 @@ class Offers:
         state = (self.templates.cache.changes, self.releases.cache.changes, results)
         if self._known is None or self._known[0] != state:
             templates = self.templates.cache.list()
-            results_by_name = self.lookups.of(templates) if self.lookups is not None else {}
-            self._known = (state, Offer.of(templates, self.releases.cache.list(), results_by_name))
+            looked_up = self.lookups.of(templates) if self.lookups is not None else ()
+            self._known = (state, Offer.of(templates, self.releases.cache.list(), *looked_up))
         return self._known[1]
 
 
@@ -93,9 +93,12 @@ class Lookups:
         self._controller.reconciles(self._look_up)
         self.manager.before_start(self._look_up_all)
 
-    def of(self, templates: Iterable[ModuleTemplate]) -> dict[str, msgspec.Raw | str]:
-        """Return the descriptor of each template that leaves it empty, or why there is none, by the template's name."""
-        return {each.metadata.name: self._result(each) for each in templates if is_left_out(each.spec.descriptor)}
+    def of(self, templates: Iterable[ModuleTemplate]) -> tuple[dict[str, msgspec.Raw], dict[str, str]]:
+        """Return the descriptors that were found, and why the others were not, by the name of the template."""
+        empty = [each for each in templates if is_left_out(each.spec.descriptor)]
+        results = {each.metadata.name: self._result(each) for each in empty}
+        found = {name: result for name, result in results.items() if not isinstance(result, str)}
+        return found, {name: result for name, result in results.items() if isinstance(result, str)}
 
     def _result(self, template: ModuleTemplate) -> msgspec.Raw | str:
         wanted = self._wanted(template)

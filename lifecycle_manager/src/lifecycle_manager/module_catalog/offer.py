@@ -70,8 +70,9 @@ class Offer:
     - `awaited`: modules that are mandatory in a version without a template, not even one that is being deleted: what is
       installed of them stays
     - `modules`: the names of all modules
-    - `lookups`: the descriptors that were looked up, or why one was not found, by the name of the template. They are
-      not put into the templates: the catalog in the SKRs has those as they were written.
+    - `descriptors`: the descriptors that were looked up, by the name of the template. They are not put into the
+      templates: the catalog in the SKRs has those as they were written.
+    - `problems`: why a descriptor was not found, by the name of the template
     """
 
     templates: Mapping[str, ModuleTemplate]
@@ -80,14 +81,16 @@ class Offer:
     mandatory: Mapping[str, ModuleTemplate]
     awaited: frozenset[str] = frozenset()
     modules: frozenset[str] = frozenset()
-    lookups: Mapping[str, msgspec.Raw | str] = field(default_factory=dict)
+    descriptors: Mapping[str, msgspec.Raw] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
         templates: Iterable[ModuleTemplate],
         releases: Iterable[ModuleReleaseMeta],
-        lookups: Mapping[str, msgspec.Raw | str] | None = None,
+        descriptors: Mapping[str, msgspec.Raw] | None = None,
+        problems: Mapping[str, str] | None = None,
     ) -> "Offer":
         """Index a catalog.
 
@@ -119,7 +122,8 @@ class Offer:
                 if (mandatory := release.spec.mandatory) is not None
                 and template_name(module, mandatory.version) not in existing
             ),
-            lookups=lookups or {},
+            descriptors=descriptors or {},
+            problems=problems or {},
         )
 
     def template(self, module: str, version: str) -> ModuleTemplate | None:
@@ -144,10 +148,10 @@ class Offer:
 
     def component(self, template: ModuleTemplate) -> Component:
         """Return the component that a template installs. Raises DescriptorUnreadable."""
-        descriptor = self.lookups.get(template.metadata.name, template.spec.descriptor)
-        if isinstance(descriptor, str):
-            raise DescriptorNotFound(descriptor)
-        return component_of(descriptor)
+        name = template.metadata.name
+        if name in self.problems:
+            raise DescriptorNotFound(self.problems[name])
+        return component_of(self.descriptors.get(name, template.spec.descriptor))
 
     def can_be_chosen(self, template: ModuleTemplate) -> bool:
         """Tell whether users may choose a template: its module must not be mandatory in any version.
