@@ -167,7 +167,7 @@ async def test_crd_that_another_module_has_stays_with_the_objects_of_users(world
 
 
 async def test_modules_triggered_by_each_others_writes_come_to_rest(world: World, simulation: Simulation) -> None:
-    """An event about a shared object wakes both, so that one write too many would go on for ever."""
+    """An event about a shared object enqueues both, so one write too many would be repeated forever."""
     theirs = {**FIELDS, "metadata": {"name": "fields", "labels": {"content": "theirs"}}}
     await both_bring(world, FIELDS)
     await world.want([theirs, config_map(MEADOW.name)], MEADOW)

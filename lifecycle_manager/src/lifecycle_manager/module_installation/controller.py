@@ -63,13 +63,10 @@ class Look(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestSettings:
-    """Options of this controller; `namespace` is that of default Module CRs and objects that name none."""
+class ManifestSettings(Options):
+    """Options of this controller."""
 
-    interval_seconds: float = 600.0
-    busy_seconds: float = 2.0
     concurrency: int = 50
-    namespace: str = names.SKR_NAMESPACE
 
 
 def setup(
@@ -133,7 +130,6 @@ def setup(
     def enqueue_neighbour(key: ObjectKey) -> None:
         controller.enqueue(key, Look.EVERYTHING)
 
-    options = Options(settings.interval_seconds, settings.busy_seconds, settings.namespace)
     neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
     renderings = Renderings(settings.namespace)
     reconciler = ManifestReconciler(
@@ -143,7 +139,7 @@ def setup(
         manifests,
         connections=connections,
         offers=offers,
-        services=Services(neighbours, store, logins, renderings, options),
+        services=Services(neighbours, store, logins, renderings, settings),
     )
     controller.reconciles(reconciler.reconcile)
     return controller

@@ -25,7 +25,7 @@ from lifecycle_manager.module_installation.snapshot import (
     is_being_deleted,
     is_left_alone,
 )
-from lifecycle_manager.module_installation.status import MODULE_CR, Leaving, Seen, was_created
+from lifecycle_manager.module_installation.status import MODULE_CR, Seen, was_created
 from lifecycle_manager.object_set.inventory import Identity, failure_message, identities, is_crd, listed
 from lifecycle_manager.object_set.ownership import Holder, heirs
 from lifecycle_manager.object_set.steps import (
@@ -355,7 +355,7 @@ def _own(seen: Snapshot, found: Removal) -> frozenset[Identity]:
 
 
 def _waits(seen: Snapshot, waits_for: str, *, users: bool = False) -> Done:
-    status = statuses.leaving(seen.manifest, Leaving(seen.inventory, waits_for, users), seen.now)
+    status = statuses.leaving(seen.manifest, seen.inventory, waits_for, seen.now, needs_users=users)
     return Done(status, _pause(seen, status))
 
 

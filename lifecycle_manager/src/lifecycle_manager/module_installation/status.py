@@ -84,15 +84,6 @@ class Seen:
     module_cr: CrView | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """What a round of removing has shown: what still exists, what it waits for, and whether users have to act."""
-
-    inventory: tuple[InventoryEntry, ...]
-    waits_for: str
-    needs_users: bool = False
-
-
 def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
     """Tell whether a default Module CR was created before: if it does not exist, its user has deleted it."""
     created = find(manifest.status.conditions, MODULE_CR)
@@ -101,12 +92,7 @@ def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
 
 def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference, ...]:
     """Return an inventory as a status has it."""
-    return tuple(
-        SyncedReference(
-            group=each.group, version=each.version, kind=each.kind, namespace=each.namespace, name=each.name
-        )
-        for each in inventory
-    )
+    return msgspec.convert(tuple(inventory), tuple[SyncedReference, ...], from_attributes=True)
 
 
 def begun(manifest: Manifest, inventory: Iterable[InventoryEntry]) -> ManifestStatus:
@@ -163,14 +149,18 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
     return _status(manifest, now, state, seen.inventory, [*conditions, installation, (READY, *ready[1:])])
 
 
-def leaving(manifest: Manifest, left: Leaving, now: datetime) -> ManifestStatus:
-    """Return the status of a Manifest whose module is being removed."""
-    state, reason = (State.WARNING, MODULE_CRS_IN_USE) if left.needs_users else (State.DELETING, DELETING)
-    conditions: list[NewCondition] = [
-        (INSTALLATION, "False", reason, left.waits_for),
-        _not_ready(reason, left.waits_for),
-    ]
-    return _status(manifest, now, state, left.inventory, conditions)
+def leaving(
+    manifest: Manifest,
+    inventory: Iterable[InventoryEntry],
+    waits_for: str,
+    now: datetime,
+    *,
+    needs_users: bool = False,
+) -> ManifestStatus:
+    """Return the status of a Manifest whose module is being removed; `needs_users`: its users have to act."""
+    state, reason = (State.WARNING, MODULE_CRS_IN_USE) if needs_users else (State.DELETING, DELETING)
+    conditions: list[NewCondition] = [(INSTALLATION, "False", reason, waits_for), _not_ready(reason, waits_for)]
+    return _status(manifest, now, state, inventory, conditions)
 
 
 def _not_ready(reason: str, message: str) -> NewCondition:
