@@ -144,7 +144,7 @@ class Manager:
         elif informer.resource != resource:
             raise ValueError(f"{resource.plural_name} is watched as {informer.resource.type} and as {resource.type}")
         for index in indexes:
-            informer.cache.add_index(index)
+            informer.add_index(index)
         if required:
             self._required.add(informer)
         return informer
