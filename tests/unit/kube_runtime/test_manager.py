@@ -32,7 +32,7 @@ from tests.unit.kube_runtime.until import until
 
 CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 SECRETS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
-QUICK = RetryPolicy(base_seconds=0.001, most_seconds=0.01, rate=0)
+QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.01, rate=0)
 NAMESPACE = "default"
 
 

@@ -36,7 +36,7 @@ def workload(keeper: Callable[[Client, Informer[JsonObject]], Reconcile]) -> Wor
     """Return a workload of a controller, by what makes its reconcile in each life of its process."""
 
     async def process(process: Process) -> None:
-        retry = RetryPolicy(base_seconds=0.005, most_seconds=0.02, rate=1000.0)
+        retry = RetryPolicy(base_seconds=0.005, max_seconds=0.02, rate=1000.0)
         manager = Manager(process.client, namespace="default", retry=retry, resync_seconds=process.resync_seconds)
         things = manager.informer(THINGS)
         reconcile = keeper(process.client, things)
