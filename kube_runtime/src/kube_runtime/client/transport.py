@@ -112,11 +112,13 @@ class Transport:
         refused_before = False
         if not probe:
             self.circuit.check()
-        for attempt in range(1, self.options.attempts + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return await self._attempt(method, target, body, content_type, timeout, fence, accept)
             except Unauthorized:
-                if refused_before or attempt == self.options.attempts or not await self._renew_identity():
+                if refused_before or attempt >= self.options.attempts or not await self._renew_identity():
                     raise
                 refused_before = True
             except (TooManyRequests, ServerUnavailable) as error:
@@ -125,7 +127,6 @@ class Transport:
                 if not _was_closed_while_idle(error, method, attempt):
                     self.circuit.failed(error)
                     raise
-        raise AssertionError("the last attempt returns or raises")
 
     @asynccontextmanager
     async def stream(self, target: str) -> AsyncIterator[aiohttp.StreamReader]:
@@ -327,7 +328,10 @@ def _cut(response: aiohttp.ClientResponse) -> None:
 
 
 def _was_closed_while_idle(error: ClusterUnreachable, method: str, attempt: int) -> bool:
-    """Tell whether a warm connection was closed under a patch, which can be sent again at once: it does the same."""
+    """Tell whether a warm connection was closed under a patch, which can be sent again at once: it does the same.
+
+    That is one more attempt, beside those for a server that asks to try again later.
+    """
     return isinstance(error.__cause__, aiohttp.ServerDisconnectedError) and method == "PATCH" and attempt == 1
 
 
