@@ -87,6 +87,7 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
         concurrency=settings.max_concurrent_probes,
         retry=PROBE_POLICY,
         retry_priority=Priority.RESYNC,
+        paced=False,
     )
 
     def unless_probed(signal: ClusterSilent) -> Iterable[str]:
