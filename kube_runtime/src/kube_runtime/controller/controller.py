@@ -160,10 +160,9 @@ class Controller(Generic[K, S]):
 
     def state_or_new(self, key: K) -> S:
         """Return the state of a key, a new one if it has none."""
-        known = self._states.get(key)
-        if known is None:
-            known = self._states[key] = self._new_state()
-        return known
+        if key not in self._states:
+            self._states[key] = self._new_state()
+        return self._states[key]
 
     def waiting_causes(self, key: K) -> Causes:
         """Return what arrived for a key while it is being reconciled: the causes of its next reconcile."""

@@ -293,9 +293,9 @@ class Informer(Generic[T]):
             self._remove(key)
 
     def _advance(self, version: str) -> None:
-        self._version = version
-        self._highest = max(self._highest, version_number(version))
-        self._own.advance(version_number(version))
+        self._version, position = version, version_number(version)
+        self._highest = max(self._highest, position)
+        self._own.advance(position)
 
     def _put(self, key: ObjectKey, new: T) -> None:
         known, resource = self.cache.get(key), self.resource

@@ -45,7 +45,7 @@ class OwnWrites(Generic[T]):
     def get(self, key: ObjectKey) -> T | None:
         """Return the newest known state of an object: of the cache and of the last write."""
         cached = self._cache.get(key)
-        return self._items.get(key) if self._hides(key, cached) else cached
+        return self._items.get(key) if self._versions and self._hides(key, cached) else cached
 
     def list(self) -> tuple[T, ...]:
         """Return all objects in their newest known state."""
@@ -84,9 +84,10 @@ class OwnWrites(Generic[T]):
     def advance(self, position: int) -> None:
         """Drop the writes that the stream has reached."""
         self.position = max(self.position, position)
-        reached, self._reached = self._reached, []
-        for key in reached:
-            self._settle(key)
+        if self._reached:
+            reached, self._reached = self._reached, []
+            for key in reached:
+                self._settle(key)
         while self._order and self._order[0][0] <= self.position:
             _, key = heapq.heappop(self._order)
             if self._versions.get(key, self.position + 1) <= self.position:
@@ -96,6 +97,8 @@ class OwnWrites(Generic[T]):
 
     def shown(self, key: ObjectKey, new: T | None) -> None:
         """Take what the stream shows of an object, None where it is gone."""
+        if not self._versions and not self._last_versions:
+            return
         version = self._version_of(new) if new is not None else None
         if self._is_deletion(key) and (version is None or version > self._versions[key]):
             self._drop(key)
