@@ -139,5 +139,5 @@ def _metadata(item: object) -> Metadata:
 
 def _segment(text: str) -> str:
     if text in {"", ".", ".."}:
-        raise ValueError(f"{text!r} is no name of a Kubernetes object")
+        raise ValueError(f"{text!r} is an invalid name of a Kubernetes object")
     return quote(text, safe="")

@@ -130,7 +130,7 @@ def trusting(client: Client, things: Informer[JsonObject]) -> Reconcile:
 
 
 def historian(client: Client, things: Informer[JsonObject]) -> Reconcile:
-    """Writes down every word that a Thing ever had, as if it heard of each."""
+    """Writes down every word that a Thing ever had, as if it received each."""
 
     async def reconcile(key: ObjectKey) -> Result:
         found = things.cache.get(key)
@@ -193,7 +193,7 @@ def restless(client: Client, things: Informer[JsonObject]) -> Reconcile:
 
 
 def careless(client: Client, things: Informer[JsonObject]) -> Reconcile:
-    """Takes for granted that what it was told of is there."""
+    """Takes for granted that an object of an event is there."""
 
     async def reconcile(key: ObjectKey) -> Result:
         found = things.cache.get(key)

@@ -189,7 +189,7 @@ class Transport:
         """Return a socket for a new connection, and remember it.
 
         An attempt that is cancelled just before its TLS handshake goes on in asyncio, owned by nobody: closing its
-        transport does nothing as long as its protocol has not been told of it. `close` ends such connections.
+        transport does nothing as long as its protocol does not know of it. `close` ends such connections.
         """
         made = _socket(address)
         self._sockets.add(made)
