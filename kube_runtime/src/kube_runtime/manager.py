@@ -78,7 +78,7 @@ class Manager:
         registry: CollectorRegistry | None = None,
         namespace: str | None = None,
         events: EventRecorder | None = None,
-        on_result: OnResult | None = None,
+        on_result: OnResult = lambda _name, _result: None,
         probes: Iterable[tuple[str, int]] = (),
         sync_timeout_seconds: float | None = 120.0,
         grace_seconds: float = 20.0,

@@ -8,7 +8,7 @@ that pause; everything else is retried by the caller's queue.
 import asyncio
 import math
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -160,6 +160,30 @@ class Transport:
         except _UNREACHABLE as error:
             self._count("<error>", "GET")
             raise _unreachable(self._host, error) from error
+
+    async def lines(self, target: str) -> AsyncGenerator[list[bytes], None]:
+        """Yield the lines of one watch, all that came at once together. Ends when the server ends the watch.
+
+        Raises as `stream` does: ClusterUnreachable also for a watch that ends in the middle of a line.
+        """
+        max_bytes = self.options.max_event_bytes
+        async with self.stream(target) as content:
+            parts: list[bytes] = []
+            pending = 0
+            while chunk := await content.readany():
+                head, newline, tail = chunk.rpartition(b"\n")
+                if newline:
+                    parts.append(head)
+                    lines = b"".join(parts).split(b"\n")
+                    parts, pending = ([tail], len(tail)) if tail else ([], 0)
+                    yield [line for line in lines if line]
+                else:
+                    parts.append(chunk)
+                    pending += len(chunk)
+                if pending > max_bytes:
+                    raise ResponseInvalid(f"a line of the watch is longer than {max_bytes} bytes")
+            if pending:
+                raise ClusterUnreachable("the watch ended in the middle of a line")
 
     def _open_session(self, keep_alive_seconds: float) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(

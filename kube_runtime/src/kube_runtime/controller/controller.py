@@ -53,7 +53,7 @@ class Controller(Generic[K, S]):
         owner: Callable[[K], str],
         exists: Callable[[K], bool] | None,
         not_retried: tuple[type[Exception], ...],
-        on_result: OnResult | None,
+        on_result: OnResult,
         workers: Callable[[str, Callable[[K, Causes], Awaitable[Result]]], Workers[K]],
     ) -> None:
         self.name = name
@@ -237,11 +237,9 @@ class Controller(Generic[K, S]):
             self.queue.keep_causes(key, causes)
             result = Result()
         except Exception as error:
-            if self._on_result is not None:
-                self._on_result(self.name, error)
+            self._on_result(self.name, error)
             raise
-        if self._on_result is not None:
-            self._on_result(self.name, result)
+        self._on_result(self.name, result)
         return result
 
     async def _reconcile_owned(self, key: K, causes: Causes) -> Result:
