@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kube_runtime import Priority, QueueShutDown, RetryPolicy, WorkQueue
 from kube_runtime.metrics import QueueMetrics
 
-NO_JITTER = RetryPolicy(base_seconds=1, most_seconds=8, rate=0, jitter=0)
+NO_JITTER = RetryPolicy(base_seconds=1, max_seconds=8, rate=0, jitter=0)
 
 
 async def test_key_that_is_added_often_comes_once() -> None:

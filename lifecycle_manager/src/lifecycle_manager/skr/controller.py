@@ -27,7 +27,7 @@ from lifecycle_manager.skr.connections import Connections
 
 log = structlog.get_logger("skr")
 
-PROBE_POLICY = RetryPolicy(base_seconds=0.5, most_seconds=60.0, rate=100.0, burst=1000)
+PROBE_POLICY = RetryPolicy(base_seconds=0.5, max_seconds=60.0, rate=100.0, burst=1000)
 FIRST_PROBE_SECONDS = 0.1
 
 MIB = 1024 * 1024
@@ -85,6 +85,7 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
         concurrency=settings.max_concurrent_probes,
         retry=PROBE_POLICY,
         retry_priority=Priority.RESYNC,
+        paced=False,
     )
 
     def unless_probed(signal: ClusterSilent) -> Iterable[str]:
