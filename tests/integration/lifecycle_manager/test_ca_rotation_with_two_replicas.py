@@ -29,7 +29,7 @@ from tests.waiting import eventually
 
 CA_SECRET = "klm-watcher"
 SECOND_MANAGER = "lifecycle-manager-second"
-PHASE = "lifecycle_mgr_watcher_authority_phase{"
+PHASE = "lifecycle_mgr_watcher_ca_phase{"
 ISSUED = "lifecycle_mgr_watcher_certificates_issued_total"
 STEPS = ("CAAnnounced", "CASwitched", "CAReplaced")
 # The existing CA lives for ten years, so it is due when these two start; the next one is not.

@@ -24,7 +24,6 @@ from kube_runtime.client.kubeconfig import (
 )
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.transport import Answer, Transport
-from kube_runtime.client.watching import watch_lines
 from kube_runtime.exceptions import ApiError, ClusterUnreachable, ObjectUnreadable, ResponseInvalid
 from kube_runtime.resource import JsonObject, ObjectList, Resource
 
@@ -262,7 +261,7 @@ class Client:
             "fieldSelector": field_selector,
             "timeoutSeconds": int(self._transport.options.watch_seconds),
         }
-        return watch_lines(self._transport, _target(resource.path(namespace), query))
+        return self._transport.lines(_target(resource.path(namespace), query))
 
     async def create(
         self,
