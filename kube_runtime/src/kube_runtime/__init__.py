@@ -63,6 +63,7 @@ from kube_runtime.exceptions import (
 from kube_runtime.informer import Cache, Change, Index, Informer
 from kube_runtime.manager import Manager
 from kube_runtime.metrics import RuntimeMetrics
+from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
 from kube_runtime.sharding import ALONE, Sharding
 from kube_runtime.steps import TooManySteps, run_steps
@@ -138,6 +139,7 @@ __all__ = [
     "dump_yaml",
     "load_documents",
     "load_yaml",
+    "parse_aside",
     "parse_objects",
     "readiness",
     "run_steps",
