@@ -1,8 +1,9 @@
 """One pooled HTTP session to one API server: bytes in, bytes out.
 
-Every request has a timeout, a rate limit and a limit on the size of the response. Redirects are not followed, since
-they would carry the credentials to any host. A request that is refused with Retry-After is repeated a few times after
-that pause; everything else is retried by the caller's queue.
+Every request has a timeout, a rate limit and a limit on the size of the response, which is decompressed in steps, and
+only where compression was asked for. Redirects are not followed, since they would carry the credentials to any host. A
+request that is refused with Retry-After is repeated a few times after that pause; everything else is retried by the
+caller's queue.
 """
 
 import asyncio
@@ -62,7 +63,8 @@ class Transport:
         self._host = URL(connection.server).authority
         self._limits = RequestLimits(options.qps, options.burst, options.max_in_flight)
         self._fixed = {"Accept": "application/json", "User-Agent": options.user_agent, **connection.impersonation}
-        self._fixed["Accept-Encoding"] = "gzip" if options.compression else "identity"
+        self._encoding = "gzip" if options.compression else "identity"
+        self._fixed["Accept-Encoding"] = self._encoding
         self._timeout = _time_limit(options.connect_timeout_seconds, total=options.timeout_seconds)
         self._stream_timeout = _time_limit(options.connect_timeout_seconds, read=options.watch_silence_seconds)
         self._tls = connection.tls
@@ -143,6 +145,7 @@ class Transport:
                 **self._extra,
             ) as response:
                 self._count(str(response.status), "GET")
+                self._check_encoding(response)
                 if response.status != 200:
                     refusal = self._refusal(response, await self._body(response))
                     if isinstance(refusal, Unauthorized):
@@ -191,6 +194,7 @@ class Transport:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             read_bufsize=_READ_BUFFER,
+            auto_decompress=self.options.compression,
         )
 
     @contextmanager
@@ -283,6 +287,7 @@ class Transport:
         return Answer(response.status, content)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        self._check_encoding(response)
         limit = self.options.max_response_bytes
         parts: list[bytes] = []
         size = 0
@@ -292,6 +297,12 @@ class Transport:
                 raise ResponseInvalid(f"the answer is longer than {limit} bytes")
             parts.append(chunk)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _check_encoding(self, response: aiohttp.ClientResponse) -> None:
+        """Refuse a compression that was not asked for, as a few bytes would become many. Raises ResponseInvalid."""
+        encoding = response.headers.get("Content-Encoding", "identity").lower()
+        if encoding not in {"identity", self._encoding}:
+            raise ResponseInvalid(f"the answer has the encoding {encoding[:40]!r}, which was not asked for")
 
     def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> ApiError | ResponseInvalid:
         if response.status < 400:
