@@ -1,7 +1,6 @@
 # Every task of the project. `make help` lists them.
 SHELL := /bin/bash
 PYTHON ?= python3
-UV_VERSION := 0.13.8
 OLDEST := v1.34.4
 PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard */pyproject.toml))
 VENV := .venv
@@ -20,7 +19,7 @@ setup: $(VENV)/.synced ## Create the venv and install all packages with their lo
 
 $(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required: make PYTHON=/path/to/python3"; exit 1; }
-	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
+	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r images/uv.txt; }
 	@echo "==> installing the locked dependencies"
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact
 	@touch $@
