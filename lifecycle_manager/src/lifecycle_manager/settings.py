@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lifecycle_manager.durations import Duration
 from lifecycle_manager.object_set import parse_allowances
+from lifecycle_manager.oci import AllowedHosts
 from lifecycle_manager_api import names
 
 
@@ -32,6 +33,11 @@ def _host_and_port_of_replica(address: str) -> str:
 
 def _allowances(texts: tuple[str, ...]) -> tuple[str, ...]:
     parse_allowances(texts)
+    return texts
+
+
+def _hosts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    AllowedHosts.of(texts)
     return texts
 
 
@@ -70,6 +76,11 @@ class Settings(BaseSettings):
     enable_webhooks: bool = Field(False, description="validate resources at admission; needs a Service")
     webhook_bind_address: BindAddress = Field(":9443", description="listen address for admission requests")
     webhook_service: str = Field("lifecycle-manager-webhook", description="Service of that address, port 443")
+    webhook_client_ca: Path | None = Field(
+        None,
+        description="PEM file with the CA of the client certificate that the API server has for webhooks; others are "
+        "refused. Default: no certificate is asked for",
+    )
     leader_elect: bool = Field(
         True, description="share the Kymas with other replicas by Leases; if off, this must be the only replica"
     )
@@ -211,6 +222,11 @@ class Settings(BaseSettings):
     modules_repository_subpath: str = Field("", description="path of the components in that registry")
     oci_registry_cred_secret: str = Field(
         "", description="Secret in kcp-system with credentials for registries, used if a Manifest selects none"
+    )
+    allowed_source_hosts: Annotated[tuple[str, ...], AfterValidator(_hosts)] = Field(
+        (),
+        description="hosts of registries and links that modules may come from, such as registry.example.com:5000 or "
+        "*.example.com, with those that they redirect to; default: any",
     )
     module_cache_dir: Path | None = Field(
         None, description="folder in which layers are cached across restarts; default: a temporary folder"
