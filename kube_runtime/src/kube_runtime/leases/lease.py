@@ -88,10 +88,10 @@ class Observation:
             self.lease = lease
             self.seen_at = now
 
-    def free_at(self) -> float:
-        """Return the moment from which others may take over."""
+    def free_at(self, max_seconds: float) -> float:
+        """Return the moment from which others may take over; a Lease counts for `max_seconds` at most."""
         spec = self.lease.spec
-        return self.seen_at + (spec.lease_duration_seconds if spec.holder_identity else 0)
+        return self.seen_at + (min(spec.lease_duration_seconds, max_seconds) if spec.holder_identity else 0)
 
 
 def elapsed() -> float:
