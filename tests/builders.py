@@ -6,16 +6,19 @@ from typing import Any
 import msgspec
 
 from lifecycle_manager_api import (
+    ApiObject,
     Kyma,
     Manifest,
     ModuleConfig,
     ModuleReleaseMeta,
     ModuleTemplate,
     SyncResource,
+    as_document,
     names,
 )
 
 NOW = datetime(2026, 11, 1, 12, 0, 0, tzinfo=UTC)
+AUTHORED = ("name", "labels", "annotations")
 
 INFRASTRUCTURE_DATA = {
     "apiVersion": "cloud-resources.kyma-project.io/v1beta1",
@@ -183,6 +186,14 @@ def infrastructure(
         },
         "spec": spec,
     }
+
+
+def as_written(item: ApiObject) -> dict[str, Any]:
+    """Return an object as its author writes it: without status, and without what the API server sets."""
+    document = as_document(item)
+    document.pop("status", None)
+    document["metadata"] = {key: document["metadata"][key] for key in AUTHORED if document["metadata"].get(key)}
+    return document
 
 
 def _metadata(name: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -9,13 +9,10 @@ from typing import Any, Literal, cast
 
 from kube_runtime import (
     Client,
-    ClientOptions,
     Controller,
-    EventRecorder,
-    Informer,
-    KubeconfigPolicy,
     Manager,
     ObjectKey,
+    Resource,
     Result,
 )
 from kube_simulation import Simulation
@@ -30,43 +27,54 @@ from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Condition, Manifest, find, names
 from tests.modules import Document, as_text
 from tests.waiting import eventually
+from tests.world import NAMESPACE, OPTIONS, PERMISSIVE, EventLog
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 KEY = ObjectKey(names.KCP_NAMESPACE, "demo-garden")
-NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
 
 
 @dataclass(eq=False)
-class RecordedEvents:
-    """The Events that were recorded: reason and note."""
-
-    recorded: list[tuple[str, str]] = field(default_factory=list)
-
-    def record(self, _resource: Any, _item: Any, reason: str, note: str, **_: Any) -> None:
-        """Take an Event."""
-        self.recorded.append((reason, note))
-
-    async def run(self) -> None:
-        """Write nothing."""
-
-
-@dataclass(eq=False)
-class World:
-    """What a test does and sees. `access` is what keeps the Lifecycle Manager from the SKR, None for nothing."""
+class Clusters:
+    """A control plane and one SKR. `access` is what keeps the Lifecycle Manager from the SKR, None for nothing."""
 
     kcp: Client
     skr: Client
+    access: Exception | None = field(default=None, kw_only=True)
+    manager: Manager = field(init=False)
+    events: EventLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.events = EventLog(self.kcp)
+
+    @asynccontextmanager
+    async def to(self, _kyma: str) -> AsyncIterator[Client]:
+        """Lend the client of the SKR, as Connections do."""
+        if self.access is not None:
+            raise self.access
+        yield self.skr
+
+    async def see(self, resource: Resource[Any]) -> None:
+        """Have the informer of a kind see what there is."""
+
+        async def seen() -> bool:
+            stored = {resource.version_of(each) for each in (await self.kcp.list(resource, KEY.namespace)).items}
+            informer = self.manager.informer(resource, namespace=KEY.namespace)
+            return stored == {resource.version_of(each) for each in informer.cache.list()}
+
+        await eventually(seen, what="the informer is up to date", every=0.002)
+
+
+@dataclass(eq=False)
+class World(Clusters):
+    """What a test does and sees with Manifests."""
+
     folder: Path
-    access: Exception | None = None
     templates: list[Any] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     registries: Registries = field(default_factory=Registries)
     namespace: str = names.SKR_NAMESPACE
-    events: RecordedEvents = field(default_factory=RecordedEvents)
-    manager: Manager = field(init=False)
     store: ObjectStore = field(init=False)
     controller: Controller[ObjectKey, ManifestState] = field(init=False)
-    manifests: Informer[Manifest] = field(init=False)
     running: AsyncExitStack = field(default_factory=AsyncExitStack, init=False)
 
     async def __aenter__(self) -> "World":
@@ -82,21 +90,13 @@ class World:
         await self._start()
 
     async def _start(self) -> None:
-        self.manager = Manager(self.kcp, events=cast("EventRecorder", self.events))
+        self.manager = Manager(self.kcp, events=self.events)
         self.store = ObjectStore(self.registries, self._fetch, Blobs(self.folder))
         offers = cast("Offers", SimpleNamespace(current=lambda: Offer.of(self.templates, ())))
         connections, settings = cast("Connections", self), ManifestSettings(300.0, namespace=self.namespace)
         self.controller = setup(self.manager, connections, offers, self.store, Logins(self.kcp), settings)
-        self.manifests = self.manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE)
         await self.running.enter_async_context(self.manager.background())
         await self.manager.wait_synced()
-
-    @asynccontextmanager
-    async def to(self, _kyma: str) -> AsyncIterator[Client]:
-        """Lend the client of the SKR, as Connections do."""
-        if self.access is not None:
-            raise self.access
-        yield self.skr
 
     async def _fetch(self, link: str) -> str:
         return self.texts[link]
@@ -127,7 +127,7 @@ class World:
 
     async def reconcile(self, key: ObjectKey = KEY, *causes: Hashable) -> Result:
         """Have the informer see what there is, and reconcile a key with these causes and those in the queue."""
-        await self.see()
+        await self.see(MANIFESTS)
         return await self.controller.reconcile_now(key, *self.controller.waiting_causes(key), *causes)
 
     def is_enqueued(self, key: ObjectKey) -> bool:
@@ -151,16 +151,6 @@ class World:
             return await self.manifest(key) is None
 
         await eventually(gone, within=60, what=f"{key.name} is gone")
-
-    async def see(self) -> None:
-        """Have the informer see what there is."""
-
-        async def seen() -> bool:
-            stored = {each.metadata.name: each.metadata.resource_version for each in await self._stored()}
-            cached = {each.metadata.name: each.metadata.resource_version for each in self.manifests.cache.list()}
-            return stored == cached
-
-        await eventually(seen, what="the informer is up to date", every=0.002)
 
     async def manifest(self, key: ObjectKey = KEY) -> Manifest | None:
         """Return the Manifest as it is stored."""
@@ -189,9 +179,7 @@ async def simulated_client(simulation: Simulation, name: str) -> Client:
     cluster = simulation.cluster(name)
     for namespace in (names.KCP_NAMESPACE, names.SKR_NAMESPACE):
         cluster.create({**NAMESPACE, "metadata": {"name": namespace}})
-    options = ClientOptions(qps=0, timeout_seconds=60, attempts=1)
-    policy = KubeconfigPolicy(allow_insecure=True)
-    return await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy)
+    return await Client.from_kubeconfig(cluster.kubeconfig, options=OPTIONS, policy=PERMISSIVE)
 
 
 async def simulated_control_plane(simulation: Simulation) -> Client:

@@ -44,17 +44,21 @@ from lifecycle_manager.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
     MANIFESTS,
+    MODULE_CONFIGS,
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
     SECRETS,
+    SYNC_RESOURCES,
 )
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
-from lifecycle_manager_api import Kyma, as_document, names
+from lifecycle_manager_api import Kyma, names
+from tests import builders
 from tests.clocks import ManualClock
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+PARTS: dict[str, Resource[Any]] = {each.kind: each for each in (MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES)}
 NO_API = Refused(403, "Forbidden", "no api today")
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
 OPTIONS = ClientOptions(qps=0, timeout_seconds=60, attempts=1)
@@ -165,10 +169,14 @@ class World:
     async def offer(self, *items: Any) -> None:
         """Apply ModuleTemplates and ModuleReleaseMetas in KCP."""
         for item in items:
-            document = as_document(item)
-            kept = {key: document["metadata"][key] for key in ("name", "labels") if key in document["metadata"]}
             resource: Resource[Any] = MODULE_TEMPLATES if item.KIND == "ModuleTemplate" else MODULE_RELEASE_METAS
-            await self.kcp.apply(resource, kept["name"], {**document, "metadata": kept}, KCP, field_manager="team")
+            name, document = item.metadata.name, builders.as_written(item)
+            await self.kcp.apply(resource, name, document, KCP, field_manager="team")
+
+    async def create(self, *items: Any) -> None:
+        """Create Manifests, ModuleConfigs and SyncResources in KCP, without their status."""
+        for item in items:
+            await self.kcp.create(PARTS[item.KIND], builders.as_written(item), KCP, field_manager="other")
 
     async def move(self, cluster: str, name: str = "demo") -> None:
         """Change the Secret of a Kyma to that of another cluster."""

@@ -1,4 +1,4 @@
-"""The peer's cache: all that a handler of kopf is told of, kept in a dict.
+"""The cache of kopf: all objects that a handler receives, kept in a dict.
 
 Kopf's own way is an index, which takes a time that grows with the square of the number of objects: on the machine where
 this was written 2.5 s for 1,000 and 93 s for 5,000. It runs on uvloop, and imports nothing that it does not need.

@@ -1,4 +1,4 @@
-"""The command of the README, as a user runs it: one JSON document, every step verified, no process left."""
+"""The command of the README prints one JSON document, verifies every step, and leaves no process running."""
 
 import os
 import subprocess

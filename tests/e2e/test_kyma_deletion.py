@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kube_runtime import Client, Resource
-from kyma_demo.cast import Cast
-from kyma_demo.report import Silence
-from kyma_demo.stage import open_stage
-from kyma_demo.story import INFRASTRUCTURES, Story
+from kyma_demo.environment import open_environment
+from kyma_demo.programs import Programs
+from kyma_demo.report import NoOutput
+from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from tests.waiting import eventually
@@ -30,23 +30,23 @@ KINDS = (
 
 
 async def test_deleted_kyma_leaves_nothing_behind(tmp_path: Path) -> None:
-    async with open_stage(tmp_path, None, None) as stage, AsyncExitStack() as stack:
-        story = Story(stage, Cast(stage, stack), Silence())
+    async with open_environment(tmp_path, None, None) as environment, AsyncExitStack() as stack:
+        walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
         async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(story.witness.run())
-            await story.set_up()
-            await story.change_volume("100Gi")
-            assert await _ours_in(stage.skr)
+            watching = tasks.create_task(walkthrough.object_watcher.run())
+            await walkthrough.set_up()
+            await walkthrough.change_volume("100Gi")
+            assert await _ours_in(environment.skr)
 
-            await stage.kcp.delete(KYMAS, "demo", KCP)
+            await environment.kcp.delete(KYMAS, "demo", KCP)
 
-            await eventually(_empty(stage.kcp, KYMAS))
-            assert not (await stage.kcp.list(MODULE_CONFIGS, KCP)).items
-            assert not (await stage.kcp.list(SYNC_RESOURCES, KCP)).items
-            assert await _ours_in(stage.skr) == []
-            await eventually(lambda: _no_certificates(stage.kcp))  # the garbage collector takes some time, too
-            await eventually(_no_crds(stage.skr))  # their deletion takes the API server some time
-            users = await stage.skr.get(INFRASTRUCTURES, "default", SKR)
+            await eventually(_empty(environment.kcp, KYMAS))
+            assert not (await environment.kcp.list(MODULE_CONFIGS, KCP)).items
+            assert not (await environment.kcp.list(SYNC_RESOURCES, KCP)).items
+            assert await _ours_in(environment.skr) == []
+            await eventually(lambda: _no_certificates(environment.kcp))  # the garbage collector takes some time, too
+            await eventually(_no_crds(environment.skr))  # their deletion takes the API server some time
+            users = await environment.skr.get(INFRASTRUCTURES, "default", SKR)
             assert users["spec"]["nfsVolumes"][0]["capacity"] == "100Gi"  # the user's object stays as it is
             watching.cancel()
 
@@ -67,7 +67,7 @@ def _no_crds(client: Client) -> Callable[[], Awaitable[bool]]:
 
 
 async def _no_certificates(kcp: Client) -> bool:
-    """Tell whether the access Secret, which others created, is the only Secret of the Kyma that is left."""
+    """Return whether only the access Secret, which Lifecycle Manager did not create, remains."""
     remaining = (await kcp.list(SECRETS, KCP, label_selector=f"{names.KYMA_NAME}=demo")).items
     return [each.metadata.name for each in remaining] == ["kubeconfig-demo"]
 

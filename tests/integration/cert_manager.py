@@ -1,7 +1,7 @@
-"""cert-manager in a control plane of the tests: its own CRDs, and its own controllers or one played here.
+"""cert-manager in a control plane of the tests: its CRDs, and its controllers or a simulated one.
 
 Its CRDs come from its Go module. With CERT_MANAGER_CONTROLLER=build, or the path of the program in
-skr_webhook/cert_manager, its own controllers can be at work; building them takes minutes.
+skr_webhook/cert_manager, its own controllers run; building them takes minutes.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ ALGORITHMS = {"ECDSA": Algorithm.ECDSA_P256, "Ed25519": Algorithm.ED25519, "RSA"
 
 
 def fetch_crds(folder: Path) -> str:
-    """Return the CRDs of a release of cert-manager, from its Go module; skip the test where there is no Go."""
+    """Return the CRDs of a release of cert-manager, from its Go module; skip the test without Go."""
     go = shutil.which("go")
     if go is None:
         pytest.skip("needs a Go toolchain, which fetches cert-manager's module")
@@ -46,7 +46,7 @@ def fetch_crds(folder: Path) -> str:
 
 
 def find_controller(folder: Path) -> Path:
-    """Return the program with cert-manager's own controllers, built where that is asked for; skip where it is not."""
+    """Return the program with cert-manager's own controllers, built on request; skip the test without it."""
     given = os.environ.get(CONTROLLER)
     if not given:
         pytest.skip(f"{CONTROLLER} is not set: give the program in cert_manager/, or `build` to have it built")
@@ -59,7 +59,7 @@ def find_controller(folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def controller_at_work(program: Path, kubeconfig: Path, log: Path) -> AsyncGenerator[None, None]:
+async def run_controller(program: Path, kubeconfig: Path, log: Path) -> AsyncGenerator[None, None]:
     """Run cert-manager's own controllers."""
     command = (str(program), f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}")
     with log.open("wb") as output:
@@ -72,8 +72,8 @@ async def controller_at_work(program: Path, kubeconfig: Path, log: Path) -> Asyn
 
 
 @asynccontextmanager
-async def issuer_at_work(client: Client) -> AsyncGenerator[None, None]:
-    """Play cert-manager's controller: issue what is wanted and not there, or is to be issued anew."""
+async def simulate_controller(client: Client) -> AsyncGenerator[None, None]:
+    """Simulate cert-manager's controller: issue certificates that are missing or requested again."""
 
     async def work() -> None:
         while True:
@@ -93,9 +93,9 @@ async def issuer_at_work(client: Client) -> AsyncGenerator[None, None]:
 async def _issue(client: Client, certificate: dict[str, Any]) -> None:
     spec, name = certificate["spec"], certificate["metadata"]["name"]
     conditions = certificate.get("status", {}).get("conditions", [])
-    told = any(each["type"] == "Issuing" and each["status"] == "True" for each in conditions)
+    requested = any(each["type"] == "Issuing" and each["status"] == "True" for each in conditions)
     former = await _secret(client, spec["secretName"])
-    if former is not None and not told:
+    if former is not None and not requested:
         shown = describe(base64.b64decode(former.data["tls.crt"]))
         if (shown.common_name, set(shown.dns_names)) == (spec["commonName"], set(spec["dnsNames"])):
             return
@@ -107,7 +107,7 @@ async def _issue(client: Client, certificate: dict[str, Any]) -> None:
         common_name=spec["commonName"],
         dns_names=tuple(spec["dnsNames"]),
         algorithm=ALGORITHMS[key["algorithm"]],
-        not_before=now(),  # cert-manager does not date back
+        not_before=now(),  # cert-manager uses the current time
     )
     pair = issue(ca, request, now=now())
     data = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca.certificate_pem}
@@ -119,8 +119,8 @@ async def _issue(client: Client, certificate: dict[str, Any]) -> None:
         "data": {entry: base64.b64encode(content).decode() for entry, content in data.items()},
     }
     await client.apply(SECRETS, spec["secretName"], document, NAMESPACE, field_manager="cert-manager")
-    if told:
-        # Of what was read, or it would take back what it is told meanwhile; after a Conflict it issues once more.
+    if requested:
+        # With the resourceVersion, so that a newer request is not removed; after a Conflict it issues once more.
         read = {"resourceVersion": certificate["metadata"]["resourceVersion"]}
         others = [each for each in conditions if each["type"] != "Issuing"]
         patch = {"metadata": read, "status": {"conditions": others}}
@@ -135,5 +135,5 @@ async def _secret(client: Client, name: str) -> Any:
 
 
 def now() -> datetime:
-    """Return the time, to the second, as cert-manager writes it."""
+    """Return the current time in seconds, as cert-manager writes it."""
     return datetime.now(UTC).replace(microsecond=0)

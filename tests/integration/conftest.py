@@ -18,14 +18,14 @@ import pytest_asyncio
 from kube_runtime import Client, ClientOptions, Resource
 from kyma_local.clusters import LocalClusters
 
-asyncio.set_event_loop(None)  # or looptime has one made that nobody closes
+asyncio.set_event_loop(None)  # else looptime creates one that is not closed
 
 NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
 @pytest.fixture(scope="session")
 def kcp() -> Iterator[Path]:
-    """The kubeconfig of an administrator of a cluster."""
+    """The kubeconfig of a cluster's administrator."""
     given = os.environ.get("KUBE_RUNTIME_KUBECONFIG")
     if given:
         yield Path(given)
@@ -57,7 +57,7 @@ async def namespace(client: Client) -> str:
 
 
 async def _serve(ready: "Future[Path]", stop: threading.Event) -> None:
-    """Run the clusters on a loop of their own, which goes on between the tests."""
+    """Run the clusters on their own event loop, which also runs between tests."""
     try:
         async with LocalClusters.start(skrs=0) as clusters:
             ready.set_result(clusters.kcp.admin_kubeconfig)

@@ -14,7 +14,7 @@ INSTEAD = {
     r"\b(told|tells?|telling|hears?|heard) of\b": "reports, receives, is notified",
     r"\bwhat (left|went)\b": "removed objects",
     r"\b(MOST|LARGEST|LONGEST|SMALLEST)_[A-Z]": "MAX_, MIN_",
-    r"(?<!certificate )\bauthorit(y|ies)\b|[a-z_]Authorit|[a-z]_authorit|\bAuthorit": "CA",
+    r"\bauthorit(y|ies)\b|[a-z_]Authorit|[a-z]_authorit|\bAuthorit": "CA",
     r"\blets? (it |them |an object |objects )?go\b|\bletting go\b|let_go|LetGo": "remove the finalizer, release",
     r"\bwakes?\b|\bwaking\b|\bwoken\b|_wake\b|\bwake_": "enqueue, notify",
     r"\b[Hh]appenings?\b": "event",
@@ -26,7 +26,17 @@ INSTEAD = {
 }
 """Patterns of words to avoid, and what to write instead."""
 
+NOT_OURS = {
+    r"certificate-authority(-data)?": "fields of a kubeconfig, and an option of kubectl",
+    r"\bcertificate authority\b": "what the abbreviation CA means; the glossary explains it",
+    r"AuthorityKeyIdentifier|\bauthority_key_identifier\b": "an extension of X.509 certificates",
+    r"\"@authority\"": "a component of a signature, by RFC 9421",
+    r"\bURL\(.*\)\.authority\b": "host and port of a URL, by RFC 3986 and yarl",
+}
+"""Names that others have defined, and where they come from. They are removed from a line before it is searched."""
+
 PATTERNS = {re.compile(pattern): instead for pattern, instead in INSTEAD.items()}
+ALLOWED = re.compile("|".join(NOT_OURS))
 SUFFIXES = {".py", ".md", ".yaml", ".yml", ".template", ".toml", ".tpl", ".json", ".svg", ".txt"}
 OURS = Path(__file__)
 
@@ -49,8 +59,9 @@ def findings() -> list[str]:
     found = []
     for file in tracked_texts():
         for number, line in enumerate(file.read_text(errors="replace").splitlines(), start=1):
+            ours = ALLOWED.sub("", line)
             for pattern, instead in PATTERNS.items():
-                if match := pattern.search(line):
+                if match := pattern.search(ours):
                     found.append(f"{file}:{number}: {match[0]!r} (write: {instead})")
     return found
 
@@ -74,3 +85,9 @@ def test_no_text_uses_a_word_to_avoid() -> None:
 )
 def test_each_kind_of_word_to_avoid_is_found(line: str) -> None:
     assert any(pattern.search(line) for pattern in PATTERNS)
+
+
+def test_each_exception_is_used() -> None:
+    texts = [file.read_text(errors="replace") for file in tracked_texts()]
+    unused = [name for name in NOT_OURS if not any(re.search(name, text) for text in texts)]
+    assert not unused

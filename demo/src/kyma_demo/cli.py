@@ -15,11 +15,11 @@ import uvloop
 from rich.console import Console
 
 from kube_runtime import KubeError
-from kyma_demo.cast import Cast
-from kyma_demo.narration import TerminalNarrator, print_summary
-from kyma_demo.report import Report, Silence
-from kyma_demo.stage import Stage, open_stage
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment, open_environment
+from kyma_demo.output import TerminalOutput, print_summary
+from kyma_demo.programs import Programs
+from kyma_demo.report import NoOutput, Report
+from kyma_demo.walkthrough import Walkthrough
 from kyma_local.binaries import BinariesMissing, find_binaries
 from kyma_local.claims import FolderInUse, claimed, first_unclaimed
 from kyma_local.clusters import StartFailed
@@ -43,8 +43,8 @@ def demo(
             with progress_on(console) as listener:
                 find_binaries(listener)
         with _folder(directory) as folder:
-            play = _play(folder, kcp_kubeconfig, skr_kubeconfig, changes, console, stay=not once, quiet=json)
-            report = uvloop.run(play)
+            run = _run(folder, kcp_kubeconfig, skr_kubeconfig, changes, console, stay=not once, quiet=json)
+            report = uvloop.run(run)
     except (BinariesMissing, FolderInUse, StartFailed, KubeError) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         raise typer.Exit(1) from None
@@ -67,7 +67,7 @@ def _folder(directory: Path | None) -> Iterator[Path]:
         yield folder
 
 
-async def _play(
+async def _run(
     folder: Path,
     kcp: Path | None,
     skr: Path | None,
@@ -80,33 +80,34 @@ async def _play(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    narrator = Silence() if quiet else TerminalNarrator(console)
-    async with open_stage(folder, kcp, skr) as stage, AsyncExitStack() as stack:
-        story = Story(stage, Cast(stage, stack), narrator, changes)
-        playing = asyncio.ensure_future(story.play())
+    output = NoOutput() if quiet else TerminalOutput(console)
+    async with open_environment(folder, kcp, skr) as environment, AsyncExitStack() as stack:
+        walkthrough = Walkthrough(environment, Programs(environment, stack), output, changes)
+        running = asyncio.ensure_future(walkthrough.run())
         stop_requested = asyncio.ensure_future(stopping.wait())
-        await asyncio.wait({playing, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({running, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
         if stopping.is_set():
-            playing.cancel()
-            await asyncio.gather(playing, return_exceptions=True)
-            return story.report
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            return walkthrough.report
         stop_requested.cancel()
         if not quiet:
-            print_summary(console, story.report)
-        if stay and story.report.verified:
-            _print_next_commands(console, stage)
+            print_summary(console, walkthrough.report)
+        if stay and walkthrough.report.verified:
+            _print_next_commands(console, environment)
             await stopping.wait()
-    return story.report
+    return walkthrough.report
 
 
-def _print_next_commands(console: Console, stage: Stage) -> None:
+def _print_next_commands(console: Console, environment: Environment) -> None:
+    kcp, skr = environment.kcp_kubeconfig, environment.skr_kubeconfig
     console.print(
         "\nEverything runs until Ctrl-C. Try as the user of the cluster, for instance:\n"
-        f"  [bold]kubectl --kubeconfig {stage.skr_kubeconfig} -n kyma-system edit infrastructure default[/]\n"
-        f"  [bold]kubectl --kubeconfig {stage.skr_kubeconfig} -n kyma-system get configmaps,networkpolicies[/]\n"
+        f"  [bold]kubectl --kubeconfig {skr} -n kyma-system edit infrastructure default[/]\n"
+        f"  [bold]kubectl --kubeconfig {skr} -n kyma-system get configmaps,networkpolicies[/]\n"
         "and in the control plane:\n"
-        f"  [bold]kubectl --kubeconfig {stage.kcp_kubeconfig} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
-        f"Logs: {stage.logs}",
+        f"  [bold]kubectl --kubeconfig {kcp} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
+        f"Logs: {environment.logs}",
         highlight=False,
         soft_wrap=True,
     )

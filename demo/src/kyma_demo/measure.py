@@ -9,8 +9,8 @@ import msgspec
 
 from kube_runtime import Client, Resource, parse_objects
 from kyma_demo import names
+from kyma_demo.environment import Environment
 from kyma_demo.report import Spread
-from kyma_demo.stage import Stage
 from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, SyncResource
 
@@ -29,7 +29,7 @@ async def changes(
 
 
 async def floor(
-    stage: Stage, module_cr: Resource[dict[str, Any]], config: ModuleConfig, sync: SyncResource, count: int
+    environment: Environment, module_cr: Resource[dict[str, Any]], config: ModuleConfig, sync: SyncResource, count: int
 ) -> Spread:
     """Send the API calls of one change back to back: the user's write (with admission), the read, the ModuleConfig, the
     SyncResource, and the objects that a change of one volume modifies.
@@ -37,7 +37,7 @@ async def floor(
     They write scratch objects in a namespace that no program manages. The user's write changes an annotation only: the
     Watcher admits it like any other, and sends no event.
     """
-    bare = _Bare(stage.kcp, stage.skr)
+    bare = _PlainClient(environment.kcp, environment.skr)
     durations = []
     for number in range(count + 1):
         started = time.perf_counter()
@@ -51,7 +51,7 @@ async def floor(
     return Spread.of(durations[1:])  # the first round creates the objects that the others change
 
 
-class _Bare:
+class _PlainClient:
     """A plain client."""
 
     def __init__(self, kcp: Client, skr: Client) -> None:

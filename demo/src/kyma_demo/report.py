@@ -63,29 +63,29 @@ class Report:
         }
 
 
-class Narrator(Protocol):
+class Output(Protocol):
     """Receives the progress of a run."""
 
-    def begins(self, name: str) -> None:
+    def step_started(self, name: str) -> None:
         """A step begins."""
 
-    def ended(self, step: Step) -> None:
+    def step_finished(self, step: Step) -> None:
         """A step has ended."""
 
-    def shows(self, timeline: Sequence[Station], total_ms: float) -> None:
+    def show_timeline(self, timeline: Sequence[Station], total_ms: float) -> None:
         """Show the timeline of one change."""
 
 
-class Silence:
+class NoOutput:
     """Prints nothing, for JSON output."""
 
-    def begins(self, name: str) -> None:
+    def step_started(self, name: str) -> None:
         """Do nothing."""
 
-    def ended(self, step: Step) -> None:
+    def step_finished(self, step: Step) -> None:
         """Do nothing."""
 
-    def shows(self, timeline: Sequence[Station], total_ms: float) -> None:
+    def show_timeline(self, timeline: Sequence[Station], total_ms: float) -> None:
         """Do nothing."""
 
 

@@ -5,6 +5,7 @@ answers the kubelet's probes and Prometheus: it detects when the timestamp is la
 """
 
 import asyncio
+import socket
 import sys
 import threading
 import time
@@ -79,7 +80,10 @@ class ProbeServer:
 
     @contextmanager
     def serving(self, host: str, port: int) -> Iterator[int]:
-        """Serve inside the context, and yield the port. Raises OSError where the address is in use."""
+        """Serve inside the context, and yield the port. Raises OSError where the address is in use.
+
+        Without a host it is served at every address, IPv6 and IPv4 where the machine has both.
+        """
         server = _Server((host, port), self.answer)
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="probes", daemon=True)
         thread.start()
@@ -121,7 +125,14 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], answer: Callable[[str], tuple[int, str, bytes]]) -> None:
         self.answer = answer
+        if ":" in address[0] or (not address[0] and socket.has_dualstack_ipv6()):
+            self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6 and not self.server_address[0]:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -78,7 +78,7 @@ class Manager:
         registry: CollectorRegistry | None = None,
         namespace: str | None = None,
         events: EventRecorder | None = None,
-        on_result: OnResult | None = None,
+        on_result: OnResult = lambda _name, _result: None,
         probes: Iterable[tuple[str, int]] = (),
         sync_timeout_seconds: float | None = 120.0,
         grace_seconds: float = 20.0,
@@ -147,7 +147,7 @@ class Manager:
         elif informer.resource != resource:
             raise ValueError(f"{resource.plural_name} is watched as {informer.resource.type} and as {resource.type}")
         for index in indexes:
-            informer.cache.add_index(index)
+            informer.add_index(index)
         if required:
             self._required.add(informer)
         return informer
@@ -164,6 +164,7 @@ class Manager:
         retry: RetryPolicy | None = None,
         retry_priority: Priority = Priority.CHANGE,
         not_retried: tuple[type[Exception], ...] = (),
+        paced: bool = True,
     ) -> Controller[K, S]:
         """Return a new controller; declare its triggers and the function that reconciles on it.
 
@@ -174,6 +175,8 @@ class Manager:
         - `concurrency`, `timeout_seconds`: how many keys at once, and how long one reconcile may take
         - `retry`, `retry_priority`: the pauses after failures, and how urgent a key is then
         - `not_retried`: errors after which a trigger comes when it is worth trying again. The causes are kept till then
+        - `paced`: share the limit on reconciles under way, and have workers for events alone. Not for reconciles that
+          mostly wait, as they would hold its places
         """
         if name in self.controllers:
             raise ValueError(f"two controllers are named {name!r}")
@@ -183,7 +186,7 @@ class Manager:
             timeout_seconds=timeout_seconds,
             retry=retry or self._retry,
             retry_priority=retry_priority,
-            pace=self._pace,
+            pace=self._pace if paced else None,
             metrics=self.metrics,
             clock=self.clock,
         )
@@ -236,7 +239,7 @@ class Manager:
         with ExitStack() as stack:
             self.probe_ports = tuple(stack.enter_context(probes.serving(*address)) for address in self._probes)
             async with self.background():
-                if await _unless_set(stopping, self._start()):
+                if await _unless_set(stopping, self.start()):
                     await self._work(stopping)
 
     @asynccontextmanager
@@ -246,7 +249,7 @@ class Manager:
             running = [
                 *(tasks.create_task(each.run(), name=f"informer {each.resource}") for each in self._informers.values()),
                 tasks.create_task(self.events.run(), name="events"),
-                *(tasks.create_task(_awaited(each()), name=name) for name, each in self._background),
+                *(tasks.create_task(_run_named(name, each), name=name) for name, each in self._background),
             ]
             yield
             for task in running:
@@ -261,6 +264,12 @@ class Manager:
             async with asyncio.timeout(OPTIONAL_SYNC_SECONDS):
                 for informer in self._informers.values():
                     await informer.wait_synced()
+
+    async def start(self) -> None:
+        """Wait until the caches hold everything, then await what `before_start` was given. `run` does so itself."""
+        await self.wait_synced()
+        for prepare in self._before_start:
+            await prepare()
 
     def owners(self) -> frozenset[str]:
         """Return all owners that have keys."""
@@ -280,11 +289,6 @@ class Manager:
     def _synced(self) -> bool:
         return all(informer.synced for informer in self._required)
 
-    async def _start(self) -> None:
-        await self.wait_synced()
-        for prepare in self._before_start:
-            await prepare()
-
     async def _work(self, stopping: asyncio.Event) -> None:
         """Work the queues off until told to stop, then finish what was enqueued."""
         controllers = tuple(self.controllers.values())
@@ -294,7 +298,7 @@ class Manager:
             for controller in controllers:
                 tasks.create_task(controller.run(), name=f"controller {controller.name}")
             sharing = tasks.create_task(self.sharding.run(self), name="sharding")
-            serving = [tasks.create_task(_awaited(each()), name=name) for name, each in self._servers]
+            serving = [tasks.create_task(_run_named(name, each), name=name) for name, each in self._servers]
             self.working = True
             log.info("started")
             await stopping.wait()
@@ -306,8 +310,19 @@ class Manager:
             sharing.cancel()  # only now other replicas may take over
 
 
-async def _awaited(awaitable: Awaitable[None]) -> None:
-    await awaitable
+async def _run_named(name: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Run a server or a background task. What ends the manager is logged by its name, and it never ends silently."""
+    try:
+        await work()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        log.error("%s failed, stopping: it awaited something that was cancelled", name)  # noqa: TRY400
+        raise RuntimeError(f"{name} awaited something that was cancelled") from error
+    except Exception:
+        log.exception("%s failed, stopping", name)
+        raise
 
 
 async def _unless_set(stopping: asyncio.Event, start: Any) -> bool:

@@ -6,7 +6,6 @@ run time.
 """
 
 import builtins
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 from urllib.parse import quote
@@ -98,7 +97,7 @@ class Resource(Generic[T]):
 
     def key_of(self, item: T) -> ObjectKey:
         """Return the key of an object."""
-        if isinstance(item, Mapping):
+        if isinstance(item, dict):
             metadata = item["metadata"]
             return ObjectKey(metadata.get("namespace") or "", metadata["name"])
         known = _metadata(item)
@@ -106,13 +105,13 @@ class Resource(Generic[T]):
 
     def version_of(self, item: T) -> str:
         """Return the resource version of an object."""
-        if isinstance(item, Mapping):
+        if isinstance(item, dict):
             return str(item["metadata"].get("resourceVersion") or "")
         return _metadata(item).resource_version or ""
 
     def uid_of(self, item: T) -> str:
         """Return the uid of an object."""
-        if isinstance(item, Mapping):
+        if isinstance(item, dict):
             return str(item["metadata"].get("uid") or "")
         return _metadata(item).uid or ""
 
@@ -140,5 +139,5 @@ def _metadata(item: object) -> Metadata:
 
 def _segment(text: str) -> str:
     if text in {"", ".", ".."}:
-        raise ValueError(f"{text!r} is no name of a Kubernetes object")
+        raise ValueError(f"{text!r} is an invalid name of a Kubernetes object")
     return quote(text, safe="")

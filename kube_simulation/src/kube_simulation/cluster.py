@@ -105,7 +105,7 @@ class SimulatedCluster:
         """Remove a rule; watches then report what it hid."""
         self.rules = tuple(each for each in self.rules if each is not rule)
         if self._state is not None:
-            self._state.watches.wake()
+            self._state.watches.notify()
 
     @contextmanager
     def ruled_by(self, *rules: Rule) -> Iterator[None]:
@@ -125,7 +125,7 @@ class SimulatedCluster:
     def compact(self) -> None:
         """Forget the past: watches and pages of older versions get 410."""
         self._opened.store.compact()
-        self._opened.watches.wake()
+        self._opened.watches.notify()
 
     def end_watches(self) -> None:
         """End every watch, as a server does that goes down."""
@@ -299,7 +299,7 @@ class SimulatedCluster:
     def _note(self, change: Change) -> None:
         state = self._opened
         state.changes.append(change)
-        state.watches.wake(change.storage)
+        state.watches.notify(change.storage)
 
 
 def _check_path(kind: Kind, request: ApiRequest) -> None:

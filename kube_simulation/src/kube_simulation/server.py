@@ -38,7 +38,7 @@ class Simulation:
     def cluster(self, name: str) -> SimulatedCluster:
         """Return the cluster of a name, a new one where there is none."""
         if not name or "/" in name:
-            raise ValueError(f"{name!r} is no name of a cluster")
+            raise ValueError(f"{name!r} is an invalid name of a cluster")
         found = self._clusters.get(name)
         if found is None:
             server = f"{self.address}{_PREFIX}{name}"

@@ -1,7 +1,7 @@
 """Holding an object against the schema of its kind: what is unknown goes, what is left out gets its default, and what
 is wrong is named with its field, in the words of Kubernetes.
 
-Rules in CEL (x-kubernetes-validations) and allOf, anyOf, oneOf and not are not looked at.
+Rules in CEL (x-kubernetes-validations) and allOf, anyOf, oneOf and not are not evaluated.
 """
 
 import re

@@ -44,11 +44,11 @@ class Watches:
         if not followers:
             self._open.pop(watch.kind.storage, None)
 
-    def wake(self, storage: Storage | None = None) -> None:
+    def notify(self, storage: Storage | None = None) -> None:
         """Notify the watches of a kind, or all."""
         for followed in [storage] if storage is not None else list(self._open):
             for watch in self._open.get(followed, ()):
-                watch.wake()
+                watch.notify()
 
     def end(self, *, abruptly: bool = False) -> None:
         """End all watches, as a server does that goes down; abruptly, as a network does that breaks."""
@@ -91,7 +91,7 @@ class Watch:
         self._broken = False
         self._start = self._start_version()
 
-    def wake(self) -> None:
+    def notify(self) -> None:
         """Look for new changes."""
         self._woken.set()
 

@@ -1,17 +1,22 @@
-"""The Lifecycle Manager: keeps the modules of every user cluster as their users want them.
+"""The Lifecycle Manager: keeps the modules of every user cluster in the state that its users asked for.
 
-One process in the control plane (KCP) looks after thousands of user clusters (SKRs) and is the only thing
-that ever touches them. Each folder here looks after one thing, and all of them read the same way:
-`observe` gathers one snapshot, `plan` is a pure function from it to actions and a status, `act` carries the
-actions out, and `reconciler` ties the three to a key in a queue. The folders know nothing of each other;
-they meet in the resources that they read and write.
+One process in the control plane (KCP), or several replicas of it, manages thousands of user clusters (SKRs), and is the
+only component that accesses them. A folder that reconciles a resource has the same files as every other one:
+`controller` declares the triggers, `snapshot` reads one immutable value, `plan` is a pure function from it to the next
+steps, `apply` carries them out, and `status` computes what users see. These domains do not import each other; they meet
+in resources, and in the signals of `signals`.
 
-    skr            access to user clusters: credentials, connections, what an event promised about a read
-    kyma           the Kyma CR on both sides, and which modules it asks for
-    module_config  a user's Module CR, read from the SKR and written to KCP for its Module Manager
-    sync_resource  what a Module Manager wants in the SKR, applied and pruned there
-    skr_webhook    the Watcher in the SKR: its certificates, its Deployment, the admission webhook
-    events         the HTTP endpoint that the Watchers send their signed events to
+    kyma                 the Kyma CR on both sides, the versions of its modules, its Manifests
+    module_installation  a Manifest: its objects in the SKR, the default Module CR, readiness, removal
+    module_config        a user's Module CR, read from the SKR and written to KCP for its Module Manager
+    sync_resource        the objects that a Module Manager wants in the SKR
+    catalog_sync         the module catalog of an SKR
+    mandatory_modules    the Manifests of mandatory modules
+    skr_webhook          the Watcher of an SKR, its certificates and the CA; Watcher CRs
 
-Start reading at `app`, the one place where they are wired together.
+Below them are `module_catalog` (which modules are offered), `rollout` (when a version is installed), `object_set`
+(apply, prune and own a set of objects), `oci` (registries) and `skr` (access to SKRs). Beside them are `events` (the
+endpoint for signed events), `admission` (webhooks of KCP) and `replicas` (events for Kymas of other replicas).
+
+Start reading in `app`, which composes all of them, and then in the `controller` of one domain.
 """

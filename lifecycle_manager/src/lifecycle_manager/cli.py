@@ -11,7 +11,6 @@ app = typer.Typer(
     name="klm",
     help="Lifecycle Manager for Kyma: keeps the modules of user clusters as their users want them.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,  # a service logs plain tracebacks, and locals may hold credentials
 )
 

@@ -32,7 +32,7 @@ def retry_policy(options: Settings) -> RetryPolicy:
     """Return the pauses after failures of all controllers."""
     return RetryPolicy(
         base_seconds=options.failure_base_delay.total_seconds(),
-        most_seconds=options.failure_max_delay.total_seconds(),
+        max_seconds=options.failure_max_delay.total_seconds(),
         rate=options.rate_limiter_frequency,
         burst=options.rate_limiter_burst,
     )

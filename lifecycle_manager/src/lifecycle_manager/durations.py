@@ -1,4 +1,4 @@
-"""Durations as Kubernetes people write them: `100ms`, `30s`, `5m`, `1h30m` (the format of Go's time.Duration)."""
+"""Durations as Kubernetes writes them: `100ms`, `30s`, `5m`, `1h30m` (the format of Go's time.Duration)."""
 
 import re
 from datetime import timedelta
@@ -16,12 +16,12 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
 def parse_duration(text: object) -> timedelta:
-    """Return the duration that a text means. Raises ValueError, naming the text, where it means none."""
+    """Return the duration that a text stands for. Raises ValueError for an invalid one."""
     if isinstance(text, timedelta):
         return text
     parts = _PART.findall(text) if isinstance(text, str) else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no duration; write it like 100ms, 30s, 5m or 1h30m")
+        raise ValueError(f"invalid duration {text!r}: expected one like 100ms, 30s, 5m or 1h30m")
     return sum((float(number) * _UNITS[unit] for number, unit in parts), timedelta())
 
 

@@ -1,6 +1,7 @@
 """The states of Kymas and modules as metrics, from the caches at the time of a scrape."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -12,6 +13,7 @@ from lifecycle_manager.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import Kyma, Manifest, names
 
 
+@dataclass(frozen=True, eq=False)
 class FleetCollector(Collector):
     """The states of Kymas and modules.
 
@@ -19,22 +21,14 @@ class FleetCollector(Collector):
     a fleet has tens of thousands of modules. Each replica reports its own Kymas, so sums over the replicas are right.
     """
 
-    def __init__(
-        self,
-        kymas: Callable[[], Iterable[Kyma]],
-        manifests: Callable[[], Iterable[Manifest]],
-        *,
-        offers: Offers,
-        owns: Callable[[str], bool],
-    ) -> None:
-        self._kymas = kymas
-        self._manifests = manifests
-        self._offers = offers
-        self._owns = owns
+    kymas: Callable[[], Iterable[Kyma]]
+    manifests: Callable[[], Iterable[Manifest]]
+    offers: Offers
+    owns: Callable[[str], bool]
 
     def collect(self) -> Iterator[Metric]:
         """Give the metrics. Called in the thread of the metrics server."""
-        kymas = [kyma for kyma in self._kymas() if self._owns(kyma.metadata.name)]
+        kymas = [kyma for kyma in self.kymas() if self.owns(kyma.metadata.name)]
         share = GaugeMetricFamily("lifecycle_mgr_replica_kymas", "Kymas of this replica.")
         share.add_metric([], len(kymas))
         yield share
@@ -48,15 +42,15 @@ class FleetCollector(Collector):
 
     def _of_mandatory_modules(self) -> Iterator[Metric]:
         count = GaugeMetricFamily("lifecycle_mgr_mandatory_modules", "Number of mandatory modules.")
-        count.add_metric([], len(self._offers.current().mandatory))
+        count.add_metric([], len(self.offers.current().mandatory))
         states = GaugeMetricFamily(
             "lifecycle_mgr_mandatory_module_state",
             "State of a mandatory module in a Kyma.",
             labels=["module_name", "kyma_name", "state"],
         )
-        for manifest in self._manifests():
+        for manifest in self.manifests():
             kyma = kyma_of_manifest(manifest)
-            if is_mandatory_manifest(manifest) and self._owns(kyma):
+            if is_mandatory_manifest(manifest) and self.owns(kyma):
                 states.add_metric([module_of_manifest(manifest), kyma, str(manifest.status.state)], 1)
         yield count
         yield states

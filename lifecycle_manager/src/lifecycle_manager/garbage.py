@@ -1,9 +1,8 @@
 """Keeps the search for cyclic garbage from stopping the event loop for long.
 
-A process that looks after thousands of clusters has millions of objects that stay: connections, queues, caches. A full
-collection looks at all of them, and nothing else goes on meanwhile. So what survived one that took long is set aside
-and not looked at again. It is still freed when nobody refers to it any more; only a cycle among what was set aside
-would stay, and each object is set aside once.
+A process that manages thousands of clusters has millions of objects that stay: connections, queues, caches. A full
+collection traverses all of them and blocks the event loop meanwhile. So the survivors of a long collection are frozen:
+later collections skip them. They are still freed once nothing refers to them; only a cycle among frozen objects stays.
 """
 
 import gc
@@ -13,16 +12,16 @@ from typing import Literal
 
 LONG_SECONDS = 0.01
 YOUNG_OBJECTS = 2_000
-"""So many new objects before the youngest are looked at: decoding one long list makes more than CPython's 700."""
+"""New objects before a collection of the youngest. Decoding one long list makes more than CPython's default of 700."""
 
 OLDER_AFTER = 2
-"""So many collections of the younger before one of the older. A full one finds what came since the last that took long,
-so this bounds it: some 20,000 objects are looked at in 20 ms, while CPython's 10 would leave it ten times as many.
+"""Collections of a generation before one of the next older. A full collection traverses what came since the last long
+one, so this bounds it: about 20,000 objects in 20 ms. CPython's default of 10 would leave it ten times as many.
 """
 
 
 def collect_less(long_seconds: float = LONG_SECONDS) -> Callable[[], None]:
-    """Set aside what survives collections that take more CPU time than this. Returns what undoes it."""
+    """Freeze what survives collections that take more CPU time than this. Returns a function that undoes it."""
     thresholds = gc.get_threshold()
     began = 0.0
 

@@ -10,43 +10,27 @@ from lifecycle_manager.skr.identity import runtime_id_of
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
 
-def _modules(kyma: Kyma) -> Iterable[str]:
-    return (module.name for module in kyma.status.modules)
-
-
-def _channels(kyma: Kyma) -> Iterable[str]:
-    return (f"{module.name}/{module.channel}" for module in kyma.status.modules)
-
-
-def _templates(kyma: Kyma) -> Iterable[str]:
-    return (module.template.metadata.name for module in kyma.status.modules if module.template is not None)
-
-
 def _kyma_of_manifest(manifest: Manifest) -> Iterable[str]:
     if kyma := manifest.metadata.labels.get(names.KYMA_NAME):
         yield kyma
 
 
-def _kyma_of_module_config(config: ModuleConfig) -> Iterable[str]:
-    return (config.spec.kyma,)
-
-
-def _kyma_of_sync_resource(resource: SyncResource) -> Iterable[str]:
-    return (resource.spec.kyma,)
-
-
 BY_RUNTIME: Index[Kyma] = Index("runtime", lambda kyma: (runtime_id_of(kyma),))
 """Kymas by the runtime id of their cluster."""
-BY_MODULE: Index[Kyma] = Index("module", _modules)
+BY_MODULE: Index[Kyma] = Index("module", lambda kyma: (module.name for module in kyma.status.modules))
 """Kymas by the names of the modules in their status."""
-BY_CHANNEL: Index[Kyma] = Index("channel", _channels)
+BY_CHANNEL: Index[Kyma] = Index(
+    "channel", lambda kyma: (f"{module.name}/{module.channel}" for module in kyma.status.modules)
+)
 """Kymas by `module/channel` of the modules in their status."""
-BY_TEMPLATE: Index[Kyma] = Index("template", _templates)
+BY_TEMPLATE: Index[Kyma] = Index(
+    "template", lambda kyma: (each.template.metadata.name for each in kyma.status.modules if each.template is not None)
+)
 """Kymas by the names of the ModuleTemplates that their modules resolved to."""
 
 MANIFESTS_BY_KYMA: Index[Manifest] = Index("kyma", _kyma_of_manifest)
 """Manifests by the name of their Kyma."""
-MODULE_CONFIGS_BY_KYMA: Index[ModuleConfig] = Index("kyma", _kyma_of_module_config)
+MODULE_CONFIGS_BY_KYMA: Index[ModuleConfig] = Index("kyma", lambda part: (part.spec.kyma,))
 """ModuleConfigs by the name of their Kyma."""
-SYNC_RESOURCES_BY_KYMA: Index[SyncResource] = Index("kyma", _kyma_of_sync_resource)
+SYNC_RESOURCES_BY_KYMA: Index[SyncResource] = Index("kyma", lambda part: (part.spec.kyma,))
 """SyncResources by the name of their Kyma."""

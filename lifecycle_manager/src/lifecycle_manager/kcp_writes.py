@@ -42,7 +42,7 @@ async def write_status(
 
 
 async def set_finalizers(kcp: Client, resource: Resource[T], metadata: ObjectMeta, finalizers: Iterable[str]) -> T:
-    """Replace the finalizers, only if nobody else has written the object since it was read. Raises KubeError."""
+    """Replace the finalizers, unless the object was written since it was read. Raises KubeError."""
     return await patch_metadata(kcp, resource, metadata, finalizers_of(metadata, finalizers))
 
 
@@ -62,7 +62,7 @@ async def remove_finalizer(kcp: Client, resource: Resource[T], metadata: ObjectM
     try:
         answer = await set_finalizers(kcp, resource, metadata, left)
     except NotFound:
-        return None  # somebody else was faster
+        return None  # deleted meanwhile
     return answer if left or not metadata.being_deleted else None
 
 

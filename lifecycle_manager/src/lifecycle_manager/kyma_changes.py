@@ -70,6 +70,11 @@ def generation_changed(change: Change[T]) -> bool:
     return old is None or new is None or old.metadata.generation != new.metadata.generation
 
 
+def versions(change: Change[T]) -> tuple[T, ...]:
+    """Return the object after and before a change, without the one that there is not; there is always one of them."""
+    return tuple(each for each in (change.new, change.old) if each is not None)
+
+
 def finalizer_lost(finalizer: str, change: Change[T]) -> bool:
     """Tell whether an object no longer has a finalizer that it had."""
     old, new = change.old, change.new

@@ -50,7 +50,7 @@ def is_introduced(kyma: Kyma) -> bool:
 
 
 def event_path_fault(kyma: Kyma | None) -> Condition | None:
-    """Return the condition that says why no events arrive that should, or None."""
+    """Return the condition with the reason why expected events do not arrive, or None."""
     condition = find(kyma.status.conditions, WEBHOOK) if kyma is not None else None
     return condition if condition is not None and condition.reason in EVENT_PATH_FAULTS else None
 

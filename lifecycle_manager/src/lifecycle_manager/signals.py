@@ -1,11 +1,14 @@
-"""Typed messages between domains, for what no resource says. Published and received through the Manager.
+"""Typed messages between domains, for what no resource shows. Published and received through the Manager.
 
-A signal is a hint: whoever receives it enqueues keys and reads the state again. `ObjectChanged` travels on as the cause
+A signal is a hint: its receiver enqueues keys and reads the state again. `ObjectChanged` travels on as the cause
 of the reconcile, so the reconcile knows which object to read and which write the read has to show.
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from kube_runtime import ObjectKey
+from lifecycle_manager_api import names
 
 
 class ObjectReference(NamedTuple):
@@ -30,13 +33,24 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectChanged:
-    """A user changed an object in an SKR. `resource_version` is that of the object before the change.
-
-    `operation` is CREATE, UPDATE or DELETE. `kyma` is the name of the Kyma in KCP.
-    """
+class KymaSignal:
+    """A signal about one Kyma, which it names as in KCP."""
 
     kyma: str
+
+    @property
+    def key(self) -> ObjectKey:
+        """The key of the Kyma in KCP."""
+        return ObjectKey(names.KCP_NAMESPACE, self.kyma)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChanged(KymaSignal):
+    """A user changed an object in an SKR. `resource_version` is that of the object before the change.
+
+    `operation` is CREATE, UPDATE or DELETE.
+    """
+
     reference: ObjectReference
     operation: str
     uid: str = ""
@@ -45,52 +59,39 @@ class ObjectChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class UnclaimedChange:
+class UnclaimedChange(KymaSignal):
     """A user changed an object in an SKR that no controller claims by ObjectChanged: the Kyma is reconciled."""
 
-    kyma: str
-
 
 @dataclass(frozen=True, slots=True)
-class ResyncRequested:
+class ResyncRequested(KymaSignal):
     """The Watcher of an SKR may have lost events: everything of that Kyma is read again."""
 
-    kyma: str
-
 
 @dataclass(frozen=True, slots=True)
-class ClusterSilent:
+class ClusterSilent(KymaSignal):
     """A request to an SKR timed out or could not connect."""
 
-    kyma: str
-
 
 @dataclass(frozen=True, slots=True)
-class ClusterReachable:
+class ClusterReachable(KymaSignal):
     """An SKR that was silent answers again, or its credentials changed."""
 
-    kyma: str
-
 
 @dataclass(frozen=True, slots=True)
-class ClusterReplaced:
+class ClusterReplaced(KymaSignal):
     """Another cluster is behind the Kyma than before, or it lost its objects: nothing recorded of it counts."""
 
-    kyma: str
-
 
 @dataclass(frozen=True, slots=True)
-class WebhookRulesChanged:
+class WebhookRulesChanged(KymaSignal):
     """The webhook of an SKR has other rules: changes made before the API server used them were not reported."""
 
-    kyma: str
-
 
 @dataclass(frozen=True, slots=True)
-class WatcherHeard:
+class WatcherHeard(KymaSignal):
     """An event of the Watcher of an SKR arrived, whatever it reported; `is_canary` where it answers LM's own test."""
 
-    kyma: str
     is_canary: bool
 
 

@@ -41,38 +41,30 @@ class ChangeLatency:
     """The time from the admission of a user's change in the SKR to each station on its way."""
 
     def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
+        self._registry = registry
         self._clock = clock
-        self._stations = {
-            station: Histogram(
-                f"lifecycle_mgr_change_to_{station}_seconds",
-                f"Seconds from the admission of a change in the SKR to: {meaning}.",
-                buckets=BUCKETS,
-                registry=registry,
-            )
-            for station, meaning in (
-                ("event_taken", "its event taken"),
-                ("module_config_written", "its ModuleConfig written"),
-                ("sync_resource_applied", "its SyncResource applied in the SKR"),
-            )
-        }
+        self.event_taken = self._station("event_taken", "its event taken")
+        self.module_config_written = self._station("module_config_written", "its ModuleConfig written")
+        self.sync_resource_applied = self._station("sync_resource_applied", "its SyncResource applied in the SKR")
 
-    def event_taken(self, observed_at: str) -> None:
-        """Observe an event that was taken."""
-        self._observe("event_taken", observed_at)
+    def _station(self, name: str, meaning: str) -> Callable[[str], None]:
+        """Return a function that observes the seconds since the admission of a change, whose time it is given.
 
-    def module_config_written(self, observed_at: str) -> None:
-        """Observe a ModuleConfig that was written."""
-        self._observe("module_config_written", observed_at)
+        Invalid times, and those of another clock, are ignored.
+        """
+        histogram = Histogram(
+            f"lifecycle_mgr_change_to_{name}_seconds",
+            f"Seconds from the admission of a change in the SKR to: {meaning}.",
+            buckets=BUCKETS,
+            registry=self._registry,
+        )
 
-    def sync_resource_applied(self, observed_at: str) -> None:
-        """Observe a SyncResource that was applied."""
-        self._observe("sync_resource_applied", observed_at)
+        def observe(observed_at: str) -> None:
+            try:
+                seconds = (self._clock.now() - datetime.fromisoformat(observed_at)).total_seconds()
+            except (ValueError, TypeError):
+                return  # the Watcher did not send the time
+            if 0 <= seconds <= 3600:
+                histogram.observe(seconds)
 
-    def _observe(self, station: str, observed_at: str) -> None:
-        """Observe the seconds since the admission; invalid times, and those of another clock, are ignored."""
-        try:
-            seconds = (self._clock.now() - datetime.fromisoformat(observed_at)).total_seconds()
-        except (ValueError, TypeError):
-            return  # the Watcher did not send the time
-        if 0 <= seconds <= 3600:
-            self._stations[station].observe(seconds)
+        return observe

@@ -138,7 +138,7 @@ async def test_server_that_lost_its_past_for_good_is_followed_there(
     """A cluster that was restored from a backup has lower versions than were seen before."""
     await populate(direct, namespace)
     old = await older_list(direct, namespace)
-    async with following(client, namespace, backoff=Backoff(base=0.02, most=0.2)) as follower:
+    async with following(client, namespace, backoff=Backoff(base=0.02, max=0.2)) as follower:
         await change_everything(direct, namespace)
         await follower.agrees_with(direct)
         with (

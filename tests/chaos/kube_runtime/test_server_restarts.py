@@ -83,7 +83,7 @@ async def test_etcd_that_is_restored_from_a_backup_is_followed_into_the_past(
     await writes_work(direct, namespace)
     alert = replace(OPTIONS, watch_silence_seconds=1.0)
     kubeconfig = servers.cluster.admin_kubeconfig
-    hasty = Backoff(base=0.02, most=0.2)
+    hasty = Backoff(base=0.02, max=0.2)
     async with (
         await Client.from_environment(kubeconfig, options=alert) as client,
         following(client, namespace, backoff=hasty) as follower,

@@ -11,7 +11,7 @@ from tests.chaos.kube_runtime.following import change_everything, following, pop
 from tests.chaos.proxy import Answer, Asked, Proxy, status, status_document
 from tests.waiting import eventually
 
-HASTY = Backoff(base=0.02, most=0.2)
+HASTY = Backoff(base=0.02, max=0.2)
 GARBAGE = [
     pytest.param(b"\x00\xff<html>bad gateway</html>", id="no JSON"),
     pytest.param(b"[]", id="JSON of another shape"),

@@ -20,9 +20,12 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from kube_runtime import Invalid, Resource
+from kube_runtime.leases.membership import GROUP_LABEL
+from kube_runtime.leases.rendezvous import rendezvous
 from kyma_demo.identities import SERVICE_ACCOUNTS
 from kyma_demo.names import USER
-from kyma_demo.witness import CONFIG_MAPS
+from kyma_demo.object_watcher import CONFIG_MAPS
+from kyma_module_manager.controller import LEADER
 from lifecycle_manager.resources import (
     KYMAS,
     MANIFESTS,
@@ -79,8 +82,8 @@ LEASES: Resource[dict[str, Any]] = Resource.dynamic("coordination.k8s.io", "v1",
 
 
 async def test_change_of_a_user_is_applied_by_the_installed_releases(world: World) -> None:
-    await world.story.change_volume("110Gi")
-    await world.story.change_volume("120Gi")
+    await world.walkthrough.change_volume("110Gi")
+    await world.walkthrough.change_volume("120Gi")
 
 
 async def test_invalid_sync_resource_is_refused_through_the_service_of_the_chart(world: World) -> None:
@@ -139,14 +142,13 @@ async def test_no_change_is_lost_when_a_replica_is_lost_with_its_node(world: Wor
 
 async def test_no_change_is_lost_while_the_leading_module_manager_is_killed(world: World) -> None:
     replicas = {run.name: run for run in await _ready(world.kcp_node, "cloud-resources", 2)}
-    working = await eventually(lambda: _holder_of(world, "module-manager-cloud-resources"))
-    pod, _, _ = working.rpartition("_")
-    child = replicas[pod].child
+    leader = await eventually(lambda: _leader_of(world, "module-manager-cloud-resources", replicas=2))
+    child = replicas[leader.rpartition("-")[0]].child
     assert child is not None
 
     async def taken_over() -> bool:
         """Tell whether another process leads: of the other Pod, or the next one of the same Pod."""
-        return await _holder_of(world, "module-manager-cloud-resources") not in {"", working}
+        return await _leader_of(world, "module-manager-cloud-resources", replicas=1) not in {"", leader}
 
     async with _changing(world):
         await child.kill()
@@ -204,7 +206,7 @@ async def test_alerts_and_dashboard_use_metrics_that_the_running_program_has(wor
 async def test_upgrade_from_the_chart_of_the_previous_commit_keeps_all_objects(world: World, tmp_path: Path) -> None:
     previous = _previous_chart(tmp_path)
     await world.install_lifecycle_manager(command="upgrade", chart=previous)
-    await world.story.change_volume("210Gi")
+    await world.walkthrough.change_volume("210Gi")
     documents: tuple[tuple[Resource[Any], dict[str, Any]], ...] = (
         (WATCHERS, watcher("red")),
         (MANIFESTS, as_document(builders.manifest("nothing", kyma="nobody"))),
@@ -218,7 +220,7 @@ async def test_upgrade_from_the_chart_of_the_previous_commit_keeps_all_objects(w
 
     await world.install_lifecycle_manager(command="upgrade")
     assert await _stored(world) == before
-    await world.story.change_volume("220Gi")
+    await world.walkthrough.change_volume("220Gi")
     for resource, document in documents:
         await world.kcp.delete(resource, document["metadata"]["name"], names.KCP_NAMESPACE)
 
@@ -250,7 +252,7 @@ async def test_watcher_installed_by_hand_replaces_the_existing_one_until_it_is_r
     with pytest.raises(HelmFailed, match="invalid ownership metadata"):
         await world.skr_helm.run(*install)
     await world.skr_helm.run(*install, "--take-ownership", "--force-conflicts")
-    await world.story.change_volume("240Gi")
+    await world.walkthrough.change_volume("240Gi")
 
     removed = set(world.skr_node.runs)
     await world.skr_helm.run("uninstall", *release)
@@ -259,7 +261,7 @@ async def test_watcher_installed_by_hand_replaces_the_existing_one_until_it_is_r
     await world.install_lifecycle_manager("--set=watcher.memoryLimit=201Mi", command="upgrade")
     await eventually(partial(_only_watcher_with, world, "201Mi"))
     await world.install_lifecycle_manager(command="upgrade")
-    await world.story.change_volume("250Gi")
+    await world.walkthrough.change_volume("250Gi")
 
 
 async def test_uninstalled_module_manager_leaves_no_objects_behind(world: World) -> None:
@@ -273,7 +275,7 @@ async def test_uninstalled_module_manager_leaves_no_objects_behind(world: World)
 
 
 async def test_uninstallation_keeps_crds_and_kymas_and_a_later_installation_adopts_them(world: World) -> None:
-    await world.story.change_volume("300Gi")
+    await world.walkthrough.change_volume("300Gi")
     await world.kcp_helm.run("uninstall", "lifecycle-manager", "--namespace=kcp-system", *WAITING)
     assert await _objects_of(world, "kcp-system", "app.kubernetes.io/instance=lifecycle-manager") == []
     for crd in all_crds():
@@ -284,7 +286,7 @@ async def test_uninstallation_keeps_crds_and_kymas_and_a_later_installation_adop
     await eventually(lambda: not world.kcp_node.runs_of("lifecycle-manager"))
 
     await world.install_lifecycle_manager()
-    await world.story.change_volume("310Gi")
+    await world.walkthrough.change_volume("310Gi")
 
 
 @asynccontextmanager
@@ -294,18 +296,18 @@ async def _changing(world: World) -> AsyncGenerator[None, None]:
 
     async def change() -> str:
         for number in itertools.count(1000):
-            await world.story.patch_volume(f"{number}Gi")
+            await world.walkthrough.patch_volume(f"{number}Gi")
             if stopping.is_set():
                 return f"{number}Gi"
             await asyncio.sleep(0.05)  # the rate of a user
         raise AssertionError("unreachable: itertools.count never ends")
 
-    await world.story.change_volume("999Gi")
+    await world.walkthrough.change_volume("999Gi")
     async with asyncio.TaskGroup() as tasks:
         changing = tasks.create_task(change())
         yield
         stopping.set()
-    await world.story.sees_volume(changing.result())
+    await world.walkthrough.wait_for_volume(changing.result())
 
 
 async def _values_by_hand(world: World) -> Path:
@@ -369,10 +371,11 @@ async def _stored(world: World) -> dict[str, dict[str, tuple[str, bytes]]]:
     }
 
 
-async def _holder_of(world: World, lease: str) -> str:
-    """Return the identity of the process that holds a Lease; empty if none does."""
-    found = await world.kcp.get(LEASES, lease, names.KCP_NAMESPACE)
-    return str(found["spec"].get("holderIdentity", ""))
+async def _leader_of(world: World, group: str, *, replicas: int) -> str:
+    """Return the identity of the member that leads a group; empty while it has fewer members than replicas."""
+    leases = (await world.kcp.list(LEASES, names.KCP_NAMESPACE, label_selector=f"{GROUP_LABEL}={group}")).items
+    members = [str(lease["spec"]["holderIdentity"]) for lease in leases]
+    return rendezvous(LEADER, members) or "" if len(members) >= replicas else ""
 
 
 async def _add_metrics_of_lifecycle_manager(world: World, samples: dict[str, set[str]]) -> None:

@@ -334,8 +334,8 @@ async def test_metrics_that_exist_for_alerts_have_one(helm: Helm) -> None:
         "lifecycle_mgr_skr_event_path_broken",
         "lifecycle_mgr_self_signed_cert_not_renew",
         "lifecycle_mgr_maintenance_window_config_read_success",
-        "lifecycle_mgr_watcher_authority_expiry_timestamp_seconds",
-        "lifecycle_mgr_watcher_authority_phase_age_seconds",
+        "lifecycle_mgr_watcher_ca_expiry_timestamp_seconds",
+        "lifecycle_mgr_watcher_ca_phase_age_seconds",
     ):
         assert metric in asked
     for rule in alerts.values():
@@ -364,14 +364,25 @@ async def test_containers_are_unprivileged_and_have_limits(helm: Helm, way: str)
     assert {"cpu", "memory"} <= set(container["resources"]["requests"])
 
 
+@pytest.mark.parametrize("way", WAYS)
+async def test_every_volume_is_mounted(helm: Helm, way: str) -> None:
+    chart, arguments = WAYS[way]
+    rendered = await helm.render(chart, *arguments)
+    mounted = {mount["name"] for mount in _container(rendered).get("volumeMounts", [])}
+    assert {volume["name"] for volume in _pod(rendered).get("volumes", [])} == mounted
+
+
 async def test_pod_waits_for_the_ca_of_cert_manager(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER, *values(certManager__enabled=True))
     (certificate,) = of_kind(rendered, "Certificate").values()
     (issuer,) = of_kind(rendered, "Issuer").values()
     assert certificate["spec"]["issuerRef"]["name"] == issuer["metadata"]["name"]
     assert certificate["spec"]["secretName"] == CAStore.name
-    volumes = of_kind(rendered, "Deployment")["lifecycle-manager"]["spec"]["template"]["spec"]["volumes"]
-    assert [each["secret"]["secretName"] for each in volumes if "secret" in each] == [CAStore.name]
+    (volume,) = (each for each in _pod(rendered)["volumes"] if "secret" in each)
+    assert volume["secret"]["secretName"] == CAStore.name
+    assert not volume["secret"].get("optional")
+    (mount,) = (each for each in _container(rendered)["volumeMounts"] if each["name"] == volume["name"])
+    assert mount["readOnly"], "the kubelet waits only for volumes that a container mounts"
     given = values(certManager__enabled=True, certManager__issuerRef__name="company")
     assert not of_kind(await helm.render(LIFECYCLE_MANAGER, *given), "Issuer")
 

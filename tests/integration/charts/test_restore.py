@@ -7,8 +7,8 @@ from typing import Any
 
 from kube_runtime import NotFound, Resource
 from kyma_demo.names import USER
-from kyma_demo.story import INFRASTRUCTURES
-from kyma_demo.witness import CONFIG_MAPS
+from kyma_demo.object_watcher import CONFIG_MAPS
+from kyma_demo.walkthrough import INFRASTRUCTURES
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from tests.integration.charts.world import World
@@ -37,15 +37,15 @@ async def test_documented_backup_contains_every_resource() -> None:
 
 
 async def test_control_plane_continues_from_its_backup(world: World) -> None:
-    await world.story.change_volume("510Gi")
-    await world.story.create_second("scratch", "5Gi")
+    await world.walkthrough.change_volume("510Gi")
+    await world.walkthrough.create_second("scratch", "5Gi")
     before = await world.skr.get(CONFIG_MAPS, "default-nfs-media", SKR)
 
     secrets, objects = await _back_up(world)
     await _lose_everything(world)
     # Meanwhile the user deletes one volume and changes another.
     await world.skr.delete(INFRASTRUCTURES, "second", SKR)
-    await world.story.patch_volume("520Gi")
+    await world.walkthrough.patch_volume("520Gi")
 
     await world.install_lifecycle_manager("--set=replicas=0")
     await world.install_module_manager("--set=replicas=0")
@@ -58,11 +58,11 @@ async def test_control_plane_continues_from_its_backup(world: World) -> None:
     await eventually(partial(_all_are_owned, world))
     await world.install_lifecycle_manager(command="upgrade")
 
-    await world.story.sees_volume("520Gi")
+    await world.walkthrough.wait_for_volume("520Gi")
     await eventually(lambda: _is_gone(world, "second-nfs-scratch"))
     after = await world.skr.get(CONFIG_MAPS, "default-nfs-media", SKR)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    await world.story.change_volume("530Gi")
+    await world.walkthrough.change_volume("530Gi")
 
 
 async def _back_up(world: World) -> tuple[list[Document], list[tuple[str, Document]]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kube_runtime import Client, NotFound, Resource, dump_yaml
 from kyma_demo.names import USER
-from kyma_demo.witness import CONFIG_MAPS
+from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_module_manager.rights import roles_of
 from lifecycle_manager.resources import (
     KYMAS,
@@ -24,7 +24,7 @@ from lifecycle_manager.skr_webhook import ROTATE, CAStore
 from lifecycle_manager_api import names
 from tests.integration.charts.rights import Right, granted_by, requests_in, unused
 from tests.integration.charts.world import World
-from tests.integration.lifecycle_manager.offers import installing, on_offer, release, template
+from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template, with_layer
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.modules import as_text
 from tests.registries import BlobServer, blob_server
@@ -63,7 +63,7 @@ async def test_no_request_of_the_programs_is_forbidden(world: World) -> None:
 
 async def test_every_right_is_used(world: World) -> None:
     """Rights that are needed rarely are used here, the others by the setup of the world."""
-    await world.story.change_volume("390Gi")
+    await world.walkthrough.change_volume("390Gi")
     await _repeat_an_event(world)
     await _create_and_delete_a_watcher(world)
     async with blob_server() as layers:
@@ -72,7 +72,7 @@ async def test_every_right_is_used(world: World) -> None:
     await _create_a_namespace(world)
     await _delete_the_kyma(world)
     await world.manage_the_user_cluster()
-    await world.story.change_volume("400Gi")
+    await world.walkthrough.change_volume("400Gi")
 
     kcp = list(requests_in(world.clusters.kcp.directory / "audit.log"))
     skr = list(requests_in(world.clusters.skrs[0].directory / "audit.log"))
@@ -92,7 +92,7 @@ async def _repeat_an_event(world: World) -> None:
 
     async def repeated() -> bool:
         for chosen in (["cloud-resources", "tpyo"], ["cloud-resources"]):
-            await world.story.set_modules([{"name": name, "managed": True} for name in chosen])
+            await world.walkthrough.set_modules([{"name": name, "managed": True} for name in chosen])
             await eventually(partial(_lists, world, chosen))
         events = (await world.kcp.list(EVENTS, KCP)).items
         return any("tpyo" in event["note"] and event.get("series") for event in events)
@@ -130,23 +130,23 @@ async def _create_a_namespace(world: World) -> None:
 async def _install_and_remove_modules(world: World, layers: BlobServer) -> None:
     """Install a chosen module and a mandatory one, edit their catalog objects, and remove both."""
     chosen, mandatory = _module(layers, "telemetry"), _module(layers, "warden", mandatory=True)
-    async with on_offer(
+    async with in_catalog(
         world.kcp,
         *(chosen, release("telemetry", regular="1.0.0")),
         *(mandatory, release("warden", mandatory="1.0.0")),
     ):
-        await world.story.set_modules([CLOUD_RESOURCES, {"name": "telemetry", "managed": True}])
+        await world.walkthrough.set_modules([CLOUD_RESOURCES, {"name": "telemetry", "managed": True}])
         for name in ("telemetry", "warden"):
             await eventually(_exists(world.skr, CONFIG_MAPS, name, SKR))
         for resource, name in ((MODULE_TEMPLATES, "telemetry-1.0.0"), (MODULE_RELEASE_METAS, "telemetry")):
             await eventually(_exists(world.skr, resource, name, SKR))
             await _edit_until_reverted(world.skr, resource, name)
         # Without the module, nothing of it is left that would be created again, such as its ModuleConfigs.
-        await world.story.set_modules([])
+        await world.walkthrough.set_modules([])
         for dependent in (MODULE_CONFIGS, SYNC_RESOURCES):
             await eventually(partial(_none, world.kcp, dependent))
     await eventually(partial(_none, world.kcp, MANIFESTS))
-    await world.story.set_modules([CLOUD_RESOURCES])
+    await world.walkthrough.set_modules([CLOUD_RESOURCES])
 
 
 async def _edit_until_reverted(skr: Client, resource: Resource[Any], name: str) -> None:
@@ -188,7 +188,7 @@ def _module(layers: BlobServer, name: str, *, mandatory: bool = False) -> dict[s
     """Return the template of a module with a ConfigMap, which the roles of the sample allow."""
     document = template(name, "1.0.0", mandatory=mandatory, data=None)
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}}
-    return installing(document, layers.host, layers.hold(as_text([config_map]).encode()))
+    return with_layer(document, layers.host, layers.hold(as_text([config_map]).encode()))
 
 
 async def _lists(world: World, modules: list[str]) -> bool:

@@ -12,10 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kube_runtime import Client, ClientOptions, NotFound, Resource, dump_yaml
 from kyma_demo import names as demo_names
-from kyma_demo.cast import Cast
-from kyma_demo.report import Silence
-from kyma_demo.stage import Stage, create_kyma, prepare_skr
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment, create_kyma, prepare_skr
+from kyma_demo.programs import Programs
+from kyma_demo.report import NoOutput
+from kyma_demo.walkthrough import Walkthrough
 from kyma_local.clusters import LocalClusters
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import KYMAS
@@ -51,7 +51,7 @@ class World:
     skr_node: NodeAgent
     kcp_helm: Helm
     skr_helm: Helm
-    story: Story
+    walkthrough: Walkthrough
     event_port: int
 
     async def install_lifecycle_manager(
@@ -88,7 +88,7 @@ class World:
 
     async def manage_the_user_cluster(self) -> None:
         """Create the Kyma as the environment broker does, and wait until the Watcher reports changes of users."""
-        await create_kyma(self.story.stage, await prepare_skr(self.story.stage))
+        await create_kyma(self.walkthrough.environment, await prepare_skr(self.walkthrough.environment))
 
         async def ready() -> bool:
             """Tell whether the condition holds that docs/install.md waits for; then users can enable modules."""
@@ -111,17 +111,17 @@ class World:
         server may not reach the Watcher within two seconds, and the change would be found minutes later."""
         while True:
             before = await self._admitted_without_answer()
-            await self.story.set_modules([{"name": demo_names.MODULE, "managed": True}])
+            await self.walkthrough.set_modules([{"name": demo_names.MODULE, "managed": True}])
             if await self._admitted_without_answer() == before:
                 return
-            await self.story.set_modules([])
+            await self.walkthrough.set_modules([])
 
     async def _admitted_without_answer(self) -> float:
         """Return how many changes the API server of the SKR has admitted without an answer of a webhook."""
-        answer = await self.skr._write("GET", "/metrics", body=b"")
+        text = (await self.skr.raw("GET", "/metrics", accept="text/plain")).decode()
         return sum(
             sample.value
-            for family in text_string_to_metric_families(answer.body.decode())
+            for family in text_string_to_metric_families(text)
             for sample in family.samples
             if sample.name == "apiserver_admission_webhook_fail_open_count_total"
         )
@@ -143,14 +143,14 @@ async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[World, None]:
         for client, namespace in ((kcp, names.KCP_NAMESPACE), (skr, names.SKR_NAMESPACE)):
             metadata = {**NAMESPACE["metadata"], "name": namespace}  # type: ignore[dict-item]  # it is a mapping
             await apply_objects(client, dump_yaml({**NAMESPACE, "metadata": metadata}))
-        stage = Stage(
-            kcp, skr, clusters.kcp.admin_kubeconfig, skr_cluster.admin_kubeconfig, folder / "stage", clusters.kcp
+        environment = Environment(
+            kcp, skr, clusters.kcp.admin_kubeconfig, skr_cluster.admin_kubeconfig, folder / "demo", clusters.kcp
         )
-        story = Story(stage, Cast(stage, stack), Silence())
+        walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
         kcp_node = NodeAgent(clusters.kcp, kcp, folder / "kcp-pods")
         skr_node = NodeAgent(skr_cluster, skr, folder / "skr-pods")
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(work.run()) for work in (kcp_node, skr_node, story.witness)]
+            running = [tasks.create_task(work.run()) for work in (kcp_node, skr_node, walkthrough.object_watcher)]
             async with kcp_node.load_balancer("kcp-system", "lifecycle-manager-events", 443) as port:
                 yield World(
                     clusters,
@@ -158,9 +158,9 @@ async def open_world(folder: Path, helm: Helm) -> AsyncGenerator[World, None]:
                     skr,
                     kcp_node,
                     skr_node,
-                    Helm(helm.program, helm.home, stage.kcp_kubeconfig),
-                    Helm(helm.program, helm.home, stage.skr_kubeconfig),
-                    story,
+                    Helm(helm.program, helm.home, environment.kcp_kubeconfig),
+                    Helm(helm.program, helm.home, environment.skr_kubeconfig),
+                    walkthrough,
                     port,
                 )
             for task in running:

@@ -1,4 +1,4 @@
-"""The cache follows a real API server, and handlers hear of every last state."""
+"""The cache follows a real API server, and handlers get every last state."""
 
 import asyncio
 import time

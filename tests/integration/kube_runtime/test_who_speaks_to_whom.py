@@ -23,7 +23,7 @@ async def test_wrong_token_is_unauthorized(client: Client) -> None:
             await stranger.list(NAMESPACES)
 
 
-async def test_certificate_of_another_authority_is_not_trusted(client: Client) -> None:
+async def test_certificate_of_another_ca_is_not_trusted(client: Client) -> None:
     document = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "k"}}],

@@ -1,4 +1,4 @@
-"""The whole product on real API servers, as the demo stages it: each program a process with its own identity."""
+"""The whole product on real API servers, as in the demo: each program is a process with its own identity."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -10,14 +10,14 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Applier, InventoryEntry
-from kyma_demo.cast import Cast
-from kyma_demo.report import Silence
-from kyma_demo.stage import Stage, open_stage
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment, open_environment
+from kyma_demo.programs import Programs
+from kyma_demo.report import NoOutput
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.crd_installation import apply_objects
-from tests.integration.lifecycle_manager.links import write_trust
+from tests.integration.lifecycle_manager.event_path import is_watcher_ready
+from tests.integration.lifecycle_manager.file_server import write_ca
 from tests.integration.lifecycle_manager.programs import Manager, manager_with
-from tests.integration.lifecycle_manager.watching import is_well
 from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
 
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("lifecycle_manager"))
 
 
-# What a module may bring is up to the administrator of a cluster; here it is anything.
+# The administrator of a cluster decides which objects modules may contain; here all are allowed.
 ANY_MODULE = f"""{files("lifecycle_manager.rbac").joinpath("skr-modules.yaml").read_text()}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -43,56 +43,56 @@ subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kube-syst
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story]:
-    """A stage on which everything runs and the module is enabled in the SKR.
+async def walkthrough(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Walkthrough]:
+    """All programs run, and the module is enabled in the SKR.
 
-    Whatever takes note of a silence has more than ten seconds of patience: a machine that has much to do may stop
-    for half of that, and nobody is to be held for gone then. For the same reason an API server may let a change pass
-    without telling of it; Kymas and Module CRs are looked at every half minute, so that it is found. That it was told
-    is seen in logs (`watching.changes_are_told`), and not by the time that it took.
+    Timeouts for missing events are longer than ten seconds, because a busy machine may pause for half of that. For the
+    same reason the API server may allow a change without calling the Watcher; Kymas and Module CRs are reconciled every
+    30 s, so that it is found. Whether a change was reported is read from logs (`event_path.changes_are_reported`), not
+    derived from its duration.
     """
-    folder = tmp_path_factory.mktemp("stage")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # or drift would take half a minute
-        environment.setenv("KLM_MANIFEST_REQUEUE_SUCCESS_INTERVAL", "10s")
-        environment.setenv("KLM_MANIFEST_REQUEUE_BUSY_INTERVAL", "0.2s")
-        environment.setenv("SSL_CERT_FILE", str(write_trust(folder)))
-        environment.setenv("KLM_WATCHER_SILENCE", "12s")
-        environment.setenv("KLM_WATCHER_REQUEUE_SUCCESS_INTERVAL", "10s")
-        environment.setenv("KLM_WATCHER_CANARY_INTERVAL", "2s")
-        environment.setenv("KLM_WATCHER_CANARY_PATIENCE", "10s")
-        environment.setenv("KLM_MODULE_UPGRADE_ROLLOUT_MAX_DELAY", "0s")
-        environment.setenv("KLM_SKR_UNREACHABLE_GRACE", "1s")
-        environment.setenv("KLM_SELF_SIGNED_CA_ROTATION_GRACE", "3s")
-        environment.setenv("KLM_LEADER_ELECTION_LEASE_DURATION", "15s")
-        environment.setenv("KLM_LEADER_ELECTION_RENEW_DEADLINE", "12s")
-        environment.setenv("KLM_LEADER_ELECTION_RETRY_PERIOD", "0.4s")
-        environment.setenv("KLM_KYMA_REQUEUE_SUCCESS_INTERVAL", "30s")
-        environment.setenv("KLM_MODULE_CONFIG_REQUEUE_SUCCESS_INTERVAL", "30s")
-        environment.setenv("HEARTBEAT_SECONDS", "0.5")
-        async with _set_up(folder) as story:
-            yield story
+    folder = tmp_path_factory.mktemp("environment")
+    with pytest.MonkeyPatch.context() as variables:
+        variables.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # for tests of drift
+        variables.setenv("KLM_MANIFEST_REQUEUE_SUCCESS_INTERVAL", "10s")
+        variables.setenv("KLM_MANIFEST_REQUEUE_BUSY_INTERVAL", "0.2s")
+        variables.setenv("SSL_CERT_FILE", str(write_ca(folder)))
+        variables.setenv("KLM_WATCHER_SILENCE", "12s")
+        variables.setenv("KLM_WATCHER_REQUEUE_SUCCESS_INTERVAL", "10s")
+        variables.setenv("KLM_WATCHER_CANARY_INTERVAL", "2s")
+        variables.setenv("KLM_WATCHER_CANARY_PATIENCE", "10s")
+        variables.setenv("KLM_MODULE_UPGRADE_ROLLOUT_MAX_DELAY", "0s")
+        variables.setenv("KLM_SKR_UNREACHABLE_GRACE", "1s")
+        variables.setenv("KLM_SELF_SIGNED_CA_ROTATION_GRACE", "3s")
+        variables.setenv("KLM_LEADER_ELECTION_LEASE_DURATION", "15s")
+        variables.setenv("KLM_LEADER_ELECTION_RENEW_DEADLINE", "12s")
+        variables.setenv("KLM_LEADER_ELECTION_RETRY_PERIOD", "0.4s")
+        variables.setenv("KLM_KYMA_REQUEUE_SUCCESS_INTERVAL", "30s")
+        variables.setenv("KLM_MODULE_CONFIG_REQUEUE_SUCCESS_INTERVAL", "30s")
+        variables.setenv("HEARTBEAT_SECONDS", "0.5")
+        async with _set_up(folder) as walkthrough:
+            yield walkthrough
 
 
 @asynccontextmanager
-async def _set_up(folder: Path) -> AsyncGenerator[Story, None]:
-    async with open_stage(folder, None, None) as stage, AsyncExitStack() as stack:
-        story = Story(stage, Cast(stage, stack), Silence())
+async def _set_up(folder: Path) -> AsyncGenerator[Walkthrough, None]:
+    async with open_environment(folder, None, None) as environment, AsyncExitStack() as stack:
+        walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
         async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(story.witness.run())
-            await story.set_up(patience_seconds=180)
-            await story.witness.ready(60)
-            yield story
+            watching = tasks.create_task(walkthrough.object_watcher.run())
+            await walkthrough.set_up(patience_seconds=180)
+            await walkthrough.object_watcher.ready(60)
+            yield walkthrough
             watching.cancel()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def layers(story: Story) -> AsyncIterator[BlobServer]:
-    """A registry for the layers of modules, which the Lifecycle Manager may install in the SKR for as long."""
-    await apply_objects(story.stage.skr, ANY_MODULE)
+async def layers(walkthrough: Walkthrough) -> AsyncIterator[BlobServer]:
+    """A registry for layers of modules; meanwhile the Lifecycle Manager may install any module in the SKR."""
+    await apply_objects(walkthrough.environment.skr, ANY_MODULE)
     async with blob_server() as server:
         yield server
-    await Applier(story.stage.skr, field_manager="test").delete(
+    await Applier(walkthrough.environment.skr, field_manager="test").delete(
         [
             InventoryEntry("rbac.authorization.k8s.io", "v1", kind, "", "lifecycle-manager-modules")
             for kind in ("ClusterRole", "ClusterRoleBinding")
@@ -101,14 +101,14 @@ async def layers(story: Story) -> AsyncIterator[BlobServer]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def manager(story: Story) -> AsyncIterator[Manager]:
-    """The Lifecycle Manager, with its metrics in reach, and a way of events that works."""
-    async with manager_with(story.cast) as manager:
-        await eventually(lambda: is_well(story.stage))
+async def manager(walkthrough: Walkthrough) -> AsyncIterator[Manager]:
+    """The Lifecycle Manager with readable metrics, once events arrive."""
+    async with manager_with(walkthrough.programs) as manager:
+        await eventually(lambda: is_watcher_ready(walkthrough.environment))
         yield manager
 
 
 @pytest.fixture
-def stage(story: Story) -> Stage:
-    """The clusters with their administrators' clients."""
-    return story.stage
+def environment(walkthrough: Walkthrough) -> Environment:
+    """The clusters with clients of their administrators."""
+    return walkthrough.environment

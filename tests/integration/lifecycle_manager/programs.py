@@ -1,4 +1,4 @@
-"""The programs of the stage started otherwise: with other options, beside each other, and with their metrics read."""
+"""Starts the programs with other options, as additional replicas, and reads their metrics."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import httpx
 
 from kyma_demo import processes
-from kyma_demo.cast import Cast
+from kyma_demo.programs import Programs
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess
 from tests.waiting import eventually
@@ -15,8 +15,8 @@ from tests.waiting import eventually
 MANAGER = "lifecycle-manager"
 
 
-def altered(program: processes.Program, *options: str, name: str = "", **environment: str) -> processes.Program:
-    """Return a program with options in place of those of the same name, and more environment."""
+def with_options(program: processes.Program, *options: str, name: str = "", **environment: str) -> processes.Program:
+    """Return a program with other or additional options and environment variables."""
     given = {option.partition("=")[0] for option in options}
     kept = (each for each in program.command if each.partition("=")[0] not in given)
     return replace(
@@ -29,7 +29,7 @@ def altered(program: processes.Program, *options: str, name: str = "", **environ
 
 @dataclass(frozen=True, eq=False)
 class Manager:
-    """A Lifecycle Manager whose metrics can be read."""
+    """A Lifecycle Manager with readable metrics."""
 
     process: ChildProcess
     metrics_port: int
@@ -42,18 +42,18 @@ class Manager:
         return {name: float(value) for name, _, value in lines}
 
     async def sample(self, text: str) -> float | None:
-        """Return the first sample whose name and labels begin so."""
+        """Return the first sample whose name and labels have a prefix."""
         return next((value for name, value in (await self.metrics()).items() if name.startswith(text)), None)
 
 
-async def start_manager(cast: Cast, *options: str, name: str = MANAGER, **environment: str) -> Manager:
-    """Start the Lifecycle Manager, with options besides those of the stage, and wait until it works."""
+async def start_manager(programs: Programs, *options: str, name: str = MANAGER, **environment: str) -> Manager:
+    """Start the Lifecycle Manager with additional options, and wait until it is ready."""
     port = free_port()
-    log = cast.stage.logs / f"{name}.log"
-    said = log.read_text(errors="replace").count('"msg":"ready"') if log.exists() else 0
+    log = programs.environment.logs / f"{name}.log"
+    earlier = log.read_text(errors="replace").count('"msg":"ready"') if log.exists() else 0
     address = f"127.0.0.1:{free_port()}"
-    program = altered(
-        cast._programs[MANAGER],
+    program = with_options(
+        programs.started[MANAGER],
         f"--metrics-bind-address=127.0.0.1:{port}",
         f"--replica-name={name}",
         f"--replica-bind-address={address}",
@@ -62,26 +62,26 @@ async def start_manager(cast: Cast, *options: str, name: str = MANAGER, **enviro
         name=name,
         **environment,
     )
-    original = cast._programs[MANAGER]
-    await cast._start(program)
-    cast._programs[MANAGER] = original
-    process = cast.running[name]
+    original = programs.started[MANAGER]
+    await programs.start(program)
+    programs.started[MANAGER] = original
+    process = programs.running[name]
 
     async def ready() -> bool:
         assert process.returncode is None, log.read_text(errors="replace")[-3000:]
-        return log.read_text(errors="replace").count('"msg":"ready"') > said
+        return log.read_text(errors="replace").count('"msg":"ready"') > earlier
 
-    await eventually(ready, within=120, what=f"the readiness that {log} speaks of")
+    await eventually(ready, within=120, what=f"the line `ready` in {log}")
     return Manager(process, port)
 
 
 @asynccontextmanager
-async def manager_with(cast: Cast, *options: str, **environment: str) -> AsyncGenerator[Manager, None]:
-    """Have the Lifecycle Manager run with other options for a while."""
-    await cast.stop(MANAGER)
-    manager = await start_manager(cast, *options, **environment)
+async def manager_with(programs: Programs, *options: str, **environment: str) -> AsyncGenerator[Manager, None]:
+    """Run the Lifecycle Manager with other options until the block ends."""
+    await programs.stop(MANAGER)
+    manager = await start_manager(programs, *options, **environment)
     try:
         yield manager
     finally:
         await manager.process.stop()
-        await start_manager(cast)
+        await start_manager(programs)

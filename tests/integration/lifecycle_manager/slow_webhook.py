@@ -1,4 +1,4 @@
-"""A webhook beside the Watcher's that takes its time, so that a write in the user cluster lasts as a test wants."""
+"""A slow webhook beside that of the Watcher, so that a write in the user cluster takes as long as a test needs."""
 
 import asyncio
 import base64
@@ -14,26 +14,26 @@ import msgspec
 
 from http_guard import Bounds, server_for
 from kube_runtime import Resource
-from kyma_demo.stage import Stage
-from kyma_demo.story import INFRASTRUCTURES
-from kyma_demo.witness import CONFIG_MAPS
+from kyma_demo.environment import Environment
+from kyma_demo.object_watcher import CONFIG_MAPS
+from kyma_demo.walkthrough import INFRASTRUCTURES
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
 from lifecycle_manager_api import names
-from tests.integration.lifecycle_manager.watching import SERVICES, WEBHOOKS
+from tests.integration.lifecycle_manager.event_path import SERVICES, WEBHOOKS
 from tests.waiting import eventually
 from tests.watcher_process import CA, write_leaf
 
-HELD_SECONDS = 60.0  # longer than an API server waits for any webhook
+BLOCKED_SECONDS = 60.0  # longer than the longest timeout of a webhook
 
 
 @dataclass(eq=False)
 class SlowWebhook:
-    """Allows everything, so many seconds late, and refuses what waits at the end; counts what it was asked."""
+    """Allows every request after a delay, refuses pending ones at its end, and counts requests."""
 
     seconds: float = 0.0
-    asked: int = 0
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    requests: int = 0
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, _: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Any]) -> None:
         body = b""
@@ -41,12 +41,12 @@ class SlowWebhook:
             body += message["body"]
             if not message["more_body"]:
                 break
-        self.asked += 1
+        self.requests += 1
         with suppress(TimeoutError):
             async with asyncio.timeout(self.seconds):
-                await self.over.wait()
+                await self.stopped.wait()
         review = msgspec.json.decode(body)
-        review["response"] = {"uid": review.pop("request")["uid"], "allowed": not self.over.is_set()}
+        review["response"] = {"uid": review.pop("request")["uid"], "allowed": not self.stopped.is_set()}
         answer = msgspec.json.encode(review)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -54,41 +54,43 @@ class SlowWebhook:
 
 
 @asynccontextmanager
-async def slow_changes(stage: Stage, folder: Path, seconds: float) -> AsyncIterator[SlowWebhook]:
-    """Have every change of an Infrastructure take so long."""
+async def slow_updates(environment: Environment, folder: Path, seconds: float) -> AsyncIterator[SlowWebhook]:
+    """Delay every change of an Infrastructure."""
 
     async def touch() -> None:
-        """Touch Infrastructures in a way that nobody heeds."""
-        for item in (await stage.skr.list(INFRASTRUCTURES)).items:
+        """Change an annotation of the Infrastructures, which causes no event."""
+        for item in (await environment.skr.list(INFRASTRUCTURES)).items:
             metadata = item["metadata"]
             patch = {"metadata": {"annotations": {"touched": str(time.monotonic())}}}
-            await stage.skr.merge_patch(
+            await environment.skr.merge_patch(
                 INFRASTRUCTURES, metadata["name"], patch, metadata["namespace"], field_manager="test"
             )
 
-    async with _beside_the_watcher(stage, folder, INFRASTRUCTURES, "UPDATE", "true", touch) as webhook:
+    async with _beside_the_watcher(environment, folder, INFRASTRUCTURES, "UPDATE", "true", touch) as webhook:
         webhook.seconds = seconds
         yield webhook
 
 
 @asynccontextmanager
-async def held_config_maps(stage: Stage, folder: Path, prefix: str) -> AsyncIterator[SlowWebhook]:
-    """Have no ConfigMap come into the user cluster while the block runs whose name begins so."""
+async def blocked_config_maps(environment: Environment, folder: Path, prefix: str) -> AsyncIterator[SlowWebhook]:
+    """Block the creation of ConfigMaps with a prefix in the user cluster until the block ends."""
     name = f"{prefix}touched"
 
     async def touch() -> None:
         document = {"metadata": {"name": name}}
-        await stage.skr.apply(CONFIG_MAPS, name, document, names.SKR_NAMESPACE, field_manager="test", dry_run=True)
+        await environment.skr.apply(
+            CONFIG_MAPS, name, document, names.SKR_NAMESPACE, field_manager="test", dry_run=True
+        )
 
     condition = f"object.metadata.name.startsWith('{prefix}')"
-    async with _beside_the_watcher(stage, folder, CONFIG_MAPS, "CREATE", condition, touch) as webhook:
-        webhook.seconds = HELD_SECONDS
+    async with _beside_the_watcher(environment, folder, CONFIG_MAPS, "CREATE", condition, touch) as webhook:
+        webhook.seconds = BLOCKED_SECONDS
         yield webhook
 
 
 @asynccontextmanager
 async def _beside_the_watcher(
-    stage: Stage,
+    environment: Environment,
     folder: Path,
     resource: Resource[Any],
     operation: str,
@@ -108,24 +110,24 @@ async def _beside_the_watcher(
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve())
         await eventually(lambda: server.started)
-        await stage.skr.apply(SERVICES, "slow", service, "default", field_manager="test")
-        assert stage.skr_routes is not None
-        add_route(stage.skr_routes, Route("default", "slow", 443, "127.0.0.1", port))
+        await environment.skr.apply(SERVICES, "slow", service, "default", field_manager="test")
+        assert environment.skr_routes is not None
+        add_route(environment.skr_routes, Route("default", "slow", 443, "127.0.0.1", port))
         document = _configuration(resource, operation, condition)
-        await stage.skr.apply(WEBHOOKS, "slow", document, field_manager="test")
+        await environment.skr.apply(WEBHOOKS, "slow", document, field_manager="test")
         try:
-            await eventually(lambda: _is_asked(webhook, touch))
+            await eventually(lambda: _is_called(webhook, touch))
             yield webhook
         finally:
-            await stage.skr.delete(WEBHOOKS, "slow")
-            webhook.over.set()
+            await environment.skr.delete(WEBHOOKS, "slow")
+            webhook.stopped.set()
             server.should_exit = True
 
 
-async def _is_asked(webhook: SlowWebhook, touch: Callable[[], Awaitable[None]]) -> bool:
-    """Tell whether the API server has taken the webhook up."""
+async def _is_called(webhook: SlowWebhook, touch: Callable[[], Awaitable[None]]) -> bool:
+    """Return whether the API server calls the webhook."""
     await touch()
-    return webhook.asked > 0
+    return webhook.requests > 0
 
 
 def _configuration(resource: Resource[Any], operation: str, condition: str) -> dict[str, Any]:

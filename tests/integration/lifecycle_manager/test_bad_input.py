@@ -1,4 +1,4 @@
-"""Bad input ends in a condition or an answer that says so, and disturbs nobody else."""
+"""Invalid input is reported by a condition or an answer, and affects no other resource."""
 
 import base64
 import ssl
@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from kube_runtime import NotFound, dump_yaml
-from kyma_demo.stage import Stage, infrastructure
-from kyma_demo.story import INFRASTRUCTURES, Story
+from kyma_demo.environment import Environment, infrastructure
+from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import Kyma, SyncResource, names
 from lifecycle_manager_api.conditions import find
-from tests.integration.lifecycle_manager.offers import refusal
+from tests.integration.lifecycle_manager.catalog_entries import refusal
 from tests.waiting import eventually, is_gone
 
 NAMESPACE = names.KCP_NAMESPACE
@@ -29,17 +29,17 @@ UNREACHABLE = {
 }
 
 
-async def create_kyma(stage: Stage, name: str) -> None:
+async def create_kyma(environment: Environment, name: str) -> None:
     document = {
         "apiVersion": KYMAS.api_version,
         "kind": "Kyma",
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"channel": "regular"},
     }
-    await stage.kcp.create(KYMAS, document, NAMESPACE, field_manager="test")
+    await environment.kcp.create(KYMAS, document, NAMESPACE, field_manager="test")
 
 
-async def create_access_secret(stage: Stage, kyma: str, data: dict[str, str]) -> None:
+async def create_access_secret(environment: Environment, kyma: str, data: dict[str, str]) -> None:
     document = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -50,7 +50,7 @@ async def create_access_secret(stage: Stage, kyma: str, data: dict[str, str]) ->
         },
         "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
     }
-    await stage.kcp.create(SECRETS, document, NAMESPACE, field_manager="test")
+    await environment.kcp.create(SECRETS, document, NAMESPACE, field_manager="test")
 
 
 def sync_resource(name: str, text: str) -> dict[str, Any]:
@@ -62,24 +62,24 @@ def sync_resource(name: str, text: str) -> dict[str, Any]:
     }
 
 
-async def reachable_condition(stage: Stage, name: str, reason: str) -> str:
+async def reachable_condition(environment: Environment, name: str, reason: str) -> str:
     async def message() -> str | None:
-        kyma: Kyma = await stage.kcp.get(KYMAS, name, NAMESPACE)
+        kyma: Kyma = await environment.kcp.get(KYMAS, name, NAMESPACE)
         condition = find(kyma.status.conditions, "SKRReachable")
         return condition.message if condition and condition.status == "False" and condition.reason == reason else None
 
     return await eventually(message, what=f"condition {reason} on Kyma {name}")
 
 
-async def remove_kyma(stage: Stage, name: str) -> None:
+async def remove_kyma(environment: Environment, name: str) -> None:
     """Remove a Kyma whose access Secret is gone: deletion proceeds without the cluster."""
     with suppress(NotFound):
-        await stage.kcp.delete(SECRETS, f"kubeconfig-{name}", NAMESPACE)
-    await stage.kcp.delete(KYMAS, name, NAMESPACE)
+        await environment.kcp.delete(SECRETS, f"kubeconfig-{name}", NAMESPACE)
+    await environment.kcp.delete(KYMAS, name, NAMESPACE)
 
     async def gone() -> bool:
         try:
-            await stage.kcp.get(KYMAS, name, NAMESPACE)
+            await environment.kcp.get(KYMAS, name, NAMESPACE)
         except NotFound:
             return True
         return False
@@ -87,19 +87,19 @@ async def remove_kyma(stage: Stage, name: str) -> None:
     await eventually(gone, what=f"Kyma {name} is gone")
 
 
-async def test_kyma_without_access_secret_says_so(stage: Stage) -> None:
-    await create_kyma(stage, "no-secret")
-    message = await reachable_condition(stage, "no-secret", "AccessSecretMissing")
+async def test_kyma_without_access_secret_reports_it(environment: Environment) -> None:
+    await create_kyma(environment, "no-secret")
+    message = await reachable_condition(environment, "no-secret", "AccessSecretMissing")
     assert names.KYMA_NAME in message
-    await remove_kyma(stage, "no-secret")
+    await remove_kyma(environment, "no-secret")
 
 
-async def test_secret_without_kubeconfig_is_named(stage: Stage) -> None:
-    await create_kyma(stage, "no-config")
-    await create_access_secret(stage, "no-config", {"kubeconfig": "wrong key"})
-    message = await reachable_condition(stage, "no-config", "AccessSecretIncomplete")
+async def test_access_secret_without_kubeconfig_is_named(environment: Environment) -> None:
+    await create_kyma(environment, "no-config")
+    await create_access_secret(environment, "no-config", {"kubeconfig": "wrong key"})
+    message = await reachable_condition(environment, "no-config", "AccessSecretIncomplete")
     assert "kubeconfig-no-config" in message
-    await remove_kyma(stage, "no-config")
+    await remove_kyma(environment, "no-config")
 
 
 @pytest.mark.parametrize(
@@ -117,122 +117,122 @@ async def test_secret_without_kubeconfig_is_named(stage: Stage) -> None:
         ),
     ],
 )
-async def test_dangerous_kubeconfig_is_refused(stage: Stage, name: str, change: dict[str, Any]) -> None:
-    await create_kyma(stage, name)
-    await create_access_secret(stage, name, {"config": dump_yaml({**UNREACHABLE, **change})})
-    message = await reachable_condition(stage, name, "AccessSecretUnusable")
+async def test_dangerous_kubeconfig_is_refused(environment: Environment, name: str, change: dict[str, Any]) -> None:
+    await create_kyma(environment, name)
+    await create_access_secret(environment, name, {"config": dump_yaml({**UNREACHABLE, **change})})
+    message = await reachable_condition(environment, name, "AccessSecretUnusable")
     assert "not-a-secret" not in message
-    await remove_kyma(stage, name)
+    await remove_kyma(environment, name)
 
 
-async def test_unreachable_cluster_disturbs_no_other(story: Story) -> None:
-    stage = story.stage
-    await create_kyma(stage, "gone")
-    await create_access_secret(stage, "gone", {"config": dump_yaml(UNREACHABLE)})
-    message = await reachable_condition(stage, "gone", "SKRUnreachable")
+async def test_unreachable_cluster_does_not_affect_others(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
+    await create_kyma(environment, "gone")
+    await create_access_secret(environment, "gone", {"config": dump_yaml(UNREACHABLE)})
+    message = await reachable_condition(environment, "gone", "SKRUnreachable")
     assert "not-a-secret" not in message
-    await story.change_volume("333Gi")
-    await remove_kyma(stage, "gone")
+    await walkthrough.change_volume("333Gi")
+    await remove_kyma(environment, "gone")
 
 
-async def test_rotated_credentials_are_followed_without_a_restart_and_a_taken_cluster_is_left_alone(
-    story: Story,
+async def test_rotated_credentials_are_used_without_restart_and_a_claimed_cluster_is_not_changed(
+    walkthrough: Walkthrough,
 ) -> None:
-    """The new credentials lead to the cluster of another Kyma: that shows only to whoever reads with them."""
-    stage = story.stage
-    await create_kyma(stage, "rotated")
-    await create_access_secret(stage, "rotated", {"config": dump_yaml(UNREACHABLE)})
-    await reachable_condition(stage, "rotated", "SKRUnreachable")
-    data = {"config": base64.b64encode(story.cast.skr_access.encode()).decode()}
-    await stage.kcp.merge_patch(SECRETS, "kubeconfig-rotated", {"data": data}, NAMESPACE, field_manager="test")
-    assert "Kyma demo" in await reachable_condition(stage, "rotated", "SKRClaimed")
-    await story.change_volume("334Gi")
-    await stage.kcp.delete(KYMAS, "rotated", NAMESPACE)
-    await eventually(lambda: is_gone(stage.kcp.get(KYMAS, "rotated", NAMESPACE)))
-    await stage.kcp.delete(SECRETS, "kubeconfig-rotated", NAMESPACE)
-    owner = (await stage.skr.get(KYMAS, "default", "kyma-system")).metadata.annotations[names.OWNED_BY]
+    """The new credentials are for the cluster of another Kyma, which is found only by using them."""
+    environment = walkthrough.environment
+    await create_kyma(environment, "rotated")
+    await create_access_secret(environment, "rotated", {"config": dump_yaml(UNREACHABLE)})
+    await reachable_condition(environment, "rotated", "SKRUnreachable")
+    data = {"config": base64.b64encode(walkthrough.programs.skr_access.encode()).decode()}
+    await environment.kcp.merge_patch(SECRETS, "kubeconfig-rotated", {"data": data}, NAMESPACE, field_manager="test")
+    assert "Kyma demo" in await reachable_condition(environment, "rotated", "SKRClaimed")
+    await walkthrough.change_volume("334Gi")
+    await environment.kcp.delete(KYMAS, "rotated", NAMESPACE)
+    await eventually(lambda: is_gone(environment.kcp.get(KYMAS, "rotated", NAMESPACE)))
+    await environment.kcp.delete(SECRETS, "kubeconfig-rotated", NAMESPACE)
+    owner = (await environment.skr.get(KYMAS, "default", "kyma-system")).metadata.annotations[names.OWNED_BY]
     assert owner == f"{NAMESPACE}/demo"
-    await story.change_volume("335Gi")
+    await walkthrough.change_volume("335Gi")
 
 
-async def test_module_cr_that_vanishes_after_its_event_leaves_nothing(story: Story) -> None:
-    """Created and deleted at once: by the time the event is handled there may be nothing to read."""
-    stage = story.stage
+async def test_module_cr_deleted_before_its_event_is_processed_leaves_nothing(walkthrough: Walkthrough) -> None:
+    """It is created and deleted at once, so it may not exist any more when it is read."""
+    environment = walkthrough.environment
     for number in range(5):
         name = f"brief-{number}"
-        await stage.skr.create(INFRASTRUCTURES, infrastructure(name, {}, {}), "kyma-system", field_manager="test")
-        await stage.skr.delete(INFRASTRUCTURES, name, "kyma-system")
+        await environment.skr.create(INFRASTRUCTURES, infrastructure(name, {}, {}), "kyma-system", field_manager="test")
+        await environment.skr.delete(INFRASTRUCTURES, name, "kyma-system")
 
-    async def no_trace() -> bool:
-        configs = await stage.kcp.list(MODULE_CONFIGS, NAMESPACE)
+    async def no_config() -> bool:
+        configs = await environment.kcp.list(MODULE_CONFIGS, NAMESPACE)
         return not any(
             config.spec.resource_ref and config.spec.resource_ref.name.startswith("brief-") for config in configs.items
         )
 
-    await story.change_volume("444Gi")  # later than the deletions in the same queue
-    await eventually(no_trace)
+    await walkthrough.change_volume("444Gi")  # later than the deletions in the same queue
+    await eventually(no_config)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("no-yaml", "kind: [", "document 0"),
         ("no-object", "just text", "document 0"),
         ("second-bad", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fine}\n---\nkind: Broken", "document 1"),
     ],
 )
-async def test_text_that_is_no_kubernetes_yaml_is_refused_at_the_door(
-    stage: Stage, name: str, text: str, said: str
+async def test_invalid_text_is_refused_by_the_webhook(
+    environment: Environment, name: str, text: str, message: str
 ) -> None:
     refused = await refusal(
-        lambda: stage.kcp.create(SYNC_RESOURCES, sync_resource(name, text), NAMESPACE, field_manager="test"),
-        lambda: stage.kcp.delete(SYNC_RESOURCES, name, NAMESPACE),
+        lambda: environment.kcp.create(SYNC_RESOURCES, sync_resource(name, text), NAMESPACE, field_manager="test"),
+        lambda: environment.kcp.delete(SYNC_RESOURCES, name, NAMESPACE),
     )
 
-    assert f"spec.resource: {said}" in refused
+    assert f"spec.resource: {message}" in refused
 
 
-async def test_text_that_came_past_the_door_is_refused_when_it_is_looked_at(story: Story) -> None:
-    """Written while the Lifecycle Manager is away, its webhook with it."""
-    stage = story.stage
-    await story.cast.stop("lifecycle-manager")
+async def test_invalid_text_stored_without_the_webhook_is_refused_by_the_reconcile(walkthrough: Walkthrough) -> None:
+    """It is written while the Lifecycle Manager, and so its webhook, is stopped."""
+    environment = walkthrough.environment
+    await walkthrough.programs.stop("lifecycle-manager")
     try:
-        await stage.kcp.create(SYNC_RESOURCES, sync_resource("bad", "kind: ["), NAMESPACE, field_manager="test")
+        await environment.kcp.create(SYNC_RESOURCES, sync_resource("bad", "kind: ["), NAMESPACE, field_manager="test")
     finally:
-        await story.cast.restart("lifecycle-manager")
+        await walkthrough.programs.restart("lifecycle-manager")
 
     async def refusal() -> str | None:
-        resource: SyncResource = await stage.kcp.get(SYNC_RESOURCES, "bad", NAMESPACE)
+        resource: SyncResource = await environment.kcp.get(SYNC_RESOURCES, "bad", NAMESPACE)
         valid = find(resource.status.conditions, "Valid")
         return valid.message if valid and valid.status == "False" and resource.status.state == "Error" else None
 
     assert "document 0" in await eventually(refusal)
-    await stage.kcp.delete(SYNC_RESOURCES, "bad", NAMESPACE)
+    await environment.kcp.delete(SYNC_RESOURCES, "bad", NAMESPACE)
 
 
-async def test_object_that_the_cluster_refuses_is_named_and_the_rest_stays(story: Story) -> None:
-    """An object of an unknown kind beside a good one: the good one is applied, nothing is pruned, the bad is named."""
-    stage = story.stage
+async def test_object_that_the_cluster_refuses_is_named_and_the_others_are_applied(walkthrough: Walkthrough) -> None:
+    """With an object of an unknown kind, valid objects are applied, nothing is pruned, and the invalid one is named."""
+    environment = walkthrough.environment
     good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good", "namespace": "kyma-system"}}
     bad = {"apiVersion": "nowhere.example/v1", "kind": "Thing", "metadata": {"name": "bad"}}
     document = sync_resource("half", f"{dump_yaml(good)}---\n{dump_yaml(bad)}")
-    await stage.kcp.create(SYNC_RESOURCES, document, NAMESPACE, field_manager="test")
+    await environment.kcp.create(SYNC_RESOURCES, document, NAMESPACE, field_manager="test")
 
     async def failure() -> str | None:
-        resource: SyncResource = await stage.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)
+        resource: SyncResource = await environment.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)
         applied = find(resource.status.conditions, "Applied")
         return applied.message if applied and applied.status == "False" else None
 
     message = await eventually(failure)
     assert "document 1" in message
     assert "Thing" in message
-    assert msgspec.to_builtins((await stage.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)).status.synced)
-    await stage.kcp.delete(SYNC_RESOURCES, "half", NAMESPACE)
+    assert msgspec.to_builtins((await environment.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)).status.synced)
+    await environment.kcp.delete(SYNC_RESOURCES, "half", NAMESPACE)
 
 
-async def test_event_with_a_bad_signature_is_refused_and_changes_nothing(story: Story) -> None:
-    """Over real mutual TLS, with the Watcher's own certificate: only what it signed counts."""
-    mount = story.stage.directory / "skr-webhook-tls"
+async def test_event_with_an_invalid_signature_is_refused(walkthrough: Walkthrough) -> None:
+    """Even with the Watcher's certificate, over mutual TLS."""
+    mount = walkthrough.environment.directory / "skr-webhook-tls"
     tls = ssl.create_default_context(cafile=str(mount / "ca.crt"))
     tls.load_cert_chain(mount / "tls.crt", mount / "tls.key")
     body = b'{"watched": {"Namespace": "kyma-system", "Name": "default"}}'
@@ -242,19 +242,19 @@ async def test_event_with_a_bad_signature_is_refused_and_changes_nothing(story: 
         "Signature-Input": "kyma=()",
         "Signature": "kyma=:AAAA:",
     }
-    url = f"https://127.0.0.1:{story.cast.event_port}/v2/lifecycle-manager/event"
+    url = f"https://127.0.0.1:{walkthrough.programs.event_port}/v2/lifecycle-manager/event"
     async with httpx.AsyncClient(verify=tls, trust_env=False, timeout=60) as client:
         for headers in ({"Content-Type": "application/json"}, forged):
             answer = await client.post(url, content=body, headers=headers)
             assert answer.status_code == 401
             assert answer.headers["content-type"] == "application/problem+json"
-    await story.change_volume("777Gi")
+    await walkthrough.change_volume("777Gi")
 
 
-async def test_sender_without_a_certificate_gets_no_connection(story: Story) -> None:
-    mount = story.stage.directory / "skr-webhook-tls"
+async def test_sender_without_a_certificate_cannot_connect(walkthrough: Walkthrough) -> None:
+    mount = walkthrough.environment.directory / "skr-webhook-tls"
     tls = ssl.create_default_context(cafile=str(mount / "ca.crt"))
-    url = f"https://127.0.0.1:{story.cast.event_port}/v2/lifecycle-manager/event"
+    url = f"https://127.0.0.1:{walkthrough.programs.event_port}/v2/lifecycle-manager/event"
     async with httpx.AsyncClient(verify=tls, trust_env=False) as client:
         with pytest.raises(httpx.TransportError):
             await client.post(url, content=b"{}")

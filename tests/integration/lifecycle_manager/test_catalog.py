@@ -1,21 +1,27 @@
-"""What users see of the catalog in their cluster: what they may have, as the control plane has it."""
+"""The module catalog of a cluster: the modules that its users may choose, as in the control plane."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kube_runtime import Client, NotFound, Resource
-from kyma_demo.stage import Stage
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import find, names
-from tests.integration.lifecycle_manager.offers import offer, on_offer, release, template, withdraw
+from tests.integration.lifecycle_manager.catalog_entries import (
+    in_catalog,
+    put_in_catalog,
+    release,
+    remove_from_catalog,
+    template,
+)
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 
 
 def shown(skr: Client, resource: Resource[Any], name: str, **spec: Any) -> Callable[[], Awaitable[bool]]:
-    """Tell whether an object is in the catalog, with these fields of its spec."""
+    """Return a check that an object is in the catalog with these fields in its spec."""
 
     async def there() -> bool:
         try:
@@ -38,86 +44,92 @@ def missing(skr: Client, resource: Resource[Any], name: str) -> Callable[[], Awa
     return gone
 
 
-async def label_kyma(stage: Stage, label: str, value: str | None) -> None:
+async def label_kyma(environment: Environment, label: str, value: str | None) -> None:
     patch = {"metadata": {"labels": {label: value}}}
-    await stage.kcp.merge_patch(KYMAS, "demo", patch, KCP, field_manager="test")
+    await environment.kcp.merge_patch(KYMAS, "demo", patch, KCP, field_manager="test")
 
 
-async def test_catalog_is_in_the_cluster_and_the_kyma_says_so(stage: Stage) -> None:
-    await eventually(shown(stage.skr, MODULE_TEMPLATES, "cloud-resources-0.1.0", version="0.1.0"))
-    await eventually(shown(stage.skr, MODULE_RELEASE_METAS, "cloud-resources"))
+async def test_catalog_is_synced_and_the_kyma_reports_it(environment: Environment) -> None:
+    await eventually(shown(environment.skr, MODULE_TEMPLATES, "cloud-resources-0.1.0", version="0.1.0"))
+    await eventually(shown(environment.skr, MODULE_RELEASE_METAS, "cloud-resources"))
 
-    async def told() -> bool:
-        kyma = await stage.kcp.get(KYMAS, "demo", KCP)
+    async def synced() -> bool:
+        kyma = await environment.kcp.get(KYMAS, "demo", KCP)
         condition = find(kyma.status.conditions, "ModuleCatalog")
         return condition is not None and (condition.status, condition.reason) == ("True", "Synced")
 
-    await eventually(told)
+    await eventually(synced)
 
 
-async def test_new_module_is_shown_with_the_channels_that_can_be_had_and_goes_when_it_is_withdrawn(
-    stage: Stage,
+async def test_new_module_appears_with_its_available_channels_and_disappears_with_its_template(
+    environment: Environment,
 ) -> None:
     fast = template("telemetry", "1.1.0")
-    async with on_offer(stage.kcp, template("telemetry", "1.0.0"), release("telemetry", regular="1.0.0", fast="1.1.0")):
-        await eventually(shown(stage.skr, MODULE_TEMPLATES, "telemetry-1.0.0"))
+    async with in_catalog(
+        environment.kcp, template("telemetry", "1.0.0"), release("telemetry", regular="1.0.0", fast="1.1.0")
+    ):
+        await eventually(shown(environment.skr, MODULE_TEMPLATES, "telemetry-1.0.0"))
 
         async def channels(*wanted: str) -> bool:
-            found = await stage.skr.get(MODULE_RELEASE_METAS, "telemetry", SKR)
+            found = await environment.skr.get(MODULE_RELEASE_METAS, "telemetry", SKR)
             return [each.channel for each in found.spec.channels] == list(wanted)
 
-        await eventually(shown(stage.skr, MODULE_RELEASE_METAS, "telemetry"))
+        await eventually(shown(environment.skr, MODULE_RELEASE_METAS, "telemetry"))
         await eventually(lambda: channels("regular"))
-        await offer(stage.kcp, fast)
+        await put_in_catalog(environment.kcp, fast)
         await eventually(lambda: channels("regular", "fast"))
-    await eventually(missing(stage.skr, MODULE_TEMPLATES, "telemetry-1.0.0"))
-    await eventually(missing(stage.skr, MODULE_RELEASE_METAS, "telemetry"))
-    await withdraw(stage.kcp, fast)
-    await eventually(missing(stage.skr, MODULE_TEMPLATES, "telemetry-1.1.0"))
+    await eventually(missing(environment.skr, MODULE_TEMPLATES, "telemetry-1.0.0"))
+    await eventually(missing(environment.skr, MODULE_RELEASE_METAS, "telemetry"))
+    await remove_from_catalog(environment.kcp, fast)
+    await eventually(missing(environment.skr, MODULE_TEMPLATES, "telemetry-1.1.0"))
 
 
-async def test_beta_module_needs_the_label_on_both_sides_and_stays_as_it_was_without(stage: Stage) -> None:
+async def test_beta_module_is_synced_only_to_beta_clusters_and_not_updated_in_others(environment: Environment) -> None:
     beta = template("preview", "1.0.0", labels={names.BETA: "true"})
     open_to_all = template("other", "1.0.0")
     inside = template("inside", "1.0.0", labels={names.INTERNAL: "true"})
-    async with on_offer(stage.kcp, beta, release("preview", regular="1.0.0"), open_to_all, inside):
-        await eventually(shown(stage.skr, MODULE_TEMPLATES, "other-1.0.0"))
-        assert await missing(stage.skr, MODULE_TEMPLATES, "preview-1.0.0")()
-        await label_kyma(stage, names.BETA, "true")
-        await eventually(shown(stage.skr, MODULE_TEMPLATES, "preview-1.0.0", requires_downtime=False))
+    async with in_catalog(environment.kcp, beta, release("preview", regular="1.0.0"), open_to_all, inside):
+        await eventually(shown(environment.skr, MODULE_TEMPLATES, "other-1.0.0"))
+        assert await missing(environment.skr, MODULE_TEMPLATES, "preview-1.0.0")()
+        await label_kyma(environment, names.BETA, "true")
+        await eventually(shown(environment.skr, MODULE_TEMPLATES, "preview-1.0.0", requires_downtime=False))
 
-        # One patch: who sees it by the module that is shown now knows of both.
+        # One patch, so that the module that appears proves that both labels were processed.
         labels = {"metadata": {"labels": {names.BETA: None, names.INTERNAL: "true"}}}
-        await stage.kcp.merge_patch(KYMAS, "demo", labels, KCP, field_manager="test")
-        await eventually(shown(stage.skr, MODULE_TEMPLATES, "inside-1.0.0"))
+        await environment.kcp.merge_patch(KYMAS, "demo", labels, KCP, field_manager="test")
+        await eventually(shown(environment.skr, MODULE_TEMPLATES, "inside-1.0.0"))
         beta["spec"]["requiresDowntime"] = True
-        await offer(stage.kcp, beta)
+        await put_in_catalog(environment.kcp, beta)
         open_to_all["spec"]["requiresDowntime"] = True
-        await offer(stage.kcp, open_to_all)
-        await eventually(shown(stage.skr, MODULE_TEMPLATES, "other-1.0.0", requires_downtime=True))
-        assert await shown(stage.skr, MODULE_TEMPLATES, "preview-1.0.0", requires_downtime=False)()
-    await eventually(missing(stage.skr, MODULE_TEMPLATES, "preview-1.0.0"))
-    await label_kyma(stage, names.INTERNAL, None)
+        await put_in_catalog(environment.kcp, open_to_all)
+        await eventually(shown(environment.skr, MODULE_TEMPLATES, "other-1.0.0", requires_downtime=True))
+        assert await shown(environment.skr, MODULE_TEMPLATES, "preview-1.0.0", requires_downtime=False)()
+    await eventually(missing(environment.skr, MODULE_TEMPLATES, "preview-1.0.0"))
+    await label_kyma(environment, names.INTERNAL, None)
 
 
-async def test_edit_of_the_catalog_is_put_right_at_once(story: Story) -> None:
-    """Long before the interval: the Watcher tells of it."""
-    stage = story.stage
-    await story.change_volume("710Gi")
-    await eventually(shown(stage.skr, MODULE_TEMPLATES, "cloud-resources-0.1.0", channel=""))
+async def test_edit_of_the_catalog_is_reverted_at_once(walkthrough: Walkthrough) -> None:
+    """Before the interval, because the Watcher reports it."""
+    environment = walkthrough.environment
+    await walkthrough.change_volume("710Gi")
+    await eventually(shown(environment.skr, MODULE_TEMPLATES, "cloud-resources-0.1.0", channel=""))
     patch = {"spec": {"channel": "mine", "requiresDowntime": True}}
-    await stage.skr.merge_patch(MODULE_TEMPLATES, "cloud-resources-0.1.0", patch, SKR, field_manager="kubectl-edit")
-    await eventually(shown(stage.skr, MODULE_TEMPLATES, "cloud-resources-0.1.0", channel="", requires_downtime=False))
-    await stage.skr.delete(MODULE_RELEASE_METAS, "cloud-resources", SKR)
-    await eventually(shown(stage.skr, MODULE_RELEASE_METAS, "cloud-resources"))
+    await environment.skr.merge_patch(
+        MODULE_TEMPLATES, "cloud-resources-0.1.0", patch, SKR, field_manager="kubectl-edit"
+    )
+    await eventually(
+        shown(environment.skr, MODULE_TEMPLATES, "cloud-resources-0.1.0", channel="", requires_downtime=False)
+    )
+    await environment.skr.delete(MODULE_RELEASE_METAS, "cloud-resources", SKR)
+    await eventually(shown(environment.skr, MODULE_RELEASE_METAS, "cloud-resources"))
 
 
-async def test_template_that_is_a_users_own_is_left_alone(stage: Stage) -> None:
+async def test_template_created_by_a_user_is_not_changed(environment: Environment) -> None:
     own = template("own", "1.0.0")
     own["metadata"]["namespace"] = SKR
-    await stage.skr.apply(MODULE_TEMPLATES, "own-1.0.0", own, SKR, field_manager="kubectl")
-    async with on_offer(stage.kcp, template("another", "1.0.0")):
-        await eventually(shown(stage.skr, MODULE_TEMPLATES, "another-1.0.0"))
-    await eventually(missing(stage.skr, MODULE_TEMPLATES, "another-1.0.0"))
-    assert await shown(stage.skr, MODULE_TEMPLATES, "own-1.0.0")()
-    await stage.skr.delete(MODULE_TEMPLATES, "own-1.0.0", SKR)
+    await environment.skr.apply(MODULE_TEMPLATES, "own-1.0.0", own, SKR, field_manager="kubectl")
+    async with in_catalog(environment.kcp, template("another", "1.0.0")):
+        await eventually(shown(environment.skr, MODULE_TEMPLATES, "another-1.0.0"))
+    await eventually(missing(environment.skr, MODULE_TEMPLATES, "another-1.0.0"))
+    assert await shown(environment.skr, MODULE_TEMPLATES, "own-1.0.0")()
+    await environment.skr.delete(MODULE_TEMPLATES, "own-1.0.0", SKR)

@@ -1,14 +1,14 @@
-"""The main job as a user meets it, and what may come between an event and its change."""
+"""A user's change is applied to the cluster, also when objects are deleted or modules are disabled."""
 
 from typing import Any
 
 from kube_runtime import NotFound
-from kyma_demo.story import INFRASTRUCTURES, Story
-from kyma_demo.witness import CONFIG_MAPS
+from kyma_demo.object_watcher import CONFIG_MAPS
+from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, SyncResource, names
 from lifecycle_manager_api.conditions import find
-from tests.integration.lifecycle_manager.watching import lines_of
+from tests.integration.lifecycle_manager.event_path import lines_of
 from tests.waiting import eventually
 
 NAMESPACE = names.KCP_NAMESPACE
@@ -22,9 +22,9 @@ async def get_or_none(read: Any) -> Any:
         return None
 
 
-async def test_change_is_in_force_and_told_on_every_resource(story: Story) -> None:
-    await story.change_volume("110Gi")
-    kcp = story.stage.kcp
+async def test_change_is_applied_and_shown_in_every_status(walkthrough: Walkthrough) -> None:
+    await walkthrough.change_volume("110Gi")
+    kcp = walkthrough.environment.kcp
 
     async def all_ready() -> tuple[ModuleConfig, SyncResource] | None:
         config = await kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE)
@@ -43,98 +43,100 @@ async def test_change_is_in_force_and_told_on_every_resource(story: Story) -> No
     assert [reference.kind for reference in sync.metadata.owner_references] == ["ModuleConfig"]
 
 
-async def test_kyma_shows_the_module_ready_on_both_sides(story: Story) -> None:
-    await story.change_volume("120Gi")
-    stage = story.stage
+async def test_kyma_shows_the_module_ready_on_both_sides(walkthrough: Walkthrough) -> None:
+    await walkthrough.change_volume("120Gi")
+    environment = walkthrough.environment
 
     async def ready() -> bool:
-        inner = await stage.skr.get(KYMAS, "default", "kyma-system")
-        outer = await stage.kcp.get(KYMAS, "demo", NAMESPACE)
+        inner = await environment.skr.get(KYMAS, "default", "kyma-system")
+        outer = await environment.kcp.get(KYMAS, "demo", NAMESPACE)
         states = [(kyma.status.state, [module.state for module in kyma.status.modules]) for kyma in (inner, outer)]
         return states == [("Ready", ["Ready"])] * 2
 
     await eventually(ready)
 
 
-async def test_kcp_never_holds_the_users_spec(story: Story) -> None:
-    outer = await story.stage.kcp.get(KYMAS, "demo", NAMESPACE)
-    inner = await story.stage.skr.get(KYMAS, "default", "kyma-system")
+async def test_kyma_in_kcp_does_not_contain_the_spec_of_users(walkthrough: Walkthrough) -> None:
+    outer = await walkthrough.environment.kcp.get(KYMAS, "demo", NAMESPACE)
+    inner = await walkthrough.environment.skr.get(KYMAS, "default", "kyma-system")
     assert [module.name for module in inner.spec.modules] == ["cloud-resources"]
     assert outer.spec.modules == ()
 
 
-async def test_only_metadata_of_the_users_own_causes_no_event(story: Story) -> None:
-    await story.change_volume("130Gi")
-    before = len(admitted(story))
+async def test_change_of_user_metadata_causes_no_event(walkthrough: Walkthrough) -> None:
+    await walkthrough.change_volume("130Gi")
+    before = len(admitted(walkthrough))
     patch = {"metadata": {"annotations": {"mine": "note"}}}
-    await story.stage.skr.merge_patch(INFRASTRUCTURES, "default", patch, "kyma-system", field_manager="test")
-    await story.change_volume("131Gi")
-    assert len(admitted(story)) - before <= 1
+    await walkthrough.environment.skr.merge_patch(
+        INFRASTRUCTURES, "default", patch, "kyma-system", field_manager="test"
+    )
+    await walkthrough.change_volume("131Gi")
+    assert len(admitted(walkthrough)) - before <= 1
 
 
-def admitted(story: Story) -> list[dict[str, Any]]:
-    """Return the changes of the Infrastructure that the Watcher was asked about, and tells of."""
-    told = lines_of(story.stage.logs / "skr-watcher.log", "change admitted")
-    return [line for line in told if (line["kind"], line["object_name"]) == ("Infrastructure", "default")]
+def admitted(walkthrough: Walkthrough) -> list[dict[str, Any]]:
+    """Return the changes of the Infrastructure that the Watcher has admitted."""
+    lines = lines_of(walkthrough.environment.logs / "skr-watcher.log", "change admitted")
+    return [line for line in lines if (line["kind"], line["object_name"]) == ("Infrastructure", "default")]
 
 
-async def test_second_module_cr_has_a_config_of_its_own_and_goes_without_a_trace(story: Story) -> None:
-    stage = story.stage
-    await story.change_volume("140Gi")
-    await story.create_second("logs", "10Gi")
+async def test_second_module_cr_has_its_own_module_config_which_is_deleted_with_it(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
+    await walkthrough.change_volume("140Gi")
+    await walkthrough.create_second("logs", "10Gi")
 
     async def config_of_second() -> ModuleConfig | None:
-        listed = await stage.kcp.list(MODULE_CONFIGS, NAMESPACE)
+        listed = await environment.kcp.list(MODULE_CONFIGS, NAMESPACE)
         found = [it for it in listed.items if it.spec.resource_ref and it.spec.resource_ref.name == "second"]
         return found[0] if found else None
 
     config = await eventually(config_of_second)
     assert config.metadata.name.startswith(f"{CONFIG}-")
-    await stage.skr.delete(INFRASTRUCTURES, "second", "kyma-system")
+    await environment.skr.delete(INFRASTRUCTURES, "second", "kyma-system")
 
     async def gone() -> bool:
         left = [
-            await get_or_none(stage.kcp.get(MODULE_CONFIGS, config.metadata.name, NAMESPACE)),
-            await get_or_none(stage.kcp.get(SYNC_RESOURCES, config.metadata.name, NAMESPACE)),
-            await get_or_none(stage.skr.get(CONFIG_MAPS, "second-nfs-logs", "kyma-system")),
+            await get_or_none(environment.kcp.get(MODULE_CONFIGS, config.metadata.name, NAMESPACE)),
+            await get_or_none(environment.kcp.get(SYNC_RESOURCES, config.metadata.name, NAMESPACE)),
+            await get_or_none(environment.skr.get(CONFIG_MAPS, "second-nfs-logs", "kyma-system")),
         ]
         return left == [None, None, None]
 
     await eventually(gone)
 
 
-async def test_object_that_somebody_deleted_in_the_cluster_comes_back_with_the_next_change(story: Story) -> None:
-    stage = story.stage
-    await story.change_volume("150Gi")
-    await stage.skr.delete(CONFIG_MAPS, "default-nfs-media", "kyma-system")
-    await story.change_volume("151Gi")
+async def test_object_deleted_in_the_cluster_is_created_again_with_the_next_change(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
+    await walkthrough.change_volume("150Gi")
+    await environment.skr.delete(CONFIG_MAPS, "default-nfs-media", "kyma-system")
+    await walkthrough.change_volume("151Gi")
 
 
-async def test_disabled_module_leaves_nothing_behind_and_comes_back(story: Story) -> None:
-    stage = story.stage
-    await story.change_volume("160Gi")
-    await story.set_modules([])
+async def test_disabled_module_leaves_nothing_behind_and_can_be_enabled_again(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
+    await walkthrough.change_volume("160Gi")
+    await walkthrough.set_modules([])
 
     async def gone() -> bool:
-        return await get_or_none(stage.kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE)) is None and (
-            await get_or_none(stage.skr.get(CONFIG_MAPS, "default-nfs-media", "kyma-system")) is None
+        return await get_or_none(environment.kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE)) is None and (
+            await get_or_none(environment.skr.get(CONFIG_MAPS, "default-nfs-media", "kyma-system")) is None
         )
 
     await eventually(gone)
-    await story.set_modules([{"name": "cloud-resources", "managed": True}])
-    await story.sees_volume("160Gi")
-    await story.change_volume("161Gi")
+    await walkthrough.set_modules([{"name": "cloud-resources", "managed": True}])
+    await walkthrough.wait_for_volume("160Gi")
+    await walkthrough.change_volume("161Gi")
 
 
-async def test_kyma_cr_that_a_user_deleted_comes_back(story: Story) -> None:
-    stage = story.stage
-    before = await stage.skr.get(KYMAS, "default", "kyma-system")
-    await stage.skr.delete(KYMAS, "default", "kyma-system")
+async def test_kyma_cr_deleted_by_a_user_is_created_again(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
+    before = await environment.skr.get(KYMAS, "default", "kyma-system")
+    await environment.skr.delete(KYMAS, "default", "kyma-system")
 
-    async def back() -> bool:
-        kyma = await get_or_none(stage.skr.get(KYMAS, "default", "kyma-system"))
+    async def created_again() -> bool:
+        kyma = await get_or_none(environment.skr.get(KYMAS, "default", "kyma-system"))
         return kyma is not None and kyma.metadata.uid != before.metadata.uid
 
-    await eventually(back)
-    await story.set_modules([{"name": "cloud-resources", "managed": True}])
-    await story.change_volume("170Gi")
+    await eventually(created_again)
+    await walkthrough.set_modules([{"name": "cloud-resources", "managed": True}])
+    await walkthrough.change_volume("170Gi")

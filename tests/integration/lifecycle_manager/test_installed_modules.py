@@ -1,4 +1,4 @@
-"""A module in the shape of a real operator: installed, put right, upgraded, removed; and what goes wrong on the way."""
+"""A module like a real operator is installed, corrected, upgraded and removed; failures are reported."""
 
 import base64
 import ssl
@@ -13,24 +13,24 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, KindUnknown, NotFound, Resource, load_yaml
-from kyma_demo.stage import Stage
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, WATCHERS
 from lifecycle_manager_api import Condition, Manifest, find, names
-from tests.integration.lifecycle_manager.links import LinkServer, link_server
-from tests.integration.lifecycle_manager.offers import (
-    installing,
-    linking,
-    offer,
-    on_offer,
+from tests.integration.lifecycle_manager.catalog_entries import (
+    in_catalog,
+    put_in_catalog,
     refusal,
     release,
+    remove_from_catalog,
     template,
-    withdraw,
+    with_layer,
+    with_link,
 )
+from tests.integration.lifecycle_manager.event_path import has_received, is_watcher_ready, moment
+from tests.integration.lifecycle_manager.file_server import FileServer, file_server
 from tests.integration.lifecycle_manager.programs import manager_with
-from tests.integration.lifecycle_manager.slow_webhook import held_config_maps
-from tests.integration.lifecycle_manager.watching import has_taken, is_well, moment
+from tests.integration.lifecycle_manager.slow_webhook import blocked_config_maps
 from tests.modules import Document, as_text, default_module_cr, group_of, module_crs, operator
 from tests.registries import BlobServer, packed
 from tests.waiting import eventually
@@ -51,8 +51,8 @@ NEW = operator(MODULE, "1.1.0", config_maps=10)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def links(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LinkServer]:
-    async with link_server(tmp_path_factory.mktemp("links")) as server:
+async def links(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FileServer]:
+    async with file_server(tmp_path_factory.mktemp("links")) as server:
         yield server
 
 
@@ -64,51 +64,57 @@ def module_template(version: str, **given: Any) -> Document:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def gardener_on_offer(story: Story, layers: BlobServer, links: LinkServer) -> AsyncIterator[Story]:
+async def gardener_in_catalog(
+    walkthrough: Walkthrough, layers: BlobServer, links: FileServer
+) -> AsyncIterator[Walkthrough]:
     """A module of 40 objects in two versions: the old one behind a link, the new one in a layer."""
-    kcp = story.stage.kcp
-    old = linking(module_template("1.0.0"), links.hold("gardener.yaml", as_text(OLD)))
+    kcp = walkthrough.environment.kcp
+    old = with_link(module_template("1.0.0"), links.add("gardener.yaml", as_text(OLD)))
     digest = layers.hold(packed({"gardener/all.yaml": as_text(NEW)}))
-    new = installing(module_template("1.1.0"), layers.host, digest)
-    async with on_offer(kcp, old, new, release(MODULE, regular="1.0.0")):
-        yield story
-        await story.set_modules([CLOUD_RESOURCES])
-        await eventually(is_gone(story.stage), within=120)  # an event may be lost where the webhooks just changed
+    new = with_layer(module_template("1.1.0"), layers.host, digest)
+    async with in_catalog(kcp, old, new, release(MODULE, regular="1.0.0")):
+        yield walkthrough
+        await walkthrough.set_modules([CLOUD_RESOURCES])
+        await eventually(
+            is_gone(walkthrough.environment), within=120
+        )  # an event may be lost if the webhooks have just changed
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def gardener(gardener_on_offer: Story) -> Story:
-    """The module chosen by the user."""
-    await gardener_on_offer.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
-    return gardener_on_offer
+async def gardener(gardener_in_catalog: Walkthrough) -> Walkthrough:
+    """The user has enabled the module."""
+    await gardener_in_catalog.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
+    return gardener_in_catalog
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def without_interval(story: Story) -> AsyncIterator[None]:
-    """Modules are looked at when somebody tells of them, and otherwise not for longer than a test waits."""
-    async with manager_with(story.cast, "--manifest-requeue-success-interval=10m"):
-        await eventually(lambda: is_well(story.stage))
+async def without_interval(walkthrough: Walkthrough) -> AsyncIterator[None]:
+    """Modules are reconciled on events only; the interval is longer than a test waits."""
+    async with manager_with(walkthrough.programs, "--manifest-requeue-success-interval=10m"):
+        await eventually(lambda: is_watcher_ready(walkthrough.environment))
         yield
 
 
-async def manifest_of(stage: Stage) -> Manifest | None:
+async def manifest_of(environment: Environment) -> Manifest | None:
     selector = f"{names.KYMA_NAME}=demo,{names.MODULE_NAME}={MODULE}"
-    found = (await stage.kcp.list(MANIFESTS, KCP, label_selector=selector)).items
+    found = (await environment.kcp.list(MANIFESTS, KCP, label_selector=selector)).items
     return found[0] if found else None
 
 
-def is_gone(stage: Stage) -> Callable[[], Awaitable[bool]]:
+def is_gone(environment: Environment) -> Callable[[], Awaitable[bool]]:
     async def gone() -> bool:
-        return await manifest_of(stage) is None
+        return await manifest_of(environment) is None
 
     return gone
 
 
-def says(stage: Stage, kind: str, status: str, reason: str) -> Callable[[], Awaitable[Condition | None]]:
-    """Return a condition of the Manifest once it says this of what is wanted now."""
+def condition_of(
+    environment: Environment, kind: str, status: str, reason: str
+) -> Callable[[], Awaitable[Condition | None]]:
+    """Return a condition of the Manifest once it has a status and reason for the current generation."""
 
-    async def said() -> Condition | None:
-        manifest = await manifest_of(stage)
+    async def current() -> Condition | None:
+        manifest = await manifest_of(environment)
         if manifest is None:
             return None
         condition = find(manifest.status.conditions, kind)
@@ -116,46 +122,50 @@ def says(stage: Stage, kind: str, status: str, reason: str) -> Callable[[], Awai
             return None
         return condition if (condition.status, condition.reason) == (status, reason) else None
 
-    return said
+    return current
 
 
-async def start_manager(stage: Stage) -> None:
-    """Do what controllers and kubelet do: say that the Deployment runs."""
+async def start_manager(environment: Environment) -> None:
+    """Set the status of the running Deployment, as controllers and kubelet do."""
 
     async def started() -> bool:
         try:
-            deployment = await stage.skr.get(DEPLOYMENTS, f"{MODULE}-manager", SKR)
+            deployment = await environment.skr.get(DEPLOYMENTS, f"{MODULE}-manager", SKR)
         except NotFound:
             return False
         replicas = {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
         status = {"observedGeneration": deployment["metadata"]["generation"], **replicas}
-        await stage.skr.merge_patch(DEPLOYMENTS, f"{MODULE}-manager", {"status": status}, SKR, subresource="status")
+        await environment.skr.merge_patch(
+            DEPLOYMENTS, f"{MODULE}-manager", {"status": status}, SKR, subresource="status"
+        )
         return True
 
     await eventually(started)
 
 
-async def say(stage: Stage, state: str) -> None:
-    async def said() -> bool:
+async def set_state(environment: Environment, state: str) -> None:
+    async def current() -> bool:
         try:
-            await stage.skr.merge_patch(MODULE_CRS, "default", {"status": {"state": state}}, SKR, subresource="status")
+            await environment.skr.merge_patch(
+                MODULE_CRS, "default", {"status": {"state": state}}, SKR, subresource="status"
+            )
         except NotFound:
             return False
         return True
 
-    await eventually(said)
+    await eventually(current)
 
 
-async def runs(stage: Stage) -> None:
-    """Bring the module to where it is ready."""
-    await start_manager(stage)
-    await say(stage, "Ready")
-    await eventually(says(stage, "Ready", "True", "ModuleReady"))
+async def make_ready(environment: Environment) -> None:
+    """Simulate the module's manager until the module is ready."""
+    await start_manager(environment)
+    await set_state(environment, "Ready")
+    await eventually(condition_of(environment, "Ready", "True", "ModuleReady"))
 
 
-async def watched(stage: Stage, resource: str) -> bool:
-    """Tell whether the Watcher is called for a resource."""
-    found = await stage.skr.get(WEBHOOKS, "skr-webhook")
+async def watched(environment: Environment, resource: str) -> bool:
+    """Return whether the Watcher is called for a resource."""
+    found = await environment.skr.get(WEBHOOKS, "skr-webhook")
     return any(resource in rule["resources"] for hook in found["webhooks"] for rule in hook["rules"])
 
 
@@ -171,70 +181,72 @@ async def missing(skr: Client, documents: Collection[Document]) -> list[str]:
     return [each["metadata"]["name"] for each in documents if await live(skr, each) is None]
 
 
-async def test_forty_objects_are_installed_upgraded_and_removed_and_nothing_is_left(gardener: Story) -> None:
-    stage = gardener.stage
-    condition = await eventually(says(stage, "Ready", "False", "ManagerNotReady"))
+async def test_forty_objects_are_installed_upgraded_and_removed_completely(gardener: Walkthrough) -> None:
+    environment = gardener.environment
+    condition = await eventually(condition_of(environment, "Ready", "False", "ManagerNotReady"))
     assert f"Deployment {SKR}/{MODULE}-manager" in condition.message
     with pytest.raises(NotFound):
-        await stage.skr.get(MODULE_CRS, "default", SKR)
-    await runs(stage)
+        await environment.skr.get(MODULE_CRS, "default", SKR)
+    await make_ready(environment)
 
-    assert await missing(stage.skr, OLD) == []
-    manifest = await manifest_of(stage)
+    assert await missing(environment.skr, OLD) == []
+    manifest = await manifest_of(environment)
     assert manifest is not None
     assert (manifest.status.state, len(manifest.status.synced)) == ("Ready", 40)
-    deployment = await live(stage.skr, next(each for each in OLD if each["kind"] == "Deployment"))
+    deployment = await live(environment.skr, next(each for each in OLD if each["kind"] == "Deployment"))
     assert deployment is not None
     assert deployment["metadata"]["labels"][names.WATCHED_BY] == "kyma"
     assert deployment["metadata"]["annotations"][names.OWNED_BY] == f"{KCP}/{manifest.metadata.name}"
-    default = await stage.skr.get(MODULE_CRS, "default", SKR)
+    default = await environment.skr.get(MODULE_CRS, "default", SKR)
     assert default["spec"] == {"verbosity": "info"}
 
     foreign = {"metadata": {"name": f"{MODULE}-part-of-somebody-else"}, "data": {"keep": "me"}}
-    await stage.skr.create(CONFIG_MAPS, foreign, SKR, field_manager="user")
-    await offer(stage.kcp, release(MODULE, regular="1.1.0"))
-    await eventually(says(stage, "Ready", "False", "ManagerNotReady"))
-    await runs(stage)
+    await environment.skr.create(CONFIG_MAPS, foreign, SKR, field_manager="user")
+    await put_in_catalog(environment.kcp, release(MODULE, regular="1.1.0"))
+    await eventually(condition_of(environment, "Ready", "False", "ManagerNotReady"))
+    await make_ready(environment)
     left = [each for each in OLD if each["metadata"]["name"] not in {new["metadata"]["name"] for new in NEW}]
-    assert await missing(stage.skr, NEW) == []
-    assert sorted(await missing(stage.skr, left)) == [f"{MODULE}-part-{number}" for number in (10, 11, 12, 13)]
+    assert await missing(environment.skr, NEW) == []
+    assert sorted(await missing(environment.skr, left)) == [f"{MODULE}-part-{number}" for number in (10, 11, 12, 13)]
 
     await gardener.set_modules([CLOUD_RESOURCES])
-    await eventually(is_gone(stage))
-    assert len(await missing(stage.skr, NEW)) == len(NEW)
-    assert (await stage.skr.get(CONFIG_MAPS, foreign["metadata"]["name"], SKR))["data"] == {"keep": "me"}
+    await eventually(is_gone(environment))
+    assert len(await missing(environment.skr, NEW)) == len(NEW)
+    assert (await environment.skr.get(CONFIG_MAPS, foreign["metadata"]["name"], SKR))["data"] == {"keep": "me"}
 
 
-async def test_object_that_somebody_changes_or_deletes_is_put_right(gardener: Story) -> None:
-    stage = gardener.stage
-    await runs(stage)
+async def test_changed_or_deleted_object_is_corrected(gardener: Walkthrough) -> None:
+    environment = gardener.environment
+    await make_ready(environment)
     patch = {"data": {"version": "mine"}}
-    await stage.skr.merge_patch(CONFIG_MAPS, f"{MODULE}-part-3", patch, SKR, field_manager="user")
-    await stage.skr.delete(CONFIG_MAPS, f"{MODULE}-part-4", SKR)
+    await environment.skr.merge_patch(CONFIG_MAPS, f"{MODULE}-part-3", patch, SKR, field_manager="user")
+    await environment.skr.delete(CONFIG_MAPS, f"{MODULE}-part-4", SKR)
 
-    async def right() -> bool:
+    async def corrected() -> bool:
         try:
-            found = [await stage.skr.get(CONFIG_MAPS, f"{MODULE}-part-{number}", SKR) for number in (3, 4)]
+            found = [await environment.skr.get(CONFIG_MAPS, f"{MODULE}-part-{number}", SKR) for number in (3, 4)]
         except NotFound:
             return False
         return all(each["data"] == {"version": "1.0.0"} for each in found)
 
-    await eventually(right)  # at the next interval
+    await eventually(corrected)  # at the next interval
 
 
-async def test_what_a_module_cr_says_is_heard_at_once(without_interval: None, gardener: Story) -> None:
-    stage = gardener.stage
-    await runs(stage)
+async def test_state_of_a_module_cr_is_read_at_once(without_interval: None, gardener: Walkthrough) -> None:
+    environment = gardener.environment
+    await make_ready(environment)
 
-    await eventually(lambda: watched(stage, "gardeners/status"))
+    await eventually(lambda: watched(environment, "gardeners/status"))
     for state, status, reason in (("Warning", "False", "ModuleCRWarning"), ("Ready", "True", "ModuleReady")) * 2:
-        await say(stage, state)
-        await eventually(says(stage, "Ready", status, reason))
+        await set_state(environment, state)
+        await eventually(condition_of(environment, "Ready", status, reason))
 
 
-async def test_object_that_the_watcher_tells_of_is_put_right_at_once(without_interval: None, gardener: Story) -> None:
-    stage = gardener.stage
-    await runs(stage)
+async def test_object_reported_by_the_watcher_is_corrected_at_once(
+    without_interval: None, gardener: Walkthrough
+) -> None:
+    environment = gardener.environment
+    await make_ready(environment)
     watcher = {
         "metadata": {"name": "config-maps", "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}},
         "spec": {
@@ -245,103 +257,111 @@ async def test_object_that_the_watcher_tells_of_is_put_right_at_once(without_int
             "labelsToWatch": {names.WATCHED_BY: "kyma"},
         },
     }
-    await stage.kcp.create(WATCHERS, watcher, KCP, field_manager="operator")
+    await environment.kcp.create(WATCHERS, watcher, KCP, field_manager="operator")
 
-    async def right() -> bool:
+    async def corrected() -> bool:
         try:
-            return bool((await stage.skr.get(CONFIG_MAPS, f"{MODULE}-part-3", SKR))["data"] == {"version": "1.0.0"})
+            return bool(
+                (await environment.skr.get(CONFIG_MAPS, f"{MODULE}-part-3", SKR))["data"] == {"version": "1.0.0"}
+            )
         except NotFound:
             return False
 
     versions = (f"mine {number}" for number in count())
 
-    async def is_told() -> bool:
-        """Change the object; the API server may not ask about it yet, however long the webhook is there."""
+    async def is_reported() -> bool:
+        """Change the object; the API server takes some time to call a new webhook."""
         began, patch = moment(), {"data": {"version": next(versions)}}
-        await stage.skr.merge_patch(CONFIG_MAPS, f"{MODULE}-part-3", patch, SKR, field_manager="user")
-        return has_taken(stage, f"ConfigMap {SKR}/{MODULE}-part-3", began)
+        await environment.skr.merge_patch(CONFIG_MAPS, f"{MODULE}-part-3", patch, SKR, field_manager="user")
+        return has_received(environment, f"ConfigMap {SKR}/{MODULE}-part-3", began)
 
     try:
-        await eventually(lambda: watched(stage, "configmaps"))
-        await eventually(is_told, every=0.5)
-        await eventually(right)
+        await eventually(lambda: watched(environment, "configmaps"))
+        await eventually(is_reported, every=0.5)
+        await eventually(corrected)
         for _ in range(2):
             patch = {"data": {"version": "mine"}}
-            await stage.skr.merge_patch(CONFIG_MAPS, f"{MODULE}-part-3", patch, SKR, field_manager="user")
-            await eventually(right)
-            await stage.skr.delete(CONFIG_MAPS, f"{MODULE}-part-3", SKR)
-            await eventually(right)
+            await environment.skr.merge_patch(CONFIG_MAPS, f"{MODULE}-part-3", patch, SKR, field_manager="user")
+            await eventually(corrected)
+            await environment.skr.delete(CONFIG_MAPS, f"{MODULE}-part-3", SKR)
+            await eventually(corrected)
     finally:
-        await stage.kcp.delete(WATCHERS, "config-maps", KCP)
-        await eventually(lambda: watched(stage, "kymas"))  # as without any Watcher
+        await environment.kcp.delete(WATCHERS, "config-maps", KCP)
+        await eventually(lambda: watched(environment, "kymas"))  # as before the Watcher CR
 
 
-async def test_default_module_cr_is_the_users_own_once_it_is_made(gardener: Story) -> None:
-    stage = gardener.stage
-    await runs(stage)
-    await stage.skr.merge_patch(MODULE_CRS, "default", {"spec": {"verbosity": "debug"}}, SKR, field_manager="user")
-    await say(stage, "Warning")
-    await eventually(says(stage, "Ready", "False", "ModuleCRWarning"))
-    assert (await stage.skr.get(MODULE_CRS, "default", SKR))["spec"] == {"verbosity": "debug"}
-    await stage.skr.delete(MODULE_CRS, "default", SKR)
-    await eventually(says(stage, "Ready", "True", "ModuleReady"))
-    await offer(stage.kcp, release(MODULE, regular="1.1.0"))
-    await eventually(says(stage, "Ready", "False", "ManagerNotReady"))
-    await start_manager(stage)
-    await eventually(says(stage, "Ready", "True", "ModuleReady"))
+async def test_default_module_cr_belongs_to_the_user_after_its_creation(gardener: Walkthrough) -> None:
+    environment = gardener.environment
+    await make_ready(environment)
+    await environment.skr.merge_patch(
+        MODULE_CRS, "default", {"spec": {"verbosity": "debug"}}, SKR, field_manager="user"
+    )
+    await set_state(environment, "Warning")
+    await eventually(condition_of(environment, "Ready", "False", "ModuleCRWarning"))
+    assert (await environment.skr.get(MODULE_CRS, "default", SKR))["spec"] == {"verbosity": "debug"}
+    await environment.skr.delete(MODULE_CRS, "default", SKR)
+    await eventually(condition_of(environment, "Ready", "True", "ModuleReady"))
+    await put_in_catalog(environment.kcp, release(MODULE, regular="1.1.0"))
+    await eventually(condition_of(environment, "Ready", "False", "ManagerNotReady"))
+    await start_manager(environment)
+    await eventually(condition_of(environment, "Ready", "True", "ModuleReady"))
     with pytest.raises(NotFound):
-        await stage.skr.get(MODULE_CRS, "default", SKR)
+        await environment.skr.get(MODULE_CRS, "default", SKR)
 
 
-async def test_module_crs_of_users_hold_the_removal_and_are_named(gardener: Story) -> None:
-    stage = gardener.stage
-    await runs(stage)
-    await stage.skr.create(MODULE_CRS, {"metadata": {"name": "roses"}, "spec": {}}, SKR, field_manager="user")
-    await stage.skr.create(RULES, {"metadata": {"name": "water"}, "spec": {}}, SKR, field_manager="user")
+async def test_module_crs_of_users_block_the_removal_and_are_named(gardener: Walkthrough) -> None:
+    environment = gardener.environment
+    await make_ready(environment)
+    await environment.skr.create(MODULE_CRS, {"metadata": {"name": "roses"}, "spec": {}}, SKR, field_manager="user")
+    await environment.skr.create(RULES, {"metadata": {"name": "water"}, "spec": {}}, SKR, field_manager="user")
     await gardener.set_modules([CLOUD_RESOURCES])
-    condition = await eventually(says(stage, "Ready", "False", "ModuleCRsInUse"))
+    condition = await eventually(condition_of(environment, "Ready", "False", "ModuleCRsInUse"))
     assert f"Gardener {SKR}/roses" in condition.message
     assert f"GardenerRule {SKR}/water" in condition.message
     assert f"{MODULE}-rule" not in condition.message
-    manifest = await manifest_of(stage)
+    manifest = await manifest_of(environment)
     assert manifest is not None
     assert manifest.status.state == "Warning"
-    assert await missing(stage.skr, OLD) == []
-    await stage.skr.delete(MODULE_CRS, "roses", SKR)
-    await stage.skr.delete(RULES, "water", SKR)
-    await eventually(is_gone(stage))
-    assert len(await missing(stage.skr, OLD)) == len(OLD)
+    assert await missing(environment.skr, OLD) == []
+    await environment.skr.delete(MODULE_CRS, "roses", SKR)
+    await environment.skr.delete(RULES, "water", SKR)
+    await eventually(is_gone(environment))
+    assert len(await missing(environment.skr, OLD)) == len(OLD)
 
 
-async def test_manager_that_is_gone_does_not_hold_the_removal(gardener: Story) -> None:
-    stage = gardener.stage
-    await runs(stage)
+async def test_deleted_manager_does_not_block_the_removal(gardener: Walkthrough) -> None:
+    environment = gardener.environment
+    await make_ready(environment)
     finalizers = {"metadata": {"finalizers": ["modules.example.com/clean-up"]}}
-    await stage.skr.merge_patch(MODULE_CRS, "default", finalizers, SKR, field_manager=MODULE)
+    await environment.skr.merge_patch(MODULE_CRS, "default", finalizers, SKR, field_manager=MODULE)
     await gardener.set_modules([CLOUD_RESOURCES])
-    await eventually(says(stage, "Ready", "False", "Deleting"))
-    await stage.skr.delete(DEPLOYMENTS, f"{MODULE}-manager", SKR)
-    await eventually(is_gone(stage))
+    await eventually(condition_of(environment, "Ready", "False", "Deleting"))
+    await environment.skr.delete(DEPLOYMENTS, f"{MODULE}-manager", SKR)
+    await eventually(is_gone(environment))
 
 
-async def test_values_that_a_template_names_are_the_state_of_the_module(gardener: Story, links: LinkServer) -> None:
-    stage = gardener.stage
+async def test_custom_state_checks_of_a_template_determine_the_state_of_the_module(
+    gardener: Walkthrough, links: FileServer
+) -> None:
+    environment = gardener.environment
     checks = [
         {"jsonPath": "status.health", "value": "green", "mappedState": "Ready"},
         {"jsonPath": 'status.conditions[?(@.type=="Grown")].status', "value": "True", "mappedState": "Ready"},
         {"jsonPath": "status.health", "value": "red", "mappedState": "Error"},
     ]
-    await runs(stage)
-    await offer(stage.kcp, linking(module_template("1.0.0", customStateCheck=checks), f"{links.base}/gardener.yaml"))
-    await eventually(says(stage, "Ready", "False", "ModuleCRProcessing"))
+    await make_ready(environment)
+    await put_in_catalog(
+        environment.kcp, with_link(module_template("1.0.0", customStateCheck=checks), f"{links.base}/gardener.yaml")
+    )
+    await eventually(condition_of(environment, "Ready", "False", "ModuleCRProcessing"))
 
-    async def become(**status: Any) -> None:
-        await stage.skr.merge_patch(MODULE_CRS, "default", {"status": status}, SKR, subresource="status")
+    async def set_status(**status: Any) -> None:
+        await environment.skr.merge_patch(MODULE_CRS, "default", {"status": status}, SKR, subresource="status")
 
-    await become(health="green", conditions=[{"type": "Grown", "status": "True"}])
-    await eventually(says(stage, "Ready", "True", "ModuleReady"))
-    await become(health="red")
-    condition = await eventually(says(stage, "Ready", "False", "ModuleCRError"))
+    await set_status(health="green", conditions=[{"type": "Grown", "status": "True"}])
+    await eventually(condition_of(environment, "Ready", "True", "ModuleReady"))
+    await set_status(health="red")
+    condition = await eventually(condition_of(environment, "Ready", "False", "ModuleCRError"))
     assert "status.health = red" in condition.message
 
 
@@ -365,78 +385,82 @@ BAD: dict[str, tuple[bytes, str, str]] = {
 }
 
 
-async def test_bad_modules_say_why_and_the_others_go_on(story: Story, layers: BlobServer, tmp_path: Path) -> None:
-    stage = story.stage
-    first = installing(template(MODULE, "0.1.0", data=None), layers.host, f"sha256:{'0' * 64}")
-    async with on_offer(stage.kcp, first, release(MODULE, regular="0.1.0")):
-        await story.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
-        await eventually(says(stage, "Ready", "False", "LayerNotFound"))
+async def test_invalid_modules_report_the_reason_and_do_not_affect_others(
+    walkthrough: Walkthrough, layers: BlobServer, tmp_path: Path
+) -> None:
+    environment = walkthrough.environment
+    first = with_layer(template(MODULE, "0.1.0", data=None), layers.host, f"sha256:{'0' * 64}")
+    async with in_catalog(environment.kcp, first, release(MODULE, regular="0.1.0")):
+        await walkthrough.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
+        await eventually(condition_of(environment, "Ready", "False", "LayerNotFound"))
         for content, reason, text in BAD.values():
-            changed = installing(template(MODULE, "0.1.0", data=None), layers.host, layers.hold(content))
-            await offer(stage.kcp, changed)
-            condition = await eventually(says(stage, "Ready", "False", reason))
+            changed = with_layer(template(MODULE, "0.1.0", data=None), layers.host, layers.hold(content))
+            await put_in_catalog(environment.kcp, changed)
+            condition = await eventually(condition_of(environment, "Ready", "False", reason))
             assert text in condition.message
 
-        async def told() -> bool:
-            events = (await stage.kcp.list(EVENTS, KCP)).items
+        async def reported() -> bool:
+            events = (await environment.kcp.list(EVENTS, KCP)).items
             return any(event["reason"] == "ObjectsForbidden" and event["type"] == "Warning" for event in events)
 
-        await eventually(told)
-        await story.change_volume("730Gi")
-        await story.set_modules([CLOUD_RESOURCES])
-        await eventually(is_gone(stage))
-    await withdraw(stage.kcp, first)
+        await eventually(reported)
+        await walkthrough.change_volume("730Gi")
+        await walkthrough.set_modules([CLOUD_RESOURCES])
+        await eventually(is_gone(environment))
+    await remove_from_catalog(environment.kcp, first)
 
 
 @pytest.mark.usefixtures("layers")
-async def test_template_that_can_not_be_meant_is_refused_when_it_is_written(stage: Stage) -> None:
+async def test_invalid_template_is_refused_by_the_webhook(environment: Environment) -> None:
     document = template("orchard", "1.0.0")
     document["metadata"]["name"] = "orchard-2.0.0"
-    assert "must be 'orchard-1.0.0'" in await refusal_of(stage, document)
+    assert "must be 'orchard-1.0.0'" in await refusal_of(environment, document)
     document = template("orchard", "1.0.0")
     document["spec"]["descriptor"] = {"not": "ocm"}
-    assert "spec.descriptor.component is missing" in await refusal_of(stage, document)
+    assert "spec.descriptor.component is missing" in await refusal_of(environment, document)
 
 
-async def refusal_of(stage: Stage, document: Document) -> str:
-    return await refusal(lambda: offer(stage.kcp, document), lambda: withdraw(stage.kcp, document))
+async def refusal_of(environment: Environment, document: Document) -> str:
+    return await refusal(
+        lambda: put_in_catalog(environment.kcp, document), lambda: remove_from_catalog(environment.kcp, document)
+    )
 
 
 @pytest.mark.usefixtures("layers")
-async def test_release_of_a_version_that_is_not_there_is_written_with_a_warning(stage: Stage) -> None:
+async def test_release_of_a_missing_version_is_stored_with_a_warning(environment: Environment) -> None:
     path = MODULE_RELEASE_METAS.path(KCP)
     document = {"apiVersion": MODULE_RELEASE_METAS.api_version, "kind": MODULE_RELEASE_METAS.kind}
     document |= release("orchard", regular="1.0.0")
 
     async def warnings() -> list[str]:
-        async with administrator(stage.kcp_kubeconfig) as session, session.post(path, json=document) as response:
+        async with administrator(environment.kcp_kubeconfig) as session, session.post(path, json=document) as response:
             assert response.status == 201
-        await withdraw(stage.kcp, document)
+        await remove_from_catalog(environment.kcp, document)
         return response.headers.getall("Warning", [])
 
-    told = await eventually(warnings)  # none where nobody could look at it in time
-    assert any("there is no ModuleTemplate orchard-1.0.0" in each for each in told)
+    returned = await eventually(warnings)  # none if the webhook did not answer in time
+    assert any("there is no ModuleTemplate orchard-1.0.0" in each for each in returned)
 
 
 @pytest.mark.usefixtures("layers")
-async def test_component_that_can_not_be_looked_up_is_told_to_the_users(story: Story) -> None:
-    stage, document = story.stage, template(MODULE, "0.1.0", data=None)
+async def test_failed_lookup_of_a_component_is_shown_to_users(walkthrough: Walkthrough) -> None:
+    environment, document = walkthrough.environment, template(MODULE, "0.1.0", data=None)
     document["spec"]["descriptor"] = {}
     named = release(MODULE, regular="0.1.0", spec={"ocmComponentName": f"kyma-project.io/module/{MODULE}"})
-    async with on_offer(stage.kcp, document, named):
-        await story.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
+    async with in_catalog(environment.kcp, document, named):
+        await walkthrough.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
 
-        async def told() -> bool:
-            kyma = await stage.skr.get(KYMAS, "default", SKR)
+        async def reported() -> bool:
+            kyma = await environment.skr.get(KYMAS, "default", SKR)
             shown = [each for each in kyma.status.modules if each.name == MODULE]
             return bool(shown) and "oci-registry-host names no registry" in shown[0].message
 
-        await eventually(told)
-        await story.set_modules([CLOUD_RESOURCES])
+        await eventually(reported)
+        await walkthrough.set_modules([CLOUD_RESOURCES])
 
 
 def administrator(kubeconfig: Path) -> aiohttp.ClientSession:
-    """Speak to an API server as plain HTTP has it, to see what clients such as kubectl show of an answer."""
+    """Return a plain HTTP session to an API server, to read warnings in headers as kubectl does."""
     config = load_yaml(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
@@ -447,18 +471,18 @@ def administrator(kubeconfig: Path) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(cluster["server"], connector=aiohttp.TCPConnector(ssl=tls))
 
 
-async def test_lifecycle_manager_that_dies_while_it_installs_leaves_nothing_behind(
-    gardener_on_offer: Story, tmp_path: Path
+async def test_lifecycle_manager_killed_during_an_installation_leaves_nothing_behind(
+    gardener_in_catalog: Walkthrough, tmp_path: Path
 ) -> None:
-    story, stage = gardener_on_offer, gardener_on_offer.stage
-    async with held_config_maps(stage, tmp_path, f"{MODULE}-part-1"):
-        await story.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
-        await eventually(lambda: live(stage.skr, OLD[3]))
-        await story.cast.kill("lifecycle-manager")
+    walkthrough, environment = gardener_in_catalog, gardener_in_catalog.environment
+    async with blocked_config_maps(environment, tmp_path, f"{MODULE}-part-1"):
+        await walkthrough.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
+        await eventually(lambda: live(environment.skr, OLD[3]))
+        await walkthrough.programs.kill("lifecycle-manager")
         try:
-            assert await missing(stage.skr, OLD)
+            assert await missing(environment.skr, OLD)
         finally:
-            await story.cast.restart("lifecycle-manager")
-    await story.set_modules([CLOUD_RESOURCES])
-    await eventually(is_gone(stage))
-    assert len(await missing(stage.skr, OLD)) == len(OLD)
+            await walkthrough.programs.restart("lifecycle-manager")
+    await walkthrough.set_modules([CLOUD_RESOURCES])
+    await eventually(is_gone(environment))
+    assert len(await missing(environment.skr, OLD)) == len(OLD)

@@ -1,5 +1,5 @@
-"""From what users choose to the Manifests of their modules, and back to what they see. The tests play the part of what
-runs the modules: they write the state of Module CRs, and hold objects back while they are deleted."""
+"""Modules that users choose become Manifests, and their state is shown in the Kyma CR. The tests act as the modules'
+operators: they write the state of Module CRs, and delay deletions by finalizers."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
@@ -8,11 +8,18 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import NotFound, Resource
-from kyma_demo.stage import Stage
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager_api import KymaModuleStatus, Manifest, names
-from tests.integration.lifecycle_manager.offers import installing, offer, on_offer, release, template, withdraw
+from tests.integration.lifecycle_manager.catalog_entries import (
+    in_catalog,
+    put_in_catalog,
+    release,
+    remove_from_catalog,
+    template,
+    with_layer,
+)
 from tests.modules import Document, as_text, default_module_cr, module_crs, operator
 from tests.registries import BlobServer
 from tests.waiting import eventually
@@ -27,57 +34,57 @@ HOLD = "modules.example.com/hold"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def telemetry(story: Story, layers: BlobServer) -> AsyncIterator[Story]:
-    """A module with something to install, asked for beside the other one."""
-    kcp = story.stage.kcp
+async def telemetry(walkthrough: Walkthrough, layers: BlobServer) -> AsyncIterator[Walkthrough]:
+    """A module with something to install, enabled in addition to the other one."""
+    kcp = walkthrough.environment.kcp
     offered = (version_of_telemetry(layers, "1.0.0"), version_of_telemetry(layers, "1.1.0"))
-    async with on_offer(kcp, *offered, release("telemetry", regular="1.0.0")):
-        await story.set_modules([CLOUD_RESOURCES, TELEMETRY])
-        yield story
-        await story.set_modules([CLOUD_RESOURCES])
-        await eventually(gone(story.stage, "telemetry"))
+    async with in_catalog(kcp, *offered, release("telemetry", regular="1.0.0")):
+        await walkthrough.set_modules([CLOUD_RESOURCES, TELEMETRY])
+        yield walkthrough
+        await walkthrough.set_modules([CLOUD_RESOURCES])
+        await eventually(gone(walkthrough.environment, "telemetry"))
 
 
 def version_of_telemetry(layers: BlobServer, version: str) -> Document:
-    """Return the template of a version that is a definition, and a ConfigMap with the version."""
-    definition = operator("telemetry", version)[:1]
-    return offered_as(layers, template("telemetry", version, data=default_module_cr("telemetry")), definition)
+    """Return the template of a version that contains a CRD and a ConfigMap with the version."""
+    crd = operator("telemetry", version)[:1]
+    return template_with(layers, template("telemetry", version, data=default_module_cr("telemetry")), crd)
 
 
-def offered_as(layers: BlobServer, document: Document, objects: Iterable[Document], *finalizers: str) -> Document:
+def template_with(layers: BlobServer, document: Document, objects: Iterable[Document], *finalizers: str) -> Document:
     spec = document["spec"]
     metadata = {"name": spec["moduleName"], "namespace": SKR, "finalizers": list(finalizers)}
     data = {"version": spec["version"]}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-    return installing(document, layers.host, layers.hold(as_text([*objects, config_map]).encode()))
+    return with_layer(document, layers.host, layers.hold(as_text([*objects, config_map]).encode()))
 
 
-async def manifest_of(stage: Stage, module: str) -> Manifest | None:
+async def manifest_of(environment: Environment, module: str) -> Manifest | None:
     selector = f"{names.KYMA_NAME}=demo,{names.MODULE_NAME}={module}"
-    found = (await stage.kcp.list(MANIFESTS, KCP, label_selector=selector)).items
+    found = (await environment.kcp.list(MANIFESTS, KCP, label_selector=selector)).items
     return found[0] if found else None
 
 
-def at_version(stage: Stage, module: str, version: str) -> Callable[[], Awaitable[Manifest | None]]:
+def at_version(environment: Environment, module: str, version: str) -> Callable[[], Awaitable[Manifest | None]]:
     async def there() -> Manifest | None:
-        manifest = await manifest_of(stage, module)
+        manifest = await manifest_of(environment, module)
         return manifest if manifest is not None and manifest.spec.version == version else None
 
     return there
 
 
-def gone(stage: Stage, module: str) -> Callable[[], Awaitable[bool]]:
+def gone(environment: Environment, module: str) -> Callable[[], Awaitable[bool]]:
     async def is_gone() -> bool:
-        return await manifest_of(stage, module) is None
+        return await manifest_of(environment, module) is None
 
     return is_gone
 
 
-def shown(stage: Stage, module: str, **wanted: Any) -> Callable[[], Awaitable[KymaModuleStatus | None]]:
-    """Return what users see of a module once it has these fields."""
+def shown(environment: Environment, module: str, **wanted: Any) -> Callable[[], Awaitable[KymaModuleStatus | None]]:
+    """Return the status of a module in the Kyma CR once it has these fields."""
 
     async def seen() -> KymaModuleStatus | None:
-        kyma = await stage.skr.get(KYMAS, "default", SKR)
+        kyma = await environment.skr.get(KYMAS, "default", SKR)
         status = next((each for each in kyma.status.modules if each.name == module), None)
         if status is None or any(getattr(status, key) != value for key, value in wanted.items()):
             return None
@@ -86,152 +93,154 @@ def shown(stage: Stage, module: str, **wanted: Any) -> Callable[[], Awaitable[Ky
     return seen
 
 
-async def say(stage: Stage, state: str) -> None:
-    """Have the Module CR say how the module is, as what runs it would."""
+async def set_state(environment: Environment, state: str) -> None:
+    """Write the state of the Module CR, as the module's operator does."""
 
-    async def said() -> bool:
+    async def written() -> bool:
         try:
             patch = {"status": {"state": state}}
-            await stage.skr.merge_patch(
+            await environment.skr.merge_patch(
                 MODULE_CRS, "default", patch, SKR, subresource="status", field_manager="telemetry"
             )
         except NotFound:
             return False
         return True
 
-    await eventually(said)
+    await eventually(written)
 
 
-async def hold(stage: Stage, resource: Resource[Document], name: str, *finalizers: str) -> None:
+async def set_finalizers(environment: Environment, resource: Resource[Document], name: str, *finalizers: str) -> None:
     patch = {"metadata": {"finalizers": list(finalizers)}}
-    await stage.skr.merge_patch(resource, name, patch, SKR, field_manager="telemetry")
+    await environment.skr.merge_patch(resource, name, patch, SKR, field_manager="telemetry")
 
 
-async def installed(stage: Stage, version: str) -> bool:
-    return bool((await stage.skr.get(CONFIG_MAPS, "telemetry", SKR))["data"] == {"version": version})
+async def installed(environment: Environment, version: str) -> bool:
+    return bool((await environment.skr.get(CONFIG_MAPS, "telemetry", SKR))["data"] == {"version": version})
 
 
-async def told(stage: Stage, reason: str, text: str) -> bool:
-    events = await stage.skr.list(EVENTS, SKR)
+async def is_event_recorded(environment: Environment, reason: str, text: str) -> bool:
+    events = await environment.skr.list(EVENTS, SKR)
     return any(event["reason"] == reason and text in event["note"] for event in events.items)
 
 
-async def test_module_has_a_manifest_and_shows_what_that_says(telemetry: Story) -> None:
-    stage = telemetry.stage
-    manifest = await eventually(at_version(stage, "telemetry", "1.0.0"))
+async def test_module_has_a_manifest_and_shows_its_state(telemetry: Walkthrough) -> None:
+    environment = telemetry.environment
+    manifest = await eventually(at_version(environment, "telemetry", "1.0.0"))
     assert [owner.kind for owner in manifest.metadata.owner_references] == ["Kyma"]
-    await say(stage, "Ready")
-    status = await eventually(shown(stage, "telemetry", state="Ready", version="1.0.0"))
+    await set_state(environment, "Ready")
+    status = await eventually(shown(environment, "telemetry", state="Ready", version="1.0.0"))
     assert status.manifest is not None
     assert status.ocm_component_name == "kyma-project.io/module/telemetry"
-    await say(stage, "Error")
-    status = await eventually(shown(stage, "telemetry", state="Error"))
+    await set_state(environment, "Error")
+    status = await eventually(shown(environment, "telemetry", state="Error"))
     assert "says Error" in status.message
-    await eventually(lambda: told(stage, "ModuleError", "says Error"))
+    await eventually(lambda: is_event_recorded(environment, "ModuleError", "says Error"))
 
 
-async def test_new_version_of_the_channel_is_installed_and_a_lower_one_is_not(telemetry: Story) -> None:
-    stage = telemetry.stage
-    await eventually(at_version(stage, "telemetry", "1.0.0"))
-    await offer(stage.kcp, release("telemetry", regular="1.1.0"))
-    await eventually(at_version(stage, "telemetry", "1.1.0"))
-    await say(stage, "Ready")
-    await eventually(shown(stage, "telemetry", state="Ready", version="1.1.0"))
-    await eventually(lambda: installed(stage, "1.1.0"))
-    await offer(stage.kcp, release("telemetry", regular="1.0.0"))
-    status = await eventually(shown(stage, "telemetry", state="Warning", version="1.1.0"))
+async def test_new_version_of_the_channel_is_installed_and_a_lower_one_is_not(telemetry: Walkthrough) -> None:
+    environment = telemetry.environment
+    await eventually(at_version(environment, "telemetry", "1.0.0"))
+    await put_in_catalog(environment.kcp, release("telemetry", regular="1.1.0"))
+    await eventually(at_version(environment, "telemetry", "1.1.0"))
+    await set_state(environment, "Ready")
+    await eventually(shown(environment, "telemetry", state="Ready", version="1.1.0"))
+    await eventually(lambda: installed(environment, "1.1.0"))
+    await put_in_catalog(environment.kcp, release("telemetry", regular="1.0.0"))
+    status = await eventually(shown(environment, "telemetry", state="Warning", version="1.1.0"))
     assert "1.0.0" in status.message
-    assert await at_version(stage, "telemetry", "1.1.0")() is not None
-    assert await installed(stage, "1.1.0")
-    await eventually(lambda: told(stage, "ModuleWarning", "telemetry"))
+    assert await at_version(environment, "telemetry", "1.1.0")() is not None
+    assert await installed(environment, "1.1.0")
+    await eventually(lambda: is_event_recorded(environment, "ModuleWarning", "telemetry"))
 
 
-async def test_module_that_is_left_alone_keeps_its_version_until_it_is_managed_again(telemetry: Story) -> None:
-    stage = telemetry.stage
-    await eventually(at_version(stage, "telemetry", "1.0.0"))
+async def test_unmanaged_module_keeps_its_version_until_it_is_managed_again(telemetry: Walkthrough) -> None:
+    environment = telemetry.environment
+    await eventually(at_version(environment, "telemetry", "1.0.0"))
     await telemetry.set_modules([CLOUD_RESOURCES, {"name": "telemetry", "managed": False}])
-    await eventually(shown(stage, "telemetry", state="Unmanaged"))
-    await offer(stage.kcp, release("telemetry", regular="1.1.0"))
+    await eventually(shown(environment, "telemetry", state="Unmanaged"))
+    await put_in_catalog(environment.kcp, release("telemetry", regular="1.1.0"))
 
     async def annotated() -> bool:
-        manifest = await manifest_of(stage, "telemetry")
+        manifest = await manifest_of(environment, "telemetry")
         return manifest is not None and names.IS_UNMANAGED in manifest.metadata.annotations
 
     await eventually(annotated)
-    assert await at_version(stage, "telemetry", "1.0.0")() is not None
+    assert await at_version(environment, "telemetry", "1.0.0")() is not None
     await telemetry.set_modules([CLOUD_RESOURCES, TELEMETRY])
-    managed = await eventually(at_version(stage, "telemetry", "1.1.0"))
+    managed = await eventually(at_version(environment, "telemetry", "1.1.0"))
     assert names.IS_UNMANAGED not in managed.metadata.annotations
 
 
-async def test_removed_module_shows_until_its_manifest_has_gone(telemetry: Story) -> None:
-    stage = telemetry.stage
-    await say(stage, "Ready")
-    await hold(stage, MODULE_CRS, "default", HOLD)
+async def test_removed_module_is_shown_until_its_manifest_is_deleted(telemetry: Walkthrough) -> None:
+    environment = telemetry.environment
+    await set_state(environment, "Ready")
+    await set_finalizers(environment, MODULE_CRS, "default", HOLD)
     await telemetry.set_modules([CLOUD_RESOURCES])
-    status = await eventually(shown(stage, "telemetry", state="Deleting"))
+    status = await eventually(shown(environment, "telemetry", state="Deleting"))
     assert status.manifest is not None
-    await hold(stage, MODULE_CRS, "default")
-    await eventually(gone(stage, "telemetry"))
+    await set_finalizers(environment, MODULE_CRS, "default")
+    await eventually(gone(environment, "telemetry"))
 
-    async def forgotten() -> bool:
-        return await shown(stage, "telemetry")() is None
+    async def not_shown() -> bool:
+        return await shown(environment, "telemetry")() is None
 
-    await eventually(forgotten)
+    await eventually(not_shown)
 
 
-async def test_module_that_is_not_offered_is_told_in_the_cluster_and_the_others_go_on(story: Story) -> None:
-    stage = story.stage
-    await story.set_modules([CLOUD_RESOURCES, {"name": "tpyo", "managed": True}])
-    status = await eventually(shown(stage, "tpyo", state="Error"))
+async def test_unknown_module_is_reported_in_the_cluster_and_does_not_affect_others(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
+    await walkthrough.set_modules([CLOUD_RESOURCES, {"name": "tpyo", "managed": True}])
+    status = await eventually(shown(environment, "tpyo", state="Error"))
     assert "check its name" in status.message
-    await eventually(lambda: told(stage, "ModuleError", "tpyo"))
-    await story.change_volume("720Gi")
-    await story.set_modules([CLOUD_RESOURCES])
+    await eventually(lambda: is_event_recorded(environment, "ModuleError", "tpyo"))
+    await walkthrough.change_volume("720Gi")
+    await walkthrough.set_modules([CLOUD_RESOURCES])
 
 
-async def test_mandatory_module_is_installed_unasked_unseen_and_goes_before_its_template(
-    stage: Stage, layers: BlobServer
+async def test_mandatory_module_is_installed_without_being_shown_and_deleted_before_its_template(
+    environment: Environment, layers: BlobServer
 ) -> None:
     def version(number: str) -> Document:
-        return offered_as(layers, template("warden", number, mandatory=True, data=None), (), HOLD)
+        return template_with(layers, template("warden", number, mandatory=True, data=None), (), HOLD)
 
     warden = version("1.0.0")
-    await offer(stage.kcp, warden)
-    manifest = await eventually(at_version(stage, "warden", "1.0.0"))
+    await put_in_catalog(environment.kcp, warden)
+    manifest = await eventually(at_version(environment, "warden", "1.0.0"))
     assert manifest.metadata.labels[names.MANDATORY_MODULE] == "true"
-    await offer(stage.kcp, version("1.1.0"))
-    await eventually(at_version(stage, "warden", "1.1.0"))
+    await put_in_catalog(environment.kcp, version("1.1.0"))
+    await eventually(at_version(environment, "warden", "1.1.0"))
 
-    async def brought() -> bool:
+    async def updated() -> bool:
         try:
-            return bool((await stage.skr.get(CONFIG_MAPS, "warden", SKR))["data"]["version"] == "1.1.0")
+            return bool((await environment.skr.get(CONFIG_MAPS, "warden", SKR))["data"]["version"] == "1.1.0")
         except NotFound:
             return False
 
-    await eventually(brought)
-    assert await shown(stage, "warden")() is None
+    await eventually(updated)
+    assert await shown(environment, "warden")() is None
     with pytest.raises(NotFound):
-        await stage.skr.get(MODULE_TEMPLATES, "warden-1.0.0", SKR)
+        await environment.skr.get(MODULE_TEMPLATES, "warden-1.0.0", SKR)
 
-    async def held() -> bool:
-        found = await stage.kcp.get(MODULE_TEMPLATES, "warden-1.1.0", KCP)
+    async def has_finalizer() -> bool:
+        found = await environment.kcp.get(MODULE_TEMPLATES, "warden-1.1.0", KCP)
         return names.MANDATORY_FINALIZER in found.metadata.finalizers
 
-    await eventually(held)
-    await withdraw(stage.kcp, warden)
-    await withdraw(stage.kcp, version("1.1.0"))
+    await eventually(has_finalizer)
+    await remove_from_catalog(environment.kcp, warden)
+    await remove_from_catalog(environment.kcp, version("1.1.0"))
 
-    async def going() -> bool:
-        found = await manifest_of(stage, "warden")
+    async def deleting() -> bool:
+        found = await manifest_of(environment, "warden")
         return found is not None and found.metadata.deletion_timestamp is not None
 
-    await eventually(going)
-    assert (await stage.kcp.get(MODULE_TEMPLATES, "warden-1.1.0", KCP)).metadata.deletion_timestamp is not None
-    await hold(stage, CONFIG_MAPS, "warden")
+    await eventually(deleting)
+    assert (await environment.kcp.get(MODULE_TEMPLATES, "warden-1.1.0", KCP)).metadata.deletion_timestamp is not None
+    await set_finalizers(environment, CONFIG_MAPS, "warden")
 
     async def both_gone() -> bool:
-        left = (await stage.kcp.list(MODULE_TEMPLATES, KCP)).items
-        return await manifest_of(stage, "warden") is None and not any("warden" in each.metadata.name for each in left)
+        left = (await environment.kcp.list(MODULE_TEMPLATES, KCP)).items
+        return await manifest_of(environment, "warden") is None and not any(
+            "warden" in each.metadata.name for each in left
+        )
 
     await eventually(both_gone)

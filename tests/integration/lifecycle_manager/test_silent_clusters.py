@@ -1,4 +1,4 @@
-"""A cluster that accepts connections and never answers: its Kyma says so, and nobody else is kept waiting by it."""
+"""A cluster that accepts connections and never answers is reported by its Kyma, and delays no other cluster."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -7,26 +7,26 @@ from typing import Any
 import pytest_asyncio
 
 from kube_runtime import NotFound, dump_yaml, load_yaml
-from kyma_demo.story import Story
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager_api import State, find, names
-from tests.integration.lifecycle_manager.black_hole import BlackHole
+from tests.integration.lifecycle_manager.unresponsive_server import UnresponsiveServer
 from tests.waiting import eventually
 
 KCP = names.KCP_NAMESPACE
-KYMA = "black-hole"
+KYMA = "unresponsive"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def black_hole(story: Story) -> AsyncIterator[BlackHole]:
-    """A Kyma whose cluster is a black hole with the real one behind it."""
-    kubeconfig: Any = load_yaml(story.cast.skr_access)
+async def unresponsive(walkthrough: Walkthrough) -> AsyncIterator[UnresponsiveServer]:
+    """A Kyma whose cluster accepts connections and never answers."""
+    kubeconfig: Any = load_yaml(walkthrough.programs.skr_access)
     cluster = kubeconfig["clusters"][0]["cluster"]
     host, _, port = cluster["server"].rpartition("//")[2].partition(":")
-    hole = BlackHole((host, int(port)))
-    async with hole.open():
-        cluster["server"] = f"https://127.0.0.1:{hole.port}"
+    server = UnresponsiveServer((host, int(port)))
+    async with server.open():
+        cluster["server"] = f"https://127.0.0.1:{server.port}"
         labels = {names.KYMA_NAME: KYMA, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
         secret = {
             "apiVersion": "v1",
@@ -40,22 +40,24 @@ async def black_hole(story: Story) -> AsyncIterator[BlackHole]:
             "metadata": {"name": KYMA, "namespace": KCP, "labels": {names.RUNTIME_ID: "silent-runtime"}},
             "spec": {"channel": "regular"},
         }
-        await apply_objects(story.stage.kcp, dump_yaml(secret) + "\n---\n" + dump_yaml(kyma))
-        yield hole
+        await apply_objects(walkthrough.environment.kcp, dump_yaml(secret) + "\n---\n" + dump_yaml(kyma))
+        yield server
 
 
-async def test_silent_cluster_is_told_costs_little_and_holds_nobody_up(story: Story, black_hole: BlackHole) -> None:
-    kcp = story.stage.kcp
+async def test_unresponsive_cluster_is_reported_and_delays_no_other_cluster(
+    walkthrough: Walkthrough, unresponsive: UnresponsiveServer
+) -> None:
+    kcp = walkthrough.environment.kcp
 
-    async def says_so() -> bool:
+    async def is_reported() -> bool:
         kyma = await kcp.get(KYMAS, KYMA, KCP)
         reachable = find(kyma.status.conditions, "SKRReachable")
         return kyma.status.state is State.ERROR and reachable is not None and reachable.reason == "SKRUnreachable"
 
-    await eventually(says_so, within=120)
+    await eventually(is_reported, within=120)
     for round_ in range(5):
-        await story.change_volume(f"73{round_}Gi")
-    assert black_hole.connections < 20
+        await walkthrough.change_volume(f"73{round_}Gi")
+    assert unresponsive.connections < 20
 
     await kcp.delete(KYMAS, KYMA, KCP)
     await kcp.delete(SECRETS, f"kubeconfig-{KYMA}", KCP)

@@ -1,4 +1,4 @@
-"""SyncResources as Module Managers in any language write them: what is applied, refused, kept and let go."""
+"""SyncResources as Module Managers in any language write them: objects are applied, refused, kept and released."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kube_runtime import Resource, dump_yaml
-from kyma_demo.stage import Stage
-from kyma_demo.witness import CONFIG_MAPS
+from kyma_demo.environment import Environment
+from kyma_demo.object_watcher import CONFIG_MAPS
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, find, names
-from tests.integration.lifecycle_manager.offers import refusal
+from tests.integration.lifecycle_manager.catalog_entries import refusal
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -62,28 +62,28 @@ def document_of(name: str, text: str, **annotations: str) -> dict[str, Any]:
     }
 
 
-async def write(stage: Stage, name: str, text: str, **annotations: str) -> None:
+async def write(environment: Environment, name: str, text: str, **annotations: str) -> None:
     """Write a SyncResource as a Module Manager does."""
     document = document_of(name, text, **annotations)
-    await stage.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
+    await environment.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
 
 
 @asynccontextmanager
-async def written(stage: Stage, name: str, text: str, **annotations: str) -> AsyncIterator[None]:
-    """Have a SyncResource while the block runs, and wait until it is gone afterwards."""
-    await write(stage, name, text, **annotations)
+async def written(environment: Environment, name: str, text: str, **annotations: str) -> AsyncIterator[None]:
+    """Keep a SyncResource until the block ends, and wait until it is deleted."""
+    await write(environment, name, text, **annotations)
     try:
         yield
     finally:
-        await stage.kcp.delete(SYNC_RESOURCES, name, KCP)
-        await eventually(lambda: is_gone(stage.kcp.get(SYNC_RESOURCES, name, KCP)), what=f"{name} is gone")
+        await environment.kcp.delete(SYNC_RESOURCES, name, KCP)
+        await eventually(lambda: is_gone(environment.kcp.get(SYNC_RESOURCES, name, KCP)), what=f"{name} is gone")
 
 
-async def becomes(stage: Stage, name: str, wanted: Callable[[SyncResource], bool]) -> SyncResource:
-    """Wait until a SyncResource was seen as it is now and looks as wanted."""
+async def becomes(environment: Environment, name: str, wanted: Callable[[SyncResource], bool]) -> SyncResource:
+    """Wait until the current generation of a SyncResource is reconciled and fulfils a check."""
 
     async def seen() -> SyncResource | None:
-        resource: SyncResource = await stage.kcp.get(SYNC_RESOURCES, name, KCP)
+        resource: SyncResource = await environment.kcp.get(SYNC_RESOURCES, name, KCP)
         current = resource.status.observed_generation == resource.metadata.generation
         return resource if current and wanted(resource) else None
 
@@ -94,7 +94,7 @@ def is_ready(resource: SyncResource) -> bool:
     return resource.status.state == "Ready"
 
 
-def says(kind: str, reason: str) -> Callable[[SyncResource], bool]:
+def is_false(kind: str, reason: str) -> Callable[[SyncResource], bool]:
     def check(resource: SyncResource) -> bool:
         condition = find(resource.status.conditions, kind)
         return condition is not None and condition.status == "False" and condition.reason == reason
@@ -102,114 +102,116 @@ def says(kind: str, reason: str) -> Callable[[SyncResource], bool]:
     return check
 
 
-async def test_objects_follow_the_text_and_go_with_it(stage: Stage) -> None:
-    async with written(stage, "follow", text_of(config_map("one", a="1"), config_map("two"))):
-        resource = await becomes(stage, "follow", is_ready)
+async def test_objects_follow_the_text_and_are_deleted_with_it(environment: Environment) -> None:
+    async with written(environment, "follow", text_of(config_map("one", a="1"), config_map("two"))):
+        resource = await becomes(environment, "follow", is_ready)
         assert resource.status.objects == "2/2"
 
-        await write(stage, "follow", text_of(config_map("one", a="2")))
-        resource = await becomes(stage, "follow", lambda it: is_ready(it) and it.status.objects == "1/1")
+        await write(environment, "follow", text_of(config_map("one", a="2")))
+        resource = await becomes(environment, "follow", lambda it: is_ready(it) and it.status.objects == "1/1")
 
-        assert (await stage.skr.get(CONFIG_MAPS, "one", SKR))["data"] == {"a": "2"}
-        assert await is_gone(stage.skr.get(CONFIG_MAPS, "two", SKR))
-    assert await is_gone(stage.skr.get(CONFIG_MAPS, "one", SKR))
+        assert (await environment.skr.get(CONFIG_MAPS, "one", SKR))["data"] == {"a": "2"}
+        assert await is_gone(environment.skr.get(CONFIG_MAPS, "two", SKR))
+    assert await is_gone(environment.skr.get(CONFIG_MAPS, "one", SKR))
 
 
-async def test_without_prune_what_left_the_text_stays_until_the_end(stage: Stage) -> None:
+async def test_objects_removed_from_the_text_stay_until_the_deletion_without_prune(environment: Environment) -> None:
     both = document_of("keep", text_of(config_map("one"), config_map("two")))
     both["spec"]["prune"] = False
-    await stage.kcp.apply(SYNC_RESOURCES, "keep", both, KCP, field_manager="test")
-    await becomes(stage, "keep", is_ready)
+    await environment.kcp.apply(SYNC_RESOURCES, "keep", both, KCP, field_manager="test")
+    await becomes(environment, "keep", is_ready)
     less = document_of("keep", text_of(config_map("one")))
     less["spec"]["prune"] = False
 
-    await stage.kcp.apply(SYNC_RESOURCES, "keep", less, KCP, field_manager="test")
+    await environment.kcp.apply(SYNC_RESOURCES, "keep", less, KCP, field_manager="test")
 
-    await becomes(stage, "keep", lambda it: it.metadata.generation == 2)
-    assert await stage.skr.get(CONFIG_MAPS, "two", SKR)
-    await stage.kcp.delete(SYNC_RESOURCES, "keep", KCP)
-    await eventually(lambda: is_gone(stage.skr.get(CONFIG_MAPS, "two", SKR)))
+    await becomes(environment, "keep", lambda it: it.metadata.generation == 2)
+    assert await environment.skr.get(CONFIG_MAPS, "two", SKR)
+    await environment.kcp.delete(SYNC_RESOURCES, "keep", KCP)
+    await eventually(lambda: is_gone(environment.skr.get(CONFIG_MAPS, "two", SKR)))
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         ({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "x"}}, "allow it"),
         (config_map("x", "kube-system"), "a system namespace"),
         (config_map("skr-webhook"), "belongs to the Lifecycle Manager"),
     ],
 )
-async def test_what_a_module_may_not_have_is_refused_when_it_is_written(
-    stage: Stage, bad: dict[str, Any], said: str
+async def test_forbidden_objects_are_refused_by_the_webhook(
+    environment: Environment, bad: dict[str, Any], message: str
 ) -> None:
     refused = await refusal(
-        lambda: write(stage, "greedy", text_of(config_map("harmless"), bad)),
-        lambda: stage.kcp.delete(SYNC_RESOURCES, "greedy", KCP),
+        lambda: write(environment, "greedy", text_of(config_map("harmless"), bad)),
+        lambda: environment.kcp.delete(SYNC_RESOURCES, "greedy", KCP),
     )
 
     assert "document 1" in refused
-    assert said in refused
+    assert message in refused
 
 
-async def test_the_second_that_wants_an_object_waits_and_says_for_whom(stage: Stage) -> None:
-    async with written(stage, "second-b", text_of(config_map("own"))):
-        async with written(stage, "first", text_of(config_map("shared", of="first"))):
-            await becomes(stage, "first", is_ready)
+async def test_second_sync_resource_with_an_object_waits_and_names_the_first(environment: Environment) -> None:
+    async with written(environment, "second-b", text_of(config_map("own"))):
+        async with written(environment, "first", text_of(config_map("shared", of="first"))):
+            await becomes(environment, "first", is_ready)
 
-            await write(stage, "second-b", text_of(config_map("own"), config_map("shared", of="second")))
+            await write(environment, "second-b", text_of(config_map("own"), config_map("shared", of="second")))
 
-            refused = await becomes(stage, "second-b", says("Valid", "Conflict"))
+            refused = await becomes(environment, "second-b", is_false("Valid", "Conflict"))
             assert "ConfigMap kyma-system/shared (v1) belongs to SyncResource first" in str(refused.status.conditions)
             assert [entry.name for entry in refused.status.synced] == ["own"]
-            assert (await stage.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "first"}
+            assert (await environment.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "first"}
 
-        await becomes(stage, "second-b", is_ready)  # at once, since the first has let go
-        assert (await stage.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "second"}
+        await becomes(environment, "second-b", is_ready)  # at once, because the first has released it
+        assert (await environment.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "second"}
 
 
-async def test_two_that_want_an_object_at_the_same_moment_do_not_both_get_it(stage: Stage) -> None:
+async def test_only_one_of_two_simultaneous_sync_resources_gets_an_object(environment: Environment) -> None:
     async with (
-        written(stage, "twin-a", text_of(config_map("twin", of="twin-a"))),
-        written(stage, "twin-b", text_of(config_map("twin", of="twin-b"))),
+        written(environment, "twin-a", text_of(config_map("twin", of="twin-a"))),
+        written(environment, "twin-b", text_of(config_map("twin", of="twin-b"))),
     ):
 
         async def decided() -> tuple[SyncResource, SyncResource] | None:
-            pair = [await stage.kcp.get(SYNC_RESOURCES, name, KCP) for name in ("twin-a", "twin-b")]
+            pair = [await environment.kcp.get(SYNC_RESOURCES, name, KCP) for name in ("twin-a", "twin-b")]
             winners = [each for each in pair if is_ready(each)]
-            losers = [each for each in pair if says("Valid", "Conflict")(each)]
+            losers = [each for each in pair if is_false("Valid", "Conflict")(each)]
             return (winners[0], losers[0]) if winners and losers else None
 
         winner, loser = await eventually(decided)
-        assert (await stage.skr.get(CONFIG_MAPS, "twin", SKR))["data"] == {"of": winner.metadata.name}
+        assert (await environment.skr.get(CONFIG_MAPS, "twin", SKR))["data"] == {"of": winner.metadata.name}
         assert loser.status.synced == ()
 
 
-async def test_namespace_is_made_where_asked_for_and_stays(stage: Stage) -> None:
-    async with written(stage, "nowhere", text_of(config_map("a", "not-asked-for"))):
-        await becomes(stage, "nowhere", says("Applied", "ApplyFailed"))
+async def test_namespace_is_created_on_request_and_stays(environment: Environment) -> None:
+    async with written(environment, "nowhere", text_of(config_map("a", "not-asked-for"))):
+        await becomes(environment, "nowhere", is_false("Applied", "ApplyFailed"))
     asked = {names.CREATE_NAMESPACES: "true"}
 
-    async with written(stage, "somewhere", text_of(config_map("a", "asked-for")), **asked):
-        resource = await becomes(stage, "somewhere", is_ready)
+    async with written(environment, "somewhere", text_of(config_map("a", "asked-for")), **asked):
+        resource = await becomes(environment, "somewhere", is_ready)
         assert [entry.kind for entry in resource.status.synced] == ["ConfigMap"]
 
-    assert await stage.skr.get(NAMESPACES, "asked-for")
-    assert await is_gone(stage.skr.get(CONFIG_MAPS, "a", "asked-for"))
+    assert await environment.skr.get(NAMESPACES, "asked-for")
+    assert await is_gone(environment.skr.get(CONFIG_MAPS, "a", "asked-for"))
 
 
-async def test_definition_and_object_of_it_work_in_one_text(stage: Stage) -> None:
+async def test_crd_and_its_object_are_applied_from_one_text(environment: Environment) -> None:
     colour = {"apiVersion": "test.example.com/v1", "kind": "Colour", "metadata": {"name": "red", "namespace": SKR}}
-    async with rights(stage, "colours", ["test.example.com"], ["colours"]):
-        async with written(stage, "colourful", text_of(colour, COLOUR_CRD)):
-            resource = await becomes(stage, "colourful", is_ready)
+    async with rights(environment, "colours", ["test.example.com"], ["colours"]):
+        async with written(environment, "colourful", text_of(colour, COLOUR_CRD)):
+            resource = await becomes(environment, "colourful", is_ready)
             assert resource.status.objects == "2/2"
-            assert await stage.skr.get(COLOURS, "red", SKR)
-        assert await is_gone(stage.skr.get(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com"))
+            assert await environment.skr.get(COLOURS, "red", SKR)
+        assert await is_gone(environment.skr.get(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com"))
 
 
-async def test_object_that_is_not_allowed_in_the_cluster_is_told_with_the_servers_words(stage: Stage) -> None:
-    async with written(stage, "no-right", text_of(config_map("fine"), {**config_map("secret"), "kind": "Secret"})):
-        resource = await becomes(stage, "no-right", says("Applied", "ApplyFailed"))
+async def test_refusal_by_the_api_server_is_reported_with_its_message(environment: Environment) -> None:
+    async with written(
+        environment, "no-right", text_of(config_map("fine"), {**config_map("secret"), "kind": "Secret"})
+    ):
+        resource = await becomes(environment, "no-right", is_false("Applied", "ApplyFailed"))
 
         applied = find(resource.status.conditions, "Applied")
         assert applied is not None
@@ -219,56 +221,56 @@ async def test_object_that_is_not_allowed_in_the_cluster_is_told_with_the_server
         assert states["fine"] == "Ready"
 
 
-async def test_object_that_somebody_changed_is_put_right_at_the_next_look(stage: Stage) -> None:
-    async with written(stage, "drift", text_of(config_map("drifting", a="1"))):
-        await becomes(stage, "drift", is_ready)
-        await stage.skr.merge_patch(CONFIG_MAPS, "drifting", {"data": {"a": "2"}}, SKR, field_manager="somebody")
+async def test_changed_object_is_corrected_at_the_next_interval(environment: Environment) -> None:
+    async with written(environment, "drift", text_of(config_map("drifting", a="1"))):
+        await becomes(environment, "drift", is_ready)
+        await environment.skr.merge_patch(CONFIG_MAPS, "drifting", {"data": {"a": "2"}}, SKR, field_manager="somebody")
 
-        async def put_right() -> bool:
-            drifting = await stage.skr.get(CONFIG_MAPS, "drifting", SKR)
+        async def corrected() -> bool:
+            drifting = await environment.skr.get(CONFIG_MAPS, "drifting", SKR)
             return bool(drifting["data"] == {"a": "1"})
 
-        await eventually(put_right)
+        await eventually(corrected)
 
 
 @asynccontextmanager
-async def rights(stage: Stage, name: str, groups: list[str], resources: list[str]) -> AsyncIterator[None]:
-    """Give the Lifecycle Manager what a module's own role gives it in an SKR: rights for the module's kinds."""
+async def rights(environment: Environment, name: str, groups: list[str], resources: list[str]) -> AsyncIterator[None]:
+    """Grant the Lifecycle Manager the rights for a module's kinds in an SKR, as the module's role does."""
     role_name = f"lifecycle-manager-{name}"
     verbs = ["get", "list", "watch", "create", "patch", "delete"]
-    definitions = {
+    crds = {
         "apiGroups": ["apiextensions.k8s.io"],
         "resources": ["customresourcedefinitions"],
         "verbs": ["get", "delete"],
     }
     role = {
         "metadata": {"name": role_name},
-        "rules": [{"apiGroups": groups, "resources": resources, "verbs": verbs}, definitions],
+        "rules": [{"apiGroups": groups, "resources": resources, "verbs": verbs}, crds],
     }
     binding = {
         "metadata": {"name": role_name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role_name},
         "subjects": [{"kind": "ServiceAccount", "name": "lifecycle-manager", "namespace": "kube-system"}],
     }
-    await stage.skr.create(CLUSTER_ROLES, role, field_manager="test")
-    await stage.skr.create(CLUSTER_ROLE_BINDINGS, binding, field_manager="test")
+    await environment.skr.create(CLUSTER_ROLES, role, field_manager="test")
+    await environment.skr.create(CLUSTER_ROLE_BINDINGS, binding, field_manager="test")
     try:
         yield
     finally:
-        await stage.skr.delete(CLUSTER_ROLE_BINDINGS, role_name)
-        await stage.skr.delete(CLUSTER_ROLES, role_name)
+        await environment.skr.delete(CLUSTER_ROLE_BINDINGS, role_name)
+        await environment.skr.delete(CLUSTER_ROLES, role_name)
 
 
-async def test_what_becomes_of_a_sync_resource_is_told_in_events(stage: Stage) -> None:
-    async with written(stage, "told", text_of(config_map("told"))):
-        await becomes(stage, "told", is_ready)
-        await write(stage, "told", text_of({**config_map("told"), "kind": "Secret"}))
-        await becomes(stage, "told", says("Applied", "ApplyFailed"))
+async def test_result_of_a_sync_resource_is_reported_by_events(environment: Environment) -> None:
+    async with written(environment, "reported", text_of(config_map("reported"))):
+        await becomes(environment, "reported", is_ready)
+        await write(environment, "reported", text_of({**config_map("reported"), "kind": "Secret"}))
+        await becomes(environment, "reported", is_false("Applied", "ApplyFailed"))
 
         async def both() -> dict[str, str] | None:
-            events = (await stage.kcp.list(EVENTS, KCP, field_selector="regarding.name=told")).items
-            told = {event["reason"]: event["type"] for event in events}
-            return told if {"ObjectsReady", "ApplyFailed"} <= told.keys() else None
+            events = (await environment.kcp.list(EVENTS, KCP, field_selector="regarding.name=reported")).items
+            types = {event["reason"]: event["type"] for event in events}
+            return types if {"ObjectsReady", "ApplyFailed"} <= types.keys() else None
 
-        told = await eventually(both)
-        assert (told["ObjectsReady"], told["ApplyFailed"]) == ("Normal", "Warning")
+        types = await eventually(both)
+        assert (types["ObjectsReady"], types["ApplyFailed"]) == ("Normal", "Warning")

@@ -1,4 +1,4 @@
-"""An operator replaces the authority, or revokes a cluster's certificate, while its user goes on."""
+"""An operator rotates the CA, or revokes a cluster's certificate, while users make changes."""
 
 import asyncio
 import base64
@@ -12,23 +12,23 @@ import pytest
 
 from kube_runtime import Change, Informer, JsonObject
 from kyma_certs import describe
-from kyma_demo.cast import TLS_SECRET
-from kyma_demo.stage import Stage
-from kyma_demo.story import Story
+from kyma_demo.environment import Environment
+from kyma_demo.programs import TLS_SECRET
+from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager.skr_webhook import ROTATE
 from lifecycle_manager_api import names
-from tests.integration.lifecycle_manager.watching import (
+from tests.integration.lifecycle_manager.event_path import (
     WEBHOOKS,
-    changes_are_told,
-    distrusted,
+    changes_are_reported,
+    is_failure,
     kubelet,
     lines_of,
-    went_wrong,
+    tls_errors,
 )
 from tests.waiting import eventually
 
-AUTHORITY = "klm-watcher"
+CA_SECRET = "klm-watcher"
 
 
 @pytest.fixture
@@ -37,17 +37,17 @@ def capacities() -> Iterator[str]:
     return (f"{number}Gi" for number in count(2000))
 
 
-def trusted_in(webhook: dict[str, Any]) -> set[int]:
-    """Return how many authorities the API server trusts, for each webhook."""
+def ca_counts(webhook: dict[str, Any]) -> set[int]:
+    """Return how many CAs the API server trusts, for each webhook."""
     bundles = [base64.b64decode(each["clientConfig"]["caBundle"]) for each in webhook["webhooks"]]
     return {bundle.count(b"BEGIN CERTIFICATE") for bundle in bundles}
 
 
 class WatcherLog:
-    """What the Watcher has logged since this was made."""
+    """The log lines of the Watcher since the creation of this object."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._path = stage.logs / "skr-watcher.log"
+    def __init__(self, environment: Environment) -> None:
+        self._path = environment.logs / "skr-watcher.log"
         self._from = len(lines_of(self._path))
 
     def lines(self) -> list[dict[str, Any]]:
@@ -58,13 +58,13 @@ class WatcherLog:
 
 
 @asynccontextmanager
-async def bundles_seen(stage: Stage, seen: list[set[int]]) -> AsyncGenerator[None, None]:
-    """Note how many authorities the API server trusts whenever its webhooks change, however short that lasts."""
-    informer = Informer(stage.skr, WEBHOOKS)
+async def record_ca_counts(environment: Environment, seen: list[set[int]]) -> AsyncGenerator[None, None]:
+    """Record how many CAs the API server trusts at every change of its webhooks."""
+    informer = Informer(environment.skr, WEBHOOKS)
 
     def note(change: Change[JsonObject]) -> None:
         if change.new is not None and change.new["metadata"]["name"] == "skr-webhook":
-            seen.append(trusted_in(change.new))
+            seen.append(ca_counts(change.new))
 
     informer.on_change(note)
     async with asyncio.TaskGroup() as tasks:
@@ -74,56 +74,56 @@ async def bundles_seen(stage: Stage, seen: list[set[int]]) -> AsyncGenerator[Non
         watching.cancel()
 
 
-async def test_authority_is_replaced_and_no_event_fails(story: Story, capacities: Iterator[str]) -> None:
-    stage, log = story.stage, WatcherLog(story.stage)
-    before = await stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
+async def test_rotation_of_the_ca_fails_no_event(walkthrough: Walkthrough, capacities: Iterator[str]) -> None:
+    environment, log = walkthrough.environment, WatcherLog(walkthrough.environment)
+    before = await environment.kcp.get(SECRETS, CA_SECRET, names.KCP_NAMESPACE)
     trusted: list[set[int]] = []
-    doubted = len(distrusted(stage))
-    async with kubelet(stage) as mount, bundles_seen(stage, trusted):
-        await stage.kcp.merge_patch(
-            SECRETS, AUTHORITY, {"metadata": {"annotations": {ROTATE: "now"}}}, names.KCP_NAMESPACE
+    earlier_errors = len(tls_errors(environment))
+    async with kubelet(environment) as mount, record_ca_counts(environment, trusted):
+        await environment.kcp.merge_patch(
+            SECRETS, CA_SECRET, {"metadata": {"annotations": {ROTATE: "now"}}}, names.KCP_NAMESPACE
         )
         async with asyncio.timeout(240):
             while True:
-                await story.change_volume(next(capacities))
-                after = await stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
+                await walkthrough.change_volume(next(capacities))
+                after = await environment.kcp.get(SECRETS, CA_SECRET, names.KCP_NAMESPACE)
                 if after.data["tls.crt"] != before.data["tls.crt"] and not after.data.keys() & {"former.crt"}:
                     break
         await eventually(lambda: (mount / "ca.crt").read_text().count("BEGIN CERTIFICATE") == 1)
-        await story.change_volume(next(capacities))
-    assert {2} in trusted, "both were trusted for a while"
+        await walkthrough.change_volume(next(capacities))
+    assert {2} in trusted, "both CAs were trusted meanwhile"
     assert after.data.keys() == {"tls.crt", "tls.key", "ca.crt"}
     assert (mount / "ca.crt").read_bytes() == base64.b64decode(after.data["tls.crt"])
-    ours = await stage.kcp.get(WEBHOOKS, "lifecycle-manager")
+    ours = await environment.kcp.get(WEBHOOKS, "lifecycle-manager")
     assert {each["clientConfig"]["caBundle"] for each in ours["webhooks"]} == {after.data["ca.crt"]}
-    assert not list(filter(went_wrong, log.lines()))
-    assert distrusted(stage)[doubted:] == []
+    assert not list(filter(is_failure, log.lines()))
+    assert tls_errors(environment)[earlier_errors:] == []
 
 
-async def test_revoked_certificate_is_refused_and_replaced(story: Story, capacities: Iterator[str]) -> None:
-    stage, log = story.stage, WatcherLog(story.stage)
-    await story.change_volume(next(capacities))
-    mount = stage.directory / TLS_SECRET
+async def test_revoked_certificate_is_refused_and_replaced(walkthrough: Walkthrough, capacities: Iterator[str]) -> None:
+    environment, log = walkthrough.environment, WatcherLog(walkthrough.environment)
+    await walkthrough.change_volume(next(capacities))
+    mount = environment.directory / TLS_SECRET
     before = describe((mount / "tls.crt").read_bytes())
     moment = datetime.now(UTC)
     patch = {"metadata": {"annotations": {names.REVOKED_BEFORE: moment.isoformat()}}}
-    await stage.kcp.merge_patch(KYMAS, "demo", patch, names.KCP_NAMESPACE)
-    await eventually(lambda: log.refused(403), what="the Watcher is answered 403")
-    async with kubelet(stage):
+    await environment.kcp.merge_patch(KYMAS, "demo", patch, names.KCP_NAMESPACE)
+    await eventually(lambda: log.refused(403), what="the Watcher gets 403")
+    async with kubelet(environment):
         await eventually(lambda: describe((mount / "tls.crt").read_bytes()).sha256 != before.sha256)
-        await changes_are_told(story, 2900)
+        await changes_are_reported(walkthrough, 2900)
     assert describe((mount / "tls.crt").read_bytes()).not_before >= moment
 
 
-async def test_cluster_whose_certificates_are_revoked_until_further_notice_says_so(
-    story: Story, capacities: Iterator[str]
+async def test_revocation_without_a_time_is_reported_until_it_ends(
+    walkthrough: Walkthrough, capacities: Iterator[str]
 ) -> None:
-    stage = story.stage
+    environment = walkthrough.environment
     patch: dict[str, Any] = {"metadata": {"annotations": {names.REVOKED_BEFORE: "until we know more"}}}
-    await stage.kcp.merge_patch(KYMAS, "demo", patch, names.KCP_NAMESPACE)
+    await environment.kcp.merge_patch(KYMAS, "demo", patch, names.KCP_NAMESPACE)
 
     async def reason() -> str:
-        kyma = await stage.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
+        kyma = await environment.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
         return next(each.reason for each in kyma.status.conditions if each.type == "SKRWebhook")
 
     async def revoked() -> bool:
@@ -134,6 +134,6 @@ async def test_cluster_whose_certificates_are_revoked_until_further_notice_says_
 
     await eventually(revoked)
     patch["metadata"]["annotations"][names.REVOKED_BEFORE] = None
-    await stage.kcp.merge_patch(KYMAS, "demo", patch, names.KCP_NAMESPACE)
+    await environment.kcp.merge_patch(KYMAS, "demo", patch, names.KCP_NAMESPACE)
     await eventually(ready)
-    await story.change_volume(next(capacities))
+    await walkthrough.change_volume(next(capacities))

@@ -1,4 +1,4 @@
-"""Several Watchers behind one Service: changes go through each of them, and none is missed where one dies."""
+"""Several Watchers behind one Service: changes are reported through each, and none is lost if one is killed."""
 
 import time
 from collections.abc import AsyncIterator
@@ -6,91 +6,93 @@ from itertools import count
 
 import pytest_asyncio
 
-from kyma_demo.story import Story
-from tests.integration.lifecycle_manager.black_hole import BlackHole
-from tests.integration.lifecycle_manager.programs import Manager, manager_with
-from tests.integration.lifecycle_manager.replicas import FIRST, SECOND, Replicas, two_watchers
-from tests.integration.lifecycle_manager.watching import (
+from kyma_demo.walkthrough import Walkthrough
+from tests.integration.lifecycle_manager.event_path import (
     INFRASTRUCTURE,
-    changes_are_told,
-    has_taken,
-    is_well,
+    changes_are_reported,
+    has_received,
+    is_event_recorded,
+    is_reported_everywhere,
+    is_watcher_ready,
     moment,
-    says_everywhere,
-    told,
 )
+from tests.integration.lifecycle_manager.programs import Manager, manager_with
+from tests.integration.lifecycle_manager.unresponsive_server import UnresponsiveServer
+from tests.integration.lifecycle_manager.watcher_replicas import FIRST, SECOND, WatcherReplicas, two_watchers
 from tests.waiting import eventually
 
-ALARM_SECONDS = 12.0  # of silence, or without an answer to a trial: by then the stage takes a way to be broken
+ALARM_SECONDS = 12.0  # without events or canaries until the event path counts as broken in these tests
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def manager(story: Story) -> AsyncIterator[Manager]:
-    """The Lifecycle Manager, which reads Module CRs when it is told to, and otherwise not for longer than a test."""
-    async with manager_with(story.cast, "--module-config-requeue-success-interval=10m") as manager:
-        await eventually(lambda: is_well(story.stage))
+async def manager(walkthrough: Walkthrough) -> AsyncIterator[Manager]:
+    """The Lifecycle Manager, which reads Module CRs on events only; the interval is longer than a test."""
+    async with manager_with(walkthrough.programs, "--module-config-requeue-success-interval=10m") as manager:
+        await eventually(lambda: is_watcher_ready(walkthrough.environment))
         yield manager
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def way_of_first(story: Story, manager: Manager) -> AsyncIterator[BlackHole]:
-    """The first Watcher's way to the control plane, which can be cut."""
-    hole = BlackHole(("127.0.0.1", story.cast.event_port), passing=True)
-    async with hole.open():
-        yield hole
+async def connection_of_first(walkthrough: Walkthrough, manager: Manager) -> AsyncIterator[UnresponsiveServer]:
+    """The first Watcher's connection to the control plane, which can be interrupted."""
+    proxy = UnresponsiveServer(("127.0.0.1", walkthrough.programs.event_port), forwarding=True)
+    async with proxy.open():
+        yield proxy
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def replicas(story: Story, way_of_first: BlackHole) -> AsyncIterator[Replicas]:
-    async with two_watchers(story, way_of_first.port, story.cast.event_port) as replicas:
+async def replicas(walkthrough: Walkthrough, connection_of_first: UnresponsiveServer) -> AsyncIterator[WatcherReplicas]:
+    async with two_watchers(walkthrough, connection_of_first.port, walkthrough.programs.event_port) as replicas:
         yield replicas
 
 
-async def test_changes_go_through_both_and_all_arrive(replicas: Replicas) -> None:
-    created = await replicas.users_create_until_asked("both", FIRST, SECOND)
-    await replicas.control_plane_has(created)
-    await replicas.users_delete(created)
+async def test_changes_are_reported_through_both_replicas(replicas: WatcherReplicas) -> None:
+    created = await replicas.create_until_admitted_by("both", FIRST, SECOND)
+    await replicas.wait_until_known(created)
+    await replicas.delete(created)
 
 
-async def test_what_one_held_when_it_was_killed_is_not_missed(replicas: Replicas, way_of_first: BlackHole) -> None:
-    """It had been asked about changes that it could not tell; the one in its place has everything read again."""
-    way_of_first.swallow()
-    created = await replicas.users_create_until_asked("held", FIRST)
+async def test_pending_events_of_a_killed_replica_are_replaced_by_a_resync(
+    replicas: WatcherReplicas, connection_of_first: UnresponsiveServer
+) -> None:
+    """It had admitted changes that it could not report; after its start every object is read again."""
+    connection_of_first.stop_forwarding()
+    created = await replicas.create_until_admitted_by("held", FIRST)
     held = replicas.admitted(FIRST) & created
     await replicas.kill(FIRST)
-    way_of_first.passing = True
-    await replicas.control_plane_has(created - held)
+    connection_of_first.forwarding = True
+    await replicas.wait_until_known(created - held)
     began = moment()
     await replicas.start(FIRST)
-    await eventually(lambda: has_taken(replicas.story.stage, " /", began, "RESYNC"))
-    await replicas.control_plane_has(created)
-    await replicas.users_delete(created)
-    await eventually(lambda: is_well(replicas.story.stage))
+    await eventually(lambda: has_received(replicas.walkthrough.environment, " /", began, "RESYNC"))
+    await replicas.wait_until_known(created)
+    await replicas.delete(created)
+    await eventually(lambda: is_watcher_ready(replicas.walkthrough.environment))
 
 
-async def test_one_of_two_that_is_gone_is_no_false_alarm_and_both_are_told(
-    replicas: Replicas, manager: Manager
+async def test_watcher_is_reported_silent_only_when_both_replicas_are_gone(
+    replicas: WatcherReplicas, manager: Manager
 ) -> None:
-    story, stage = replicas.story, replicas.story.stage
+    walkthrough, environment = replicas.walkthrough, replicas.walkthrough.environment
     await replicas.kill(FIRST)
     alone, began, capacities = time.monotonic(), moment(), count(700)
 
-    async def has_gone_on_for_long() -> bool:
-        await story.change_volume(f"{next(capacities)}Gi")
-        assert await is_well(stage)
+    async def ran_long_enough() -> bool:
+        await walkthrough.change_volume(f"{next(capacities)}Gi")
+        assert await is_watcher_ready(environment)
         return time.monotonic() - alone > 1.5 * ALARM_SECONDS
 
-    await eventually(has_gone_on_for_long, every=0.5)
-    assert has_taken(stage, INFRASTRUCTURE, began)
+    await eventually(ran_long_enough, every=0.5)
+    assert has_received(environment, INFRASTRUCTURE, began)
     assert await manager.sample("lifecycle_mgr_skr_event_path_broken{") is None
-    assert not await told(stage, "WatcherSilent", began)
-    assert not await told(stage, "EventPathBroken", began)
+    assert not await is_event_recorded(environment, "WatcherSilent", began)
+    assert not await is_event_recorded(environment, "EventPathBroken", began)
 
     await replicas.kill(SECOND)
-    await eventually(lambda: says_everywhere(stage, manager, "WatcherSilent", began), within=120)
-    await story.patch_volume("790Gi")  # the user's write meets no error
-    await story.sees_volume("790Gi")
+    await eventually(lambda: is_reported_everywhere(environment, manager, "WatcherSilent", began), within=120)
+    await walkthrough.patch_volume("790Gi")  # the user's write meets no error
+    await walkthrough.wait_for_volume("790Gi")
     await replicas.start(SECOND)
-    await eventually(lambda: is_well(stage))
-    await changes_are_told(story, 791)
+    await eventually(lambda: is_watcher_ready(environment))
+    await changes_are_reported(walkthrough, 791)
     await replicas.start(FIRST)

@@ -24,11 +24,11 @@ from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES
 from lifecycle_manager_api import Kyma, names
 from tests.integration.cert_manager import (
     ALGORITHMS,
-    controller_at_work,
     fetch_crds,
     find_controller,
-    issuer_at_work,
     now,
+    run_controller,
+    simulate_controller,
 )
 from tests.integration.skr_webhook.kymas import register
 from tests.waiting import eventually
@@ -91,9 +91,9 @@ async def working_issuer(
     request: pytest.FixtureRequest, kcp_with_cert_manager: Client, kcp: Path, tmp_path: Path
 ) -> AsyncIterator[Client]:
     if request.param == "played":
-        at_work = issuer_at_work(kcp_with_cert_manager)
+        at_work = simulate_controller(kcp_with_cert_manager)
     else:
-        at_work = controller_at_work(request.getfixturevalue("controller"), kcp, tmp_path / "cert-manager.log")
+        at_work = run_controller(request.getfixturevalue("controller"), kcp, tmp_path / "cert-manager.log")
     async with at_work:
         yield kcp_with_cert_manager
 

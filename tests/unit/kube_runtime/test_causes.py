@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from kube_runtime import MAX_CAUSES_PER_KEY, Causes, Priority, Result, RetryPolicy, WorkQueue
 from kube_runtime.controller import Workers
 
-QUICK = RetryPolicy(base_seconds=0.001, most_seconds=0.001, rate=0)
+QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.001, rate=0)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A server that gives no answer is asked once, and then not before it answers a probe."""
+"""A server that does not respond costs one request, and gets no other before it responds to a probe."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -5,12 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from kube_runtime import Client, ClientOptions, KubeconfigPolicy
+import pytest
+
+from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy, Resource
 from tests.waiting import eventually
 
 VERSION = b'{"gitVersion":"v1.36.3"}'
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(VERSION), VERSION)
 BURST = 8
+CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
 @dataclass(eq=False)
@@ -20,6 +23,8 @@ class Door:
     opened: int = 0
     open: int = 0
     waiting: int = 0
+    answers_each: int | None = None
+    """After so many answers a connection is closed by the next request."""
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     port: int = 0
 
@@ -33,25 +38,30 @@ class Door:
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.opened += 1
         self.open += 1
+        answered = 0
         try:
             while True:
                 await reader.readuntil(b"\r\n\r\n")
+                if answered == self.answers_each:
+                    break
                 self.waiting += 1
                 await self.may_answer.wait()
                 self.waiting -= 1
+                answered += 1
                 writer.write(ANSWER)
         except asyncio.IncompleteReadError:
-            writer.close()
+            pass
         finally:
+            writer.close()
             self.open -= 1
 
-    async def client(self, spare_seconds: float | None) -> Client:
+    async def client(self, spare_seconds: float | None = None, attempts: int = 4) -> Client:
         document = {
             "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "k"}}],
             "clusters": [{"name": "k", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
         }
-        options = ClientOptions(spare_seconds=spare_seconds)
+        options = ClientOptions(spare_seconds=spare_seconds, attempts=attempts)
         return await Client.from_kubeconfig(document, options=options, policy=KubeconfigPolicy.permissive())
 
 
@@ -92,3 +102,22 @@ async def test_all_are_kept_where_nothing_else_is_said() -> None:
         await burst(door, client)
         await burst(door, client)
         assert (door.opened, door.open) == (BURST, BURST)
+
+
+@pytest.mark.parametrize("attempts", [1, 4])
+async def test_patch_is_sent_once_more_where_the_server_closed_the_idle_connection(attempts: int) -> None:
+    door = Door(answers_each=1)
+    door.may_answer.set()
+    async with door.serving(), await door.client(attempts=attempts) as client:
+        for _ in range(2):
+            await client.merge_patch(CONFIG_MAPS, "a", {}, "default")
+        assert door.opened == 2
+
+
+@pytest.mark.parametrize("attempts", [1, 4])
+async def test_server_that_closes_new_connections_too_is_unreachable(attempts: int) -> None:
+    door = Door(answers_each=0)
+    async with door.serving(), await door.client(attempts=attempts) as client:
+        with pytest.raises(ClusterUnreachable):
+            await client.merge_patch(CONFIG_MAPS, "a", {}, "default")
+        assert door.opened == 2

@@ -1,6 +1,7 @@
 """Probes tell the truth of an event loop that can't speak for itself."""
 
 import asyncio
+import socket
 import threading
 import time
 import urllib.error
@@ -16,10 +17,10 @@ TOLERATED = 0.2
 PATIENCE = 60.0
 
 
-def ask(port: int, path: str) -> tuple[int, str]:
+def ask(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
     """Ask as a kubelet does."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=60) as answer:
             return int(answer.status), answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -83,6 +84,14 @@ async def test_metrics_are_served_and_nothing_else() -> None:
     assert nothing == (404, "not found\n")
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+async def test_probes_without_a_host_are_served_by_ipv4_and_ipv6(host: str) -> None:
+    if host == "[::1]" and not _has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with ProbeServer(LoopMonitor(), {}).serving("", 0) as port:
+        assert await asyncio.to_thread(ask, port, "/readyz", host) == (200, "ok\n")
+
+
 async def test_address_that_is_taken_is_an_error() -> None:
     server = ProbeServer(LoopMonitor(), {})
     with (
@@ -91,6 +100,14 @@ async def test_address_that_is_taken_is_an_error() -> None:
         server.serving("127.0.0.1", port),
     ):
         pass
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return socket.has_dualstack_ipv6()
+    except OSError:
+        return False
 
 
 def _until_healthy(port: int) -> tuple[int, str]:

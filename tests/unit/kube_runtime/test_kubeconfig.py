@@ -261,7 +261,7 @@ def test_client_key_is_left_in_no_file(temporary_directory: Path) -> None:
     assert list(temporary_directory.iterdir()) == []
 
 
-def test_authority_that_is_no_certificate_is_refused() -> None:
+def test_ca_that_is_no_certificate_is_refused() -> None:
     with pytest.raises(KubeconfigInvalid, match="no certificate"):
         tls_context(TlsSettings(ca=b"nonsense"))
 

@@ -20,6 +20,7 @@ from kube_runtime import (
     KubeconfigPolicy,
     Manager,
     ObjectKey,
+    Priority,
     Resource,
     Result,
     RetryPolicy,
@@ -32,7 +33,7 @@ from tests.unit.kube_runtime.until import until
 
 CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
 SECRETS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Secret", "secrets", namespaced=True)
-QUICK = RetryPolicy(base_seconds=0.001, most_seconds=0.01, rate=0)
+QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.01, rate=0)
 NAMESPACE = "default"
 
 
@@ -440,15 +441,50 @@ async def test_start_and_stop_have_an_order(client: Client) -> None:
     ]
 
 
-async def test_failure_of_a_background_task_ends_the_manager(client: Client) -> None:
-    async def fail() -> None:
-        raise ValueError("broken")
+async def fail() -> None:
+    await asyncio.sleep(0.01)
+    raise ValueError("broken")
 
+
+async def await_what_is_cancelled() -> None:
+    awaited = asyncio.ensure_future(asyncio.sleep(60))
+    asyncio.get_running_loop().call_later(0.01, awaited.cancel)
+    await awaited
+
+
+@pytest.mark.parametrize("declare", [Manager.runs, Manager.serves])
+@pytest.mark.parametrize(("work", "error"), [(fail, ValueError), (await_what_is_cancelled, RuntimeError)])
+async def test_failure_of_a_server_or_background_task_ends_the_manager_and_is_logged_by_name(
+    client: Client, caplog: pytest.LogCaptureFixture, declare: Any, work: Any, error: type[Exception]
+) -> None:
     manager = manager_on(client)
-    manager.runs(fail, name="broken")
+    controller_of(manager, Reconciler())
+    declare(manager, work, name="events of replicas")
     with pytest.raises(ExceptionGroup) as raised:
-        await manager.run(asyncio.Event())
-    assert raised.value.subgroup(ValueError) is not None
+        async with asyncio.timeout(60):
+            await manager.run(asyncio.Event())
+    assert raised.value.subgroup(error) is not None
+    assert any(
+        record.levelname == "ERROR" and record.getMessage().startswith("events of replicas failed")
+        for record in caplog.records
+    )
+
+
+@pytest.mark.parametrize("paced", [True, False])
+async def test_reconciles_without_a_pace_hold_no_places_of_others_and_have_no_workers_for_events(
+    client: Client, paced: bool
+) -> None:
+    manager, reconciler = manager_on(client), Reconciler()
+    controller: Controller[ObjectKey, Memory] = manager.controller("test", state=Memory, concurrency=40, paced=paced)
+    controller.reconciles(reconciler.reconcile)
+    reconciler.gate.clear()
+    async with running(manager):
+        for number in range(60):
+            controller.enqueue(key(str(number)), priority=Priority.EVENT)
+        for _ in range(4):  # too few for the pace to admit more
+            await asyncio.sleep(0)
+        assert (len(reconciler.reconciled) == 40) is not paced
+        reconciler.gate.set()
 
 
 async def test_stop_during_the_start_is_heeded(client: Client) -> None:

@@ -91,7 +91,7 @@ class OwnWritesMachine(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         async def start() -> None:
-            backoff = Backoff(base=0.01, most=0.01)
+            backoff = Backoff(base=0.01, max=0.01)
             self.informer = Informer(
                 cast("Client", self.server), CONFIG_MAPS, indexes=[BY_VALUE], backoff=backoff, page_size=0
             )
@@ -292,3 +292,32 @@ async def test_object_that_was_confirmed_deleted_is_hidden_until_it_is_made_agai
         again = following.server.write("a", "y")
         await following.catch_up()
         assert following.informer.get(key("a")) == again
+
+
+async def test_look_up_costs_what_it_returns_however_many_writes_are_pending() -> None:
+    indexed: list[str] = []
+
+    def values(item: Item) -> list[str]:
+        indexed.append(item["metadata"]["name"])
+        return [item["value"]]
+
+    by_counted_value: Index[Item] = Index("counted", values)
+    async with Following() as following:
+        following.informer.add_index(by_counted_value)
+        for number in range(1_000):
+            following.informer.wrote(following.server.write(f"pending-{number}", "x"))
+        answer = following.server.write("a", "y")
+        following.informer.wrote(answer)
+        indexed.clear()
+
+        assert following.informer.by_index(by_counted_value, "y") == (answer,)
+        assert indexed == []
+
+
+async def test_index_that_is_declared_later_finds_own_writes_too() -> None:
+    async with Following() as following:
+        answer = following.server.write("a", "x")
+        following.informer.wrote(answer)
+        following.informer.add_index(BY_VALUE)
+
+        assert following.informer.by_index(BY_VALUE, "x") == (answer,)

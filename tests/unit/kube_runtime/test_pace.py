@@ -23,7 +23,7 @@ async def test_loop_that_is_late_has_less_under_way() -> None:
 
     async def busy() -> None:
         nonlocal highest
-        async with pace.slot():
+        async with pace:
             for _ in range(3):
                 _work(0.004)
                 await asyncio.sleep(0)
@@ -40,7 +40,7 @@ async def test_work_that_only_waits_has_more_under_way() -> None:
 
     async def patient() -> None:
         nonlocal under_way, most
-        async with pace.slot():
+        async with pace:
             under_way += 1
             most = max(most, under_way)
             await asyncio.sleep(0.02)
@@ -59,7 +59,7 @@ async def test_place_that_is_given_to_somebody_who_left_goes_to_the_next(*, leav
     entered: list[int] = []
 
     async def hold(number: int) -> None:
-        async with pace.slot():
+        async with pace:
             entered.append(number)
             await release.wait()
 

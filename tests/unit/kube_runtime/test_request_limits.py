@@ -63,7 +63,7 @@ async def test_only_so_many_are_under_way() -> None:
 
 
 def test_backoff_doubles_to_its_limit_with_jitter_and_begins_again() -> None:
-    backoff = Backoff(base=1, most=4, jitter=0.5, draw=lambda: 1.0)
+    backoff = Backoff(base=1, max=4, jitter=0.5, draw=lambda: 1.0)
 
     assert [backoff.next() for _ in range(4)] == [1.5, 3.0, 6.0, 6.0]
     backoff.reset()

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kube_runtime import Priority, QueueShutDown, RetryPolicy, WorkQueue
 from kube_runtime.metrics import QueueMetrics
 
-NO_JITTER = RetryPolicy(base_seconds=1, most_seconds=8, rate=0, jitter=0)
+NO_JITTER = RetryPolicy(base_seconds=1, max_seconds=8, rate=0, jitter=0)
 
 
 async def test_key_that_is_added_often_comes_once() -> None:
@@ -25,6 +25,15 @@ async def test_key_that_is_added_often_comes_once() -> None:
 
     assert [await queue.get(), await queue.get()] == ["a", "b"]
     assert len(queue) == 0
+
+
+async def test_keys_are_those_that_wait_and_those_for_later() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("now")
+    queue.add_after("later", 60)
+    assert queue.keys() == {"now", "later"}
+    assert await queue.get() == "now"
+    assert queue.keys() == {"later"}
 
 
 async def test_key_that_is_added_while_it_is_worked_on_comes_again_after() -> None:

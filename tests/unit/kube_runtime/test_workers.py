@@ -22,7 +22,7 @@ from kube_runtime import (
 from kube_runtime.controller import Workers
 from tests.unit.kube_runtime.until import until
 
-QUICK = RetryPolicy(base_seconds=0.001, most_seconds=0.001, rate=0)
+QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.001, rate=0)
 
 
 @asynccontextmanager
@@ -156,7 +156,7 @@ async def test_first_retry_after_a_conflict_comes_soon_and_the_next_ones_do_not(
             raise Conflict(409, "Conflict", "somebody else has written it")
         return Result()
 
-    policy = RetryPolicy(base_seconds=1, most_seconds=8, rate=0, jitter=0)
+    policy = RetryPolicy(base_seconds=1, max_seconds=8, rate=0, jitter=0)
     controller = Workers("test", reconcile, retry=policy)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())

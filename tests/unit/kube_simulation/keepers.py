@@ -36,7 +36,7 @@ def workload(keeper: Callable[[Client, Informer[JsonObject]], Reconcile]) -> Wor
     """Return a workload of a controller, by what makes its reconcile in each life of its process."""
 
     async def process(process: Process) -> None:
-        retry = RetryPolicy(base_seconds=0.005, most_seconds=0.02, rate=1000.0)
+        retry = RetryPolicy(base_seconds=0.005, max_seconds=0.02, rate=1000.0)
         manager = Manager(process.client, namespace="default", retry=retry, resync_seconds=process.resync_seconds)
         things = manager.informer(THINGS)
         reconcile = keeper(process.client, things)
@@ -130,7 +130,7 @@ def trusting(client: Client, things: Informer[JsonObject]) -> Reconcile:
 
 
 def historian(client: Client, things: Informer[JsonObject]) -> Reconcile:
-    """Writes down every word that a Thing ever had, as if it heard of each."""
+    """Writes down every word that a Thing ever had, as if it received each."""
 
     async def reconcile(key: ObjectKey) -> Result:
         found = things.cache.get(key)
@@ -193,7 +193,7 @@ def restless(client: Client, things: Informer[JsonObject]) -> Reconcile:
 
 
 def careless(client: Client, things: Informer[JsonObject]) -> Reconcile:
-    """Takes for granted that what it was told of is there."""
+    """Takes for granted that an object of an event is there."""
 
     async def reconcile(key: ObjectKey) -> Result:
         found = things.cache.get(key)

@@ -242,10 +242,10 @@ async def test_events_are_recorded_once_on_both_sides() -> None:
     async with open_world() as world:
         await world.register("demo", "tpyo")
         await world.introduced()
-        told = [reason for reason, _ in world.skr_events]
-        assert told.count("ModuleError") == [reason for reason, _ in world.events].count("ModuleError") == 1
+        recorded = [reason for reason, _ in world.skr_events]
+        assert recorded.count("ModuleError") == [reason for reason, _ in world.events].count("ModuleError") == 1
         await world.reconcile(times=3)
-        assert [reason for reason, _ in world.skr_events] == told
+        assert [reason for reason, _ in world.skr_events] == recorded
         await world.choose(name="demo")
         await world.reconcile()
         assert ("ModuleRemoved", "module tpyo is removed") in world.skr_events

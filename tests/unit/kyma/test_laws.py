@@ -35,7 +35,7 @@ class Fleet:
 
     @classmethod
     def of(
-        cls, asked: KymaSpec, labels: dict[str, str], catalog: Catalog, there: dict[str, Installed], timing: Timing
+        cls, requested: KymaSpec, labels: dict[str, str], catalog: Catalog, there: dict[str, Installed], timing: Timing
     ) -> "Fleet":
         kyma = builders.kyma(labels=labels, annotations={CRD_HASH: "hash"})
         shown, annotations = planned.visible_metadata(kyma)
@@ -43,7 +43,7 @@ class Fleet:
         manifests = [builders.manifest(module, each.version, channel=each.channel) for module, each in there.items()]
         return cls(
             kyma,
-            msgspec.structs.replace(inner, spec=asked),
+            msgspec.structs.replace(inner, spec=requested),
             Offer.of(*catalog),
             timing,
             {each.metadata.name: each for each in manifests},
@@ -73,9 +73,7 @@ class Fleet:
                 self.kyma = msgspec.structs.replace(self.kyma, status=status)
             case planned.WriteSkrStatus(status):
                 self.inner = msgspec.structs.replace(self.inner, status=status)
-            case (
-                planned.RecordEvents() | planned.RecordSkrEvents() | planned.SyncSkrMetadata() | planned.DeleteSkrKyma()
-            ):
+            case planned.SyncSkrMetadata() | planned.DeleteSkrKyma():
                 pass
             case _:
                 raise AssertionError(f"not expected of a Kyma that is introduced: {action}")
@@ -130,18 +128,18 @@ def test_exactly_the_modules_that_are_not_requested_are_removed(fleet: Fleet) ->
     before = dict(fleet.manifests)
     decided = fleet.turn()
     removed = {action.manifest for action in decided.in_kcp if isinstance(action, planned.DeleteManifest)}
-    asked = {module.name for module in fleet.inner.spec.modules}
-    assert removed == {name for name, each in before.items() if module_of_manifest(each) not in asked}
+    requested = {module.name for module in fleet.inner.spec.modules}
+    assert removed == {name for name, each in before.items() if module_of_manifest(each) not in requested}
 
 
 @LAWS
 @given(fleet=FLEETS)
 def test_status_lists_each_requested_or_removed_module_once(fleet: Fleet) -> None:
-    asked = {module.name for module in fleet.inner.spec.modules}
+    requested = {module.name for module in fleet.inner.spec.modules}
     there = {module_of_manifest(each) for each in fleet.manifests.values()}
     fleet.turn()
     shown = [module.name for module in fleet.kyma.status.modules]
-    assert sorted(shown) == sorted(asked | there)
+    assert sorted(shown) == sorted(requested | there)
 
 
 @LAWS

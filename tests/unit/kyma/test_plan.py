@@ -35,7 +35,7 @@ CATALOG_READY = condition("ModuleCatalog", "True", "Synced")
 OTHERS_READY = {"conditions": [WEBHOOK_READY, CATALOG_READY]}
 OFFER = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
 INSTALLING = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0")])
-ASKED = [{"name": "cloud-resources", "managed": True}]
+REQUESTED = [{"name": "cloud-resources", "managed": True}]
 DELETED = "2026-11-01T12:00:00Z"
 
 
@@ -78,7 +78,7 @@ def test_finalizer_is_set_before_the_skr_is_written() -> None:
 
 
 def test_new_cluster_gets_crd_and_kyma_with_the_default_modules() -> None:
-    kyma = builders.kyma(modules=ASKED, labels={names.REGION: "eu", "internal.example/secret": "x"})
+    kyma = builders.kyma(modules=REQUESTED, labels={names.REGION: "eu", "internal.example/secret": "x"})
     decided = planned.plan(snapshot(kyma, SkrView(None)))
     install, create = decided.in_skr
     assert install == planned.InstallKymaCrd()
@@ -91,7 +91,7 @@ def test_new_cluster_gets_crd_and_kyma_with_the_default_modules() -> None:
 
 
 def test_users_spec_is_only_read() -> None:
-    kyma = introduced(modules=ASKED)
+    kyma = introduced(modules=REQUESTED)
     decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, channel="fast"))))
     assert not any(isinstance(action, planned.CreateSkrKyma) for action in decided.in_skr)
     written = written_in(decided)
@@ -101,7 +101,7 @@ def test_users_spec_is_only_read() -> None:
 
 def test_unchanged_kyma_needs_no_action() -> None:
     kyma = introduced(status=OTHERS_READY)
-    kyma, in_skr = settled(kyma, skr_kyma(kyma, modules=ASKED))
+    kyma, in_skr = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
     assert planned.plan(snapshot(kyma, SkrView(in_skr))) == planned.Plan()
 
 
@@ -172,7 +172,7 @@ def test_ready_needs_every_module_the_webhook_and_the_catalog() -> None:
         ([condition("SKRWebhook", "False", "WatcherSilent"), CATALOG_READY], State.WARNING),
     ):
         kyma = introduced(status={"conditions": conditions})
-        after, _ = settled(kyma, skr_kyma(kyma, modules=ASKED), module_configs=(config,))
+        after, _ = settled(kyma, skr_kyma(kyma, modules=REQUESTED), module_configs=(config,))
         assert after.status.state is state
         ready = find(after.status.conditions, "Ready")
         assert ready is not None
@@ -181,8 +181,8 @@ def test_ready_needs_every_module_the_webhook_and_the_catalog() -> None:
 
 def test_unknown_module_is_reported_and_does_not_delay_others() -> None:
     kyma = introduced(status=OTHERS_READY)
-    asked = [*ASKED, {"name": "tpyo", "managed": True}]
-    in_skr = skr_kyma(kyma, modules=asked)
+    requested = [*REQUESTED, {"name": "tpyo", "managed": True}]
+    in_skr = skr_kyma(kyma, modules=requested)
     decided = planned.plan(snapshot(kyma, SkrView(in_skr)))
     written = written_in(decided)
     states = {module.name: module.state for module in written.status.modules}
@@ -191,15 +191,15 @@ def test_unknown_module_is_reported_and_does_not_delay_others() -> None:
     assert modules is not None
     assert modules.status == "False"
     assert "tpyo" in modules.message
-    (told,) = [action for action in decided.in_skr if isinstance(action, planned.RecordSkrEvents)]
-    assert [each.reason for each in told.events if "tpyo" in each.note] == ["ModuleError", "StateError"]
+    (recorded,) = [action for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
+    assert [each.reason for each in recorded.events if "tpyo" in each.note] == ["ModuleError", "StateError"]
 
 
 def test_number_of_requested_modules_is_limited() -> None:
     """No other Kyma is reconciled while one is decided on; modules of the catalog count wherever they are listed."""
     kyma = introduced(status=OTHERS_READY)
     many = [{"name": f"unknown-{number}", "managed": True} for number in range(20_000)]
-    seen = SkrView(skr_kyma(kyma, modules=[*many, *ASKED]))
+    seen = SkrView(skr_kyma(kyma, modules=[*many, *REQUESTED]))
     wanted = wanted_of(snapshot(kyma, seen, offer=INSTALLING), seen.kyma.spec if seen.kyma is not None else kyma.spec)
     assert len(wanted.modules) == MAX_MODULES + 1
     assert [each.name for each in wanted.modules if each.to_be_written] == ["cloud-resources"]
@@ -207,7 +207,7 @@ def test_number_of_requested_modules_is_limited() -> None:
 
 def test_unreachable_cluster_keeps_the_last_module_states() -> None:
     kyma = introduced(status=OTHERS_READY)
-    kyma, _ = settled(kyma, skr_kyma(kyma, modules=ASKED))
+    kyma, _ = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
     decided = planned.plan(snapshot(kyma, SkrFailure("SKRUnreachable", "no answer")))
     written = written_in(decided)
     assert written.status.state is State.ERROR
@@ -243,7 +243,7 @@ def test_skipped_kyma_needs_no_action_unless_it_is_being_deleted() -> None:
 
 def test_module_that_installs_something_gets_a_manifest() -> None:
     kyma = introduced(status=OTHERS_READY)
-    decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, modules=ASKED)), offer=INSTALLING))
+    decided = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING))
     (applied,) = [action for action in decided.in_kcp if isinstance(action, planned.ApplyManifest)]
     manifest = applied.manifest
     assert manifest.metadata.labels[names.KYMA_NAME] == "demo"
@@ -264,7 +264,7 @@ def test_module_that_installs_something_gets_a_manifest() -> None:
 
 def test_manifest_that_is_as_it_should_be_is_not_written_again() -> None:
     kyma = introduced(status=OTHERS_READY)
-    in_skr = SkrView(skr_kyma(kyma, modules=ASKED))
+    in_skr = SkrView(skr_kyma(kyma, modules=REQUESTED))
     first = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING))
     (applied,) = [action for action in first.in_kcp if isinstance(action, planned.ApplyManifest)]
     second = planned.plan(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(applied.manifest,)))
@@ -273,7 +273,7 @@ def test_manifest_that_is_as_it_should_be_is_not_written_again() -> None:
 
 def test_module_has_the_state_of_its_manifest() -> None:
     kyma = introduced(status=OTHERS_READY)
-    in_skr = SkrView(skr_kyma(kyma, modules=ASKED))
+    in_skr = SkrView(skr_kyma(kyma, modules=REQUESTED))
     (applied,) = [
         action
         for action in planned.plan(snapshot(kyma, in_skr, offer=INSTALLING)).in_kcp
@@ -323,7 +323,9 @@ def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
     (module,) = written_in(decided).status.modules
     assert (module.state, module.version) == (State.UNMANAGED, "0.0.9")
     left = builders.manifest(version="0.0.9", annotations={names.IS_UNMANAGED: "true"})
-    again = planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma, modules=ASKED)), offer=INSTALLING, manifests=(left,)))
+    again = planned.plan(
+        snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING, manifests=(left,))
+    )
     (applied,) = [action for action in again.in_kcp if isinstance(action, planned.ModuleAction)]
     assert isinstance(applied, planned.ApplyManifest)
     assert applied.managed_again
@@ -332,9 +334,9 @@ def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
 
 def test_custom_resource_policy_reaches_the_manifest() -> None:
     kyma = introduced(status=OTHERS_READY)
-    asked = [{"name": "cloud-resources", "managed": True, "customResourcePolicy": "Ignore"}]
+    requested = [{"name": "cloud-resources", "managed": True, "customResourcePolicy": "Ignore"}]
     decided = planned.plan(
-        snapshot(kyma, SkrView(skr_kyma(kyma, modules=asked)), offer=INSTALLING, manifests=(builders.manifest(),))
+        snapshot(kyma, SkrView(skr_kyma(kyma, modules=requested)), offer=INSTALLING, manifests=(builders.manifest(),))
     )
     (applied,) = [action for action in decided.in_kcp if isinstance(action, planned.ApplyManifest)]
     assert applied.manifest.spec.custom_resource_policy == "Ignore"
@@ -348,7 +350,10 @@ def test_unreadable_descriptor_is_reported_and_the_manifest_stays() -> None:
     kyma = introduced(status=OTHERS_READY)
     decided = planned.plan(
         snapshot(
-            kyma, SkrView(skr_kyma(kyma, modules=ASKED)), offer=offer, manifests=(builders.manifest(version="0.0.9"),)
+            kyma,
+            SkrView(skr_kyma(kyma, modules=REQUESTED)),
+            offer=offer,
+            manifests=(builders.manifest(version="0.0.9"),),
         )
     )
     (module,) = written_in(decided).status.modules
@@ -359,7 +364,7 @@ def test_unreadable_descriptor_is_reported_and_the_manifest_stays() -> None:
 
 def test_module_that_installs_nothing_stays_as_it_is_while_its_descriptor_is_not_found() -> None:
     kyma = introduced(status=OTHERS_READY)
-    kyma, inner = settled(kyma, skr_kyma(kyma, modules=ASKED))
+    kyma, inner = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
     offer = replace(OFFER, problems={"cloud-resources-0.1.0": "the registry is on fire"})
     assert planned.plan(snapshot(kyma, SkrView(inner), offer=offer)).in_kcp == ()
 
@@ -370,7 +375,7 @@ def test_version_that_could_not_be_installed_does_not_block_another_one() -> Non
     spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
     templates = [msgspec.structs.replace(broken, spec=spec), builders.template(installs=True)]
     kyma = introduced(status=OTHERS_READY)
-    seen = SkrView(skr_kyma(kyma, modules=ASKED))
+    seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
     first = planned.plan(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.2.0")])))
     (module,) = written_in(first).status.modules
     assert (module.state, module.version) == (State.ERROR, "0.2.0")
@@ -385,7 +390,7 @@ def test_module_that_is_installed_needs_no_descriptor_to_stay_as_it_is() -> None
     kyma = introduced(status=OTHERS_READY)
     (manifest,) = (builders.manifest(version="0.1.0"),)
     offer = replace(INSTALLING, problems={"cloud-resources-0.1.0": "the registry is on fire"})
-    seen = SkrView(skr_kyma(kyma, modules=ASKED))
+    seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
     decided = planned.plan(snapshot(kyma, seen, offer=offer, manifests=(manifest,)))
     (module,) = written_in(decided).status.modules
     assert module.state is not State.ERROR
@@ -475,7 +480,7 @@ def test_objects_of_sync_resources_are_purged_like_those_of_modules() -> None:
     stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), sync_resources=held)
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in planned.plan(stuck).in_skr)
     purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
-    assert planned.PurgeFinalizers((), held) in purging.in_skr
+    assert planned.PurgeFinalizers(held) in purging.in_skr
 
 
 def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from kube_runtime import Client, KubeconfigPolicy, Resource
 from kube_simulation import SimulatedCluster, serve_simulation
-from lifecycle_manager.kyma.purge import purge_finalizers, purge_synced
+from lifecycle_manager.kyma.purge import purge_finalizers
 from lifecycle_manager_api import Manifest
 from tests import builders
 from tests.waiting import is_gone
@@ -93,7 +93,7 @@ async def test_object_in_an_inventory_is_purged_if_it_is_being_deleted() -> None
         entries = [unknown, *(of_others | {"name": name} for name in ("going", "staying", "gone"))]
         async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
             for brought in (
-                purge_synced(skr, [builders.sync_resource(status={"synced": entries})]),
+                purge_finalizers(skr, [builders.sync_resource(status={"synced": entries})]),
                 purge_finalizers(skr, [builders.manifest(status={"state": "Deleting", "synced": entries})]),
             ):
                 await create(skr, OTHERS, "going", deleted=True)

@@ -28,8 +28,8 @@ NOW = Timing(builders.NOW)
 
 
 def spec(*modules: str, channel: str = "regular", **more: Any) -> KymaSpec:
-    asked = [{"name": name, "managed": True} for name in modules or (NAME,)]
-    return msgspec.convert({"channel": channel, "modules": asked, **more}, KymaSpec)
+    requested = [{"name": name, "managed": True} for name in modules or (NAME,)]
+    return msgspec.convert({"channel": channel, "modules": requested, **more}, KymaSpec)
 
 
 def metadata(labels: Mapping[str, str] | None = None, *, name: str = "k", uid: str = "u") -> ObjectMeta:
@@ -55,10 +55,10 @@ def offer_of(*versions: str, templates: Mapping[str, Any] | None = None, **chann
 
 
 def test_module_channel_precedes_the_kymas_channel() -> None:
-    asked = msgspec.convert(
+    requested = msgspec.convert(
         {"channel": "regular", "modules": [{"name": NAME, "channel": "fast", "managed": True}]}, KymaSpec
     )
-    assert only(asked, offer_of("1.0.0", "2.0.0", regular="1.0.0", fast="2.0.0")).version == "2.0.0"
+    assert only(requested, offer_of("1.0.0", "2.0.0", regular="1.0.0", fast="2.0.0")).version == "2.0.0"
 
 
 def test_channel_on_the_template_decides_without_a_release_meta() -> None:
@@ -148,8 +148,8 @@ def test_refusal_of_a_restricted_module_does_not_show_its_channels() -> None:
 
 def test_first_entry_of_a_module_that_is_requested_twice_counts() -> None:
     entries = [{"name": NAME, "channel": channel, "managed": True} for channel in ("fast", "regular")]
-    asked = msgspec.convert({"channel": "regular", "modules": entries}, KymaSpec)
-    assert only(asked, offer_of("1.0.0", "2.0.0", regular="1.0.0", fast="2.0.0")).version == "2.0.0"
+    requested = msgspec.convert({"channel": "regular", "modules": entries}, KymaSpec)
+    assert only(requested, offer_of("1.0.0", "2.0.0", regular="1.0.0", fast="2.0.0")).version == "2.0.0"
 
 
 def test_channel_that_a_release_has_twice_has_the_version_that_comes_first() -> None:
@@ -161,8 +161,8 @@ def test_channel_that_a_release_has_twice_has_the_version_that_comes_first() -> 
 
 
 def test_template_in_the_channel_none_is_in_no_channel() -> None:
-    asked = spec(channel="none")
-    assert only(asked, Offer.of([builders.template(channel="none")], [])).reason == "ModuleNotFound"
+    requested = spec(channel="none")
+    assert only(requested, Offer.of([builders.template(channel="none")], [])).reason == "ModuleNotFound"
 
 
 def test_of_two_releases_the_one_that_is_named_after_its_module_counts() -> None:
@@ -222,10 +222,10 @@ def test_module_of_unknown_channel_has_not_switched_channels() -> None:
 
 
 def test_unmanaged_module_stays_as_it_is() -> None:
-    asked = msgspec.convert({"channel": "regular", "modules": [{"name": NAME, "managed": False}]}, KymaSpec)
-    there = only(asked, offer_of("2.0.0", regular="2.0.0"), {NAME: Installed("1.0.0", "regular")})
+    requested = msgspec.convert({"channel": "regular", "modules": [{"name": NAME, "managed": False}]}, KymaSpec)
+    there = only(requested, offer_of("2.0.0", regular="2.0.0"), {NAME: Installed("1.0.0", "regular")})
     assert (there.state, there.version) == (State.UNMANAGED, "1.0.0")
-    assert only(asked, offer_of("2.0.0", regular="2.0.0")).template is None
+    assert only(requested, offer_of("2.0.0", regular="2.0.0")).template is None
 
 
 class TestRollout:
@@ -337,15 +337,15 @@ LAWS = settings(max_examples=60)
 
 
 @LAWS
-@given(catalog=offers(), asked=SPECS, labels=LABELS, timing=TIMINGS)
+@given(catalog=offers(), requested=SPECS, labels=LABELS, timing=TIMINGS)
 def test_kyma_never_gets_a_module_that_its_labels_exclude(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
-    asked: KymaSpec,
+    requested: KymaSpec,
     labels: dict[str, str],
     timing: Timing,
 ) -> None:
     offer = Offer.of(*catalog)
-    for resolution in resolve(asked, metadata(labels), offer=offer, installed=NOTHING, timing=timing):
+    for resolution in resolve(requested, metadata(labels), offer=offer, installed=NOTHING, timing=timing):
         if resolution.template is None:
             continue
         release = offer.releases.get(resolution.module.name)
@@ -361,16 +361,16 @@ def test_kyma_never_gets_a_module_that_its_labels_exclude(
 
 
 @LAWS
-@given(catalog=offers(), asked=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
+@given(catalog=offers(), requested=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
 def test_resolved_version_always_exists_and_is_never_downgraded(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
-    asked: KymaSpec,
+    requested: KymaSpec,
     labels: dict[str, str],
     installed: dict[str, Installed],
     timing: Timing,
 ) -> None:
     offer = Offer.of(*catalog)
-    for resolution in resolve(asked, metadata(labels), offer=offer, installed=installed, timing=timing):
+    for resolution in resolve(requested, metadata(labels), offer=offer, installed=installed, timing=timing):
         if resolution.template is not None:
             assert offer.templates[resolution.template.metadata.name] == resolution.template
             assert module_of(resolution.template) == resolution.module.name
@@ -384,7 +384,7 @@ def test_resolved_version_always_exists_and_is_never_downgraded(
 @LAWS
 @given(
     catalog=offers(),
-    asked=SPECS,
+    requested=SPECS,
     labels=LABELS,
     installed=INSTALLED,
     timing=TIMINGS,
@@ -392,7 +392,7 @@ def test_resolved_version_always_exists_and_is_never_downgraded(
 )
 def test_resolution_does_not_depend_on_the_order_of_lists(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
-    asked: KymaSpec,
+    requested: KymaSpec,
     labels: dict[str, str],
     installed: dict[str, Installed],
     timing: Timing,
@@ -400,37 +400,37 @@ def test_resolution_does_not_depend_on_the_order_of_lists(
 ) -> None:
     templates, releases = list(catalog[0]), list(catalog[1])
     subject = metadata(labels)
-    first = resolve(asked, subject, offer=Offer.of(templates, releases), installed=installed, timing=timing)
+    first = resolve(requested, subject, offer=Offer.of(templates, releases), installed=installed, timing=timing)
     order.shuffle(templates)
     order.shuffle(releases)
-    assert resolve(asked, subject, offer=Offer.of(templates, releases), installed=installed, timing=timing) == first
+    assert resolve(requested, subject, offer=Offer.of(templates, releases), installed=installed, timing=timing) == first
 
 
 @LAWS
-@given(catalog=offers(), asked=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
+@given(catalog=offers(), requested=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
 def test_nothing_changes_on_a_second_run(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
-    asked: KymaSpec,
+    requested: KymaSpec,
     labels: dict[str, str],
     installed: dict[str, Installed],
     timing: Timing,
 ) -> None:
     offer, subject = Offer.of(*catalog), metadata(labels)
-    first = resolve(asked, subject, offer=offer, installed=installed, timing=timing)
+    first = resolve(requested, subject, offer=offer, installed=installed, timing=timing)
     then = installed | {
         each.module.name: Installed(each.version, each.channel) for each in first if each.version and not each.reason
     }
-    second = resolve(asked, subject, offer=offer, installed=then, timing=timing)
+    second = resolve(requested, subject, offer=offer, installed=then, timing=timing)
     assert [(each.version, each.reason) for each in second] == [(each.version, each.reason) for each in first]
 
 
 @LAWS
-@given(catalog=offers(), asked=SPECS)
+@given(catalog=offers(), requested=SPECS)
 def test_module_is_mandatory_or_can_be_chosen_and_never_both(
-    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], asked: KymaSpec
+    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], requested: KymaSpec
 ) -> None:
     offer = Offer.of(*catalog)
-    chosen = resolve(asked, metadata(), offer=offer, installed=NOTHING, timing=NOW)
+    chosen = resolve(requested, metadata(), offer=offer, installed=NOTHING, timing=NOW)
     assert not {each.module.name for each in chosen if each.template is not None} & offer.mandatory.keys()
 
 

@@ -4,14 +4,12 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kube_runtime import Manager, Resource
+from kube_runtime import Manager
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.kyma import SKR_KYMA
 from lifecycle_manager.module_config import ModuleKey
-from lifecycle_manager.resources import MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.signals import ObjectChanged
-from lifecycle_manager_api import as_document
 from tests import builders
 from tests.world import KCP, World, key_of, open_world
 
@@ -28,15 +26,11 @@ async def enqueued(manager: Manager) -> dict[str, set[Hashable]]:
 async def create_parts_of(world: World, *kymas: str) -> None:
     """Create a Manifest, a ModuleConfig and a SyncResource of each Kyma."""
     for kyma in kymas:
-        parts: tuple[tuple[Resource[Any], Any], ...] = (
-            (MANIFESTS, builders.manifest(kyma=kyma)),
-            (MODULE_CONFIGS, builders.module_config(f"{kyma}-config", kyma=kyma)),
-            (SYNC_RESOURCES, builders.sync_resource(f"{kyma}-sync", kyma=kyma)),
+        await world.create(
+            builders.manifest(kyma=kyma),
+            builders.module_config(f"{kyma}-config", kyma=kyma),
+            builders.sync_resource(f"{kyma}-sync", kyma=kyma),
         )
-        for resource, item in parts:
-            document = as_document(item)
-            kept = {key: document["metadata"][key] for key in ("name", "labels") if key in document["metadata"]}
-            await world.kcp.create(resource, {"metadata": kept, "spec": document["spec"]}, KCP, field_manager="test")
 
 
 @asynccontextmanager

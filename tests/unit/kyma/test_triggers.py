@@ -13,7 +13,7 @@ from lifecycle_manager.kcp_writes import patch_metadata, write_status
 from lifecycle_manager.kyma import SKR_KYMA
 from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.kyma_conditions import CATALOG, write_condition
-from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager.signals import (
     ClusterReachable,
     ClusterReplaced,
@@ -23,7 +23,7 @@ from lifecycle_manager.signals import (
     ResyncRequested,
     UnclaimedChange,
 )
-from lifecycle_manager_api import ConditionStatus, as_document, names
+from lifecycle_manager_api import ConditionStatus, names
 from tests import builders
 from tests.waiting import eventually
 from tests.world import KCP, World, key_of, open_world
@@ -46,12 +46,6 @@ async def world() -> AsyncIterator[World]:
         yield opened
 
 
-async def create(world: World, resource: Any, item: Any) -> None:
-    document = as_document(item)
-    kept = {key: document["metadata"][key] for key in ("name", "labels") if key in document["metadata"]}
-    await world.kcp.create(resource, {"metadata": kept, "spec": document["spec"]}, KCP, field_manager="other")
-
-
 async def write_manifest_status(world: World, **status: Any) -> None:
     metadata = (await world.kcp.get(MANIFESTS, "demo-cloud-resources", KCP)).metadata
     await write_status(world.kcp, MANIFESTS, metadata, builders.manifest(status=status).status, field_manager="other")
@@ -70,8 +64,8 @@ TRIGGERS: dict[str, Change] = {
     "a release of its channel": lambda world: world.offer(builders.release(regular="0.2.0")),
     "its Manifest's state": lambda world: write_manifest_status(world, state="Ready"),
     "its Manifest's deletion": lambda world: world.kcp.delete(MANIFESTS, "demo-cloud-resources", KCP),
-    "its ModuleConfig": lambda world: create(world, MODULE_CONFIGS, builders.module_config("config", kyma="demo")),
-    "its SyncResource": lambda world: create(world, SYNC_RESOURCES, builders.sync_resource("sync", kyma="demo")),
+    "its ModuleConfig": lambda world: world.create(builders.module_config("config", kyma="demo")),
+    "its SyncResource": lambda world: world.create(builders.sync_resource("sync", kyma="demo")),
 }
 
 
@@ -104,8 +98,8 @@ OTHERS: dict[str, Change] = {
     "labels of the Kyma CRD": lambda world: world.change_crd({"metadata": {"labels": {"tool": "helm"}}}),
     "another module's template": lambda world: world.offer(builders.template("nats", "1.0.0")),
     "a channel that it has not": lambda world: world.offer(builders.release(regular="0.1.0", fast="0.1.0")),
-    "a Manifest of no Kyma": lambda world: create(
-        world, MANIFESTS, builders.manifest("nats", kyma="nobody", labels={names.KYMA_NAME: ""})
+    "a Manifest of no Kyma": lambda world: world.create(
+        builders.manifest("nats", kyma="nobody", labels={names.KYMA_NAME: ""})
     ),
 }
 

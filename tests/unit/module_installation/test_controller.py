@@ -1,14 +1,12 @@
 """A module in a simulated cluster: what is asked of it, in which order, and what is left when something goes wrong."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, Resource
-from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
+from kube_simulation import ApiRequest, Refuse, Refused, Simulation
 from lifecycle_manager.module_installation.controller import Look
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.oci import SourceAwaited
@@ -16,7 +14,7 @@ from lifecycle_manager.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders
-from tests.manifest_world import KEY, Propagation, World, simulated_client, simulated_control_plane
+from tests.manifest_world import KEY, Propagation, World
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
 
 SKR = names.SKR_NAMESPACE
@@ -36,22 +34,6 @@ def config_map(name: str, value: str = "1", **metadata: Any) -> Document:
         "metadata": {"name": name, "namespace": SKR, **metadata},
         "data": {"value": value},
     }
-
-
-@pytest.fixture
-async def simulation() -> AsyncIterator[Simulation]:
-    async with serve_simulation() as served:
-        yield served
-
-
-@pytest.fixture
-async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
-    async with (
-        await simulated_control_plane(simulation) as kcp,
-        await simulated_client(simulation, "skr") as skr,
-        World(kcp, skr, tmp_path) as world,
-    ):
-        yield world
 
 
 def refused(*names_of_objects: str, code: int = 403, message: str = "quota exceeded") -> Refuse:
@@ -333,7 +315,7 @@ async def test_event_is_recorded_for_a_state_that_changes_only(world: World) -> 
         await says(world, state)
     await world.reconcile()
     await world.reconcile()
-    assert [reason for reason, _ in world.events.recorded] == ["ModuleCRProcessing", "ModuleReady", "ModuleCRError"]
+    assert [reason for reason, _ in world.events.in_kcp] == ["ModuleCRProcessing", "ModuleReady", "ModuleCRError"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from lifecycle_manager.module_installation.module_cr import DefaultCr, default_c
 from lifecycle_manager.module_installation.plan import Done, FindModuleCRs, LeaveAlone, RemoveFinalizer, Render, Step
 from lifecycle_manager.module_installation.plan import plan as plan_of
 from lifecycle_manager.module_installation.snapshot import Snapshot, known_inventory
-from lifecycle_manager.module_installation.status import CrView, Leaving, ManagerView, Seen
+from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
 from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import LabelSelector, LabelSelectorRequirement, ManagerReference, Manifest, find, names
@@ -182,8 +182,8 @@ def test_module_cr_that_was_made_is_remembered_until_another_one_is_wanted() -> 
 
 
 def test_removal_that_users_have_to_help_with_is_a_warning() -> None:
-    assert statuses.leaving(manifest(), Leaving((DEPLOYMENT,), "waits"), NOW).state == "Deleting"
-    assert statuses.leaving(manifest(), Leaving((DEPLOYMENT,), "delete them first", True), NOW).state == "Warning"
+    assert statuses.leaving(manifest(), (DEPLOYMENT,), "waits", NOW).state == "Deleting"
+    assert statuses.leaving(manifest(), (DEPLOYMENT,), "delete them first", NOW, needs_users=True).state == "Warning"
 
 
 def test_cluster_out_of_reach_is_an_error_and_a_removal_goes_on_waiting() -> None:

@@ -1,17 +1,15 @@
 """Objects that several modules of a cluster bring: they stay for as long as one of them has them."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from kube_runtime import InventoryEntry, KubeError, NotFound, ObjectKey, Resource
-from kube_simulation import Refuse, Simulation, serve_simulation
+from kube_simulation import Refuse, Simulation
 from lifecycle_manager.module_installation.controller import Look
-from lifecycle_manager.resources import NAMESPACES
+from lifecycle_manager.resources import MANIFESTS, NAMESPACES
 from lifecycle_manager_api import names
-from tests.manifest_world import KEY, World, simulated_client, simulated_control_plane
+from tests.manifest_world import KEY, World
 from tests.modules import Document, default_module_cr, module_crs, operator
 
 SKR = names.SKR_NAMESPACE
@@ -21,22 +19,6 @@ ENTRY = InventoryEntry("", "v1", "Namespace", "", "fields")
 CRD = operator("garden", "1.0.0")[0]
 GARDENS = module_crs("garden")
 CONFIG_MAPS: Resource[Document] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
-
-
-@pytest.fixture
-async def simulation() -> AsyncIterator[Simulation]:
-    async with serve_simulation() as served:
-        yield served
-
-
-@pytest.fixture
-async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[World]:
-    async with (
-        await simulated_control_plane(simulation) as kcp,
-        await simulated_client(simulation, "skr") as skr,
-        World(kcp, skr, tmp_path) as world,
-    ):
-        yield world
 
 
 def config_map(name: str) -> Document:
@@ -108,7 +90,7 @@ async def test_two_modules_that_drop_an_object_at_once_do_not_leave_it_to_each_o
     await both_bring(world, FIELDS)
     for key in (KEY, MEADOW):
         await world.want([config_map("other")], key)
-    await world.see()
+    await world.see(MANIFESTS)
     await asyncio.gather(*(world.controller.reconcile_now(key) for key in (KEY, MEADOW)))
     assert not await is_there(world)
 
@@ -167,7 +149,7 @@ async def test_crd_that_another_module_has_stays_with_the_objects_of_users(world
 
 
 async def test_modules_triggered_by_each_others_writes_come_to_rest(world: World, simulation: Simulation) -> None:
-    """An event about a shared object wakes both, so that one write too many would go on for ever."""
+    """An event about a shared object enqueues both, so one write too many would be repeated forever."""
     theirs = {**FIELDS, "metadata": {"name": "fields", "labels": {"content": "theirs"}}}
     await both_bring(world, FIELDS)
     await world.want([theirs, config_map(MEADOW.name)], MEADOW)

@@ -28,9 +28,10 @@ from lifecycle_manager.signals import (
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Manifest, names
 from tests import builders
-from tests.manifest_world import RecordedEvents, simulated_control_plane
+from tests.manifest_world import simulated_control_plane
 from tests.modules import default_module_cr, group_of
 from tests.waiting import eventually
+from tests.world import EventLog
 
 KCP = names.KCP_NAMESPACE
 ENTRY = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "rose"}
@@ -41,7 +42,7 @@ class Fleet:
 
     def __init__(self, kcp: Client) -> None:
         self.kcp = kcp
-        self.manager = Manager(kcp, events=cast("Any", RecordedEvents()))
+        self.manager = Manager(kcp, events=EventLog(kcp))
         offers = cast("Offers", SimpleNamespace(current=lambda: Offer.of((), ())))
         nothing = cast("Connections", None), offers, cast("ObjectStore", None), cast("Logins", None)
         self.controller = setup(self.manager, *nothing, ManifestSettings())

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import SYSTEM_CLOCK, Change, Client, Controller, Informer, KubeError, Manager, ObjectKey, Resource
+from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Resource
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
@@ -20,9 +20,9 @@ from lifecycle_manager.sync_resource import SyncResourceSettings, setup
 from lifecycle_manager.sync_resource.apply import SyncResourceState
 from lifecycle_manager.sync_resource.controller import gives_up_objects, kyma_is_leaving, wants_other_objects
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import SyncResource, find, names
+from lifecycle_manager_api import find, names
 from tests import builders
-from tests.manifest_world import RecordedEvents, simulated_client, simulated_control_plane
+from tests.manifest_world import Clusters, simulated_client, simulated_control_plane
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -31,23 +31,16 @@ SYNCED = [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma
 
 
 @dataclass(eq=False)
-class World:
-    """The controller on a Manager. `access` is what keeps it from the SKR, None for nothing."""
+class World(Clusters):
+    """The controller on a Manager."""
 
-    kcp: Client
-    skr: Client
-    access: Exception | None = None
-    events: RecordedEvents = field(default_factory=RecordedEvents)
-    manager: Manager = field(init=False)
     controller: Controller[ObjectKey, SyncResourceState] = field(init=False)
-    sync_resources: Informer[SyncResource] = field(init=False)
 
     def start(self) -> None:
         """Begin with a process that knows nothing."""
-        self.manager = Manager(self.kcp, events=cast("Any", self.events))
+        self.manager = Manager(self.kcp, events=self.events)
         latency = ChangeLatency(CollectorRegistry(), SYSTEM_CLOCK)
         self.controller = setup(self.manager, cast("Connections", self), latency, SyncResourceSettings())
-        self.sync_resources = self.manager.informer(SYNC_RESOURCES, namespace=KCP)
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[None]:
@@ -56,13 +49,6 @@ class World:
         async with self.manager.background():
             await self.manager.wait_synced()
             yield
-
-    @asynccontextmanager
-    async def to(self, _kyma: str) -> AsyncIterator[Client]:
-        """Lend the client of the SKR, as Connections do."""
-        if self.access is not None:
-            raise self.access
-        yield self.skr
 
     async def write(self, name: str, *objects: str, **spec: Any) -> None:
         """Write a SyncResource with ConfigMaps of these names."""
@@ -75,20 +61,9 @@ class World:
         }
         await self.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
 
-    async def see(self) -> None:
-        """Have the informer see what there is."""
-
-        async def seen() -> bool:
-            stored = (await self.kcp.list(SYNC_RESOURCES, KCP)).items
-            versions = {each.metadata.name: each.metadata.resource_version for each in stored}
-            cached = {each.metadata.name: each.metadata.resource_version for each in self.sync_resources.cache.list()}
-            return versions == cached
-
-        await eventually(seen, every=0.002)
-
     async def reconcile(self, name: str) -> None:
         """Reconcile a SyncResource as it is now."""
-        await self.see()
+        await self.see(SYNC_RESOURCES)
         await self.controller.reconcile_now(ObjectKey(KCP, name))
 
     async def reason(self, name: str) -> str:
@@ -190,7 +165,7 @@ async def test_process_that_dies_after_an_apply_leaves_nothing_behind(world: Wor
 async def test_of_two_that_want_an_object_at_the_same_moment_one_gets_it(world: World) -> None:
     await world.write("first", "one")
     await world.write("second", "one")
-    await world.see()
+    await world.see(SYNC_RESOURCES)
     await asyncio.gather(*(world.controller.reconcile_now(ObjectKey(KCP, each)) for each in ("first", "second")))
     assert {await world.reason("first"), await world.reason("second")} == {"ObjectsReady", "Conflict"}
 
@@ -219,16 +194,16 @@ async def test_deletion_needs_no_cluster_where_the_access_secret_is_gone(world: 
 async def test_second_reconcile_of_what_is_ready_writes_nothing(world: World, simulation: Simulation) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
-    await world.see()
+    await world.see(SYNC_RESOURCES)
     before = simulation.requests()[-1].number
     await world.reconcile("first")
     assert not simulation.requests(lambda it: it.is_write, since=before)
-    assert [reason for reason, _ in world.events.recorded] == ["ObjectsReady"]
+    assert [reason for reason, _ in world.events.in_kcp] == ["ObjectsReady"]
 
 
 async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(world: World) -> None:
     await world.write("first", "one")
-    await world.see()
+    await world.see(SYNC_RESOURCES)
     assert world.manager.publish(ClusterReachable("demo")) == 1
     assert world.manager.publish(ClusterReachable("other")) == 0
     assert world.controller.owners() == {"demo"}

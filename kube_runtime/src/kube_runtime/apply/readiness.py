@@ -30,7 +30,7 @@ def readiness(live: Live) -> Readiness:
     status = _mapping(live.get("status"))
     generation, observed = _number(metadata, "generation"), status.get("observedGeneration")
     if isinstance(observed, int) and observed != generation:
-        return _in_progress(f"generation {generation} was not looked at yet")
+        return _in_progress(f"generation {generation} is not observed yet")
     group = str(live.get("apiVersion", "")).rpartition("/")[0]
     judge = _JUDGES.get((group, str(live.get("kind", ""))))
     if judge is not None:
@@ -54,7 +54,7 @@ def _deployment(live: Live) -> Readiness:
     if _condition(live, "Progressing").get("reason") == "ProgressDeadlineExceeded":
         return Readiness("Failed", _said(live, "Progressing"))
     if "observedGeneration" not in status and _number(spec, "replicas", 1):
-        return _in_progress("its controller has not looked at it yet")
+        return _in_progress("its controller has not observed it yet")
     wanted = _number(spec, "replicas", 1)
     updated, total = _number(status, "updatedReplicas"), _number(status, "replicas")
     if updated < wanted:
@@ -90,7 +90,7 @@ def _stateful_set(live: Live) -> Readiness:
 def _daemon_set(live: Live) -> Readiness:
     status = _mapping(live.get("status"))
     if "observedGeneration" not in status:
-        return _in_progress("its controller has not looked at it yet")
+        return _in_progress("its controller has not observed it yet")
     wanted = _number(status, "desiredNumberScheduled")
     for field, words in (("updatedNumberScheduled", "updated"), ("numberAvailable", "available")):
         count = _number(status, field)
@@ -159,7 +159,7 @@ def _namespace(live: Live) -> Readiness:
 
 def _disruption_budget(live: Live) -> Readiness:
     seen = "observedGeneration" in _mapping(live.get("status"))
-    return _current() if seen else _in_progress("its controller has not looked at it yet")
+    return _current() if seen else _in_progress("its controller has not observed it yet")
 
 
 _JUDGES: Mapping[tuple[str, str], Callable[[Live], Readiness]] = {

@@ -24,7 +24,6 @@ from kube_runtime.client.kubeconfig import (
 )
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.transport import Answer, Transport
-from kube_runtime.client.watching import watch_lines
 from kube_runtime.exceptions import ApiError, ClusterUnreachable, ObjectUnreadable, ResponseInvalid
 from kube_runtime.resource import JsonObject, ObjectList, Resource
 
@@ -262,7 +261,7 @@ class Client:
             "fieldSelector": field_selector,
             "timeoutSeconds": int(self._transport.options.watch_seconds),
         }
-        return watch_lines(self._transport, _target(resource.path(namespace), query))
+        return self._transport.lines(_target(resource.path(namespace), query))
 
     async def create(
         self,
@@ -413,6 +412,14 @@ class Client:
         left = _document(await self._write("DELETE", target, body=msgspec.json.encode(options)))
         staying = left.get("kind") != "Status" and bool((left.get("metadata") or {}).get("deletionTimestamp"))
         return left if staying else None
+
+    async def raw(self, method: str, target: str, *, body: bytes | None = None, accept: str | None = None) -> bytes:
+        """Send a request for which there is no method here, as `kubectl get --raw` does; return the body.
+
+        `target` is path and query, already quoted; `accept` requests another representation than JSON.
+        Raises ApiError, ClusterUnreachable and ResponseInvalid.
+        """
+        return (await self._transport.request(method, target, body=body, accept=accept, fence=self._fence)).body
 
     def _measured(self, list_bytes: int) -> int:
         """Return the size of a list so far. Raises ResponseInvalid where that is over the limit."""

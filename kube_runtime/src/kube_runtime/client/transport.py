@@ -8,7 +8,7 @@ that pause; everything else is retried by the caller's queue.
 import asyncio
 import math
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -112,11 +112,13 @@ class Transport:
         refused_before = False
         if not probe:
             self.circuit.check()
-        for attempt in range(1, self.options.attempts + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return await self._attempt(method, target, body, content_type, timeout, fence, accept)
             except Unauthorized:
-                if refused_before or attempt == self.options.attempts or not await self._renew_identity():
+                if refused_before or attempt >= self.options.attempts or not await self._renew_identity():
                     raise
                 refused_before = True
             except (TooManyRequests, ServerUnavailable) as error:
@@ -125,7 +127,6 @@ class Transport:
                 if not _was_closed_while_idle(error, method, attempt):
                     self.circuit.failed(error)
                     raise
-        raise AssertionError("the last attempt returns or raises")
 
     @asynccontextmanager
     async def stream(self, target: str) -> AsyncIterator[aiohttp.StreamReader]:
@@ -160,6 +161,30 @@ class Transport:
             self._count("<error>", "GET")
             raise _unreachable(self._host, error) from error
 
+    async def lines(self, target: str) -> AsyncGenerator[list[bytes], None]:
+        """Yield the lines of one watch, all that came at once together. Ends when the server ends the watch.
+
+        Raises as `stream` does: ClusterUnreachable also for a watch that ends in the middle of a line.
+        """
+        max_bytes = self.options.max_event_bytes
+        async with self.stream(target) as content:
+            parts: list[bytes] = []
+            pending = 0
+            while chunk := await content.readany():
+                head, newline, tail = chunk.rpartition(b"\n")
+                if newline:
+                    parts.append(head)
+                    lines = b"".join(parts).split(b"\n")
+                    parts, pending = ([tail], len(tail)) if tail else ([], 0)
+                    yield [line for line in lines if line]
+                else:
+                    parts.append(chunk)
+                    pending += len(chunk)
+                if pending > max_bytes:
+                    raise ResponseInvalid(f"a line of the watch is longer than {max_bytes} bytes")
+            if pending:
+                raise ClusterUnreachable("the watch ended in the middle of a line")
+
     def _open_session(self, keep_alive_seconds: float) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=_connector(keep_alive_seconds, self._socket),
@@ -188,7 +213,7 @@ class Transport:
         """Return a socket for a new connection, and remember it.
 
         An attempt that is cancelled just before its TLS handshake goes on in asyncio, owned by nobody: closing its
-        transport does nothing as long as its protocol has not been told of it. `close` ends such connections.
+        transport does nothing as long as its protocol does not know of it. `close` ends such connections.
         """
         made = _socket(address)
         self._sockets.add(made)
@@ -327,7 +352,10 @@ def _cut(response: aiohttp.ClientResponse) -> None:
 
 
 def _was_closed_while_idle(error: ClusterUnreachable, method: str, attempt: int) -> bool:
-    """Tell whether a warm connection was closed under a patch, which can be sent again at once: it does the same."""
+    """Tell whether a warm connection was closed under a patch, which can be sent again at once: it does the same.
+
+    That is one more attempt, beside those for a server that asks to try again later.
+    """
     return isinstance(error.__cause__, aiohttp.ServerDisconnectedError) and method == "PATCH" and attempt == 1
 
 

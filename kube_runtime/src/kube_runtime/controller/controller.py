@@ -53,7 +53,7 @@ class Controller(Generic[K, S]):
         owner: Callable[[K], str],
         exists: Callable[[K], bool] | None,
         not_retried: tuple[type[Exception], ...],
-        on_result: OnResult | None,
+        on_result: OnResult,
         workers: Callable[[str, Callable[[K, Causes], Awaitable[Result]]], Workers[K]],
     ) -> None:
         self.name = name
@@ -160,10 +160,9 @@ class Controller(Generic[K, S]):
 
     def state_or_new(self, key: K) -> S:
         """Return the state of a key, a new one if it has none."""
-        known = self._states.get(key)
-        if known is None:
-            known = self._states[key] = self._new_state()
-        return known
+        if key not in self._states:
+            self._states[key] = self._new_state()
+        return self._states[key]
 
     def waiting_causes(self, key: K) -> Causes:
         """Return what arrived for a key while it is being reconciled: the causes of its next reconcile."""
@@ -238,11 +237,9 @@ class Controller(Generic[K, S]):
             self.queue.keep_causes(key, causes)
             result = Result()
         except Exception as error:
-            if self._on_result is not None:
-                self._on_result(self.name, error)
+            self._on_result(self.name, error)
             raise
-        if self._on_result is not None:
-            self._on_result(self.name, result)
+        self._on_result(self.name, result)
         return result
 
     async def _reconcile_owned(self, key: K, causes: Causes) -> Result:

@@ -12,8 +12,8 @@ help.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
+from types import TracebackType
 
 __all__ = ["Pace"]
 
@@ -23,7 +23,10 @@ _INITIAL_LIMIT = 16.0
 
 
 class Pace:
-    """A limit shared by controllers, of at most `max_limit`. Iterations of the loop are kept near `turn_seconds`."""
+    """A limit shared by controllers, of at most `max_limit`. Iterations of the loop are kept near `turn_seconds`.
+
+    As a context manager it holds one of the places for as long as something is under way.
+    """
 
     def __init__(self, *, turn_seconds: float = 0.005, max_limit: int = 1_000) -> None:
         self._turn_seconds = turn_seconds
@@ -38,17 +41,7 @@ class Pace:
         """How many may be under way now."""
         return int(self._limit)
 
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Hold one of the places for as long as something is under way."""
-        await self._acquire()
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-            self._admit()
-
-    async def _acquire(self) -> None:
+    async def __aenter__(self) -> None:
         if not self._waiting and self._under_way < self.limit:
             self._take()
             return
@@ -58,12 +51,20 @@ class Pace:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._under_way -= 1  # it was given a place that it does not use
-                self._admit()
+                self._release()  # it was given a place that it does not use
             else:
                 with suppress(ValueError):  # passed over already, as it was cancelled before its turn came
                     self._waiting.remove(turn)
             raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        self._under_way -= 1
+        self._admit()
 
     def _take(self) -> None:
         self._under_way += 1

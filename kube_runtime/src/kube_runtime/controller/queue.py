@@ -56,7 +56,6 @@ class WorkQueue(Generic[K]):
         self._alarm: asyncio.Handle | None = None
         self._alarm_at = 0.0
         self._getters: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in Priority)
-        self._drain_waiters: list[asyncio.Future[None]] = []
         self._done_waiters: list[asyncio.Future[None]] = []
         self._taken = 0
         self._shut_down = False
@@ -67,6 +66,10 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def keys(self) -> frozenset[K]:
+        """Return the keys that wait, those whose time has not come included."""
+        return frozenset(self._waiting) | self._delayed.keys()
 
     def add(self, key: K, priority: Priority = Priority.CHANGE, causes: Causes = NO_CAUSES) -> None:
         """Enqueue a key. Where it waits already, the higher urgency and the causes of both hold."""
@@ -178,8 +181,6 @@ class WorkQueue(Generic[K]):
             self.add(key, priority)
         waiters, self._done_waiters = self._done_waiters, []
         self._release(waiters)
-        if self._drain_waiters and self._is_drained():
-            self._release(self._drain_waiters)
 
     def shut_down(self) -> None:
         """Take no more keys. Waiting keys are still given out; delayed ones are dropped."""
@@ -191,26 +192,21 @@ class WorkQueue(Generic[K]):
             self._alarm.cancel()
             self._alarm = None
         self._release([getter for getters in self._getters for getter in getters])
-        if self._is_drained():
-            self._release(self._drain_waiters)
 
     async def drained(self) -> None:
         """Wait until no key waits and none is reconciled. Delayed keys don't count."""
-        if self._is_drained():
-            return
-        waiter = asyncio.get_running_loop().create_future()
-        self._drain_waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            self._drain_waiters = [each for each in self._drain_waiters if each is not waiter]
+        while self._waiting or self._working:
+            await self._next_done()
 
     async def finished(self, concerned: Callable[[K], bool]) -> None:
         """Wait until none of the keys that are worked on is one of those concerned. Those that wait don't count."""
         while any(concerned(key) for key in self._working):
-            waiter = asyncio.get_running_loop().create_future()
-            self._done_waiters.append(waiter)
-            await waiter
+            await self._next_done()
+
+    async def _next_done(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._done_waiters.append(waiter)
+        await waiter
 
     def _take(self, least: Priority) -> K:
         self._taken += 1
@@ -255,9 +251,6 @@ class WorkQueue(Generic[K]):
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-    def _is_drained(self) -> bool:
-        return not self._waiting and not self._working
 
     def _set_alarm(self) -> None:
         when = self._alarms[0][0]

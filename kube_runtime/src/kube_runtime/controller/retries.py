@@ -14,13 +14,13 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """The pause doubles from `base_seconds` to `most_seconds`; all keys together get `rate` retries a second.
+    """The pause doubles from `base_seconds` to `max_seconds`; all keys together get `rate` retries a second.
 
     The first retry of a key is exempt from the rate: it does not wait for thousands of keys that have failed for long.
     """
 
     base_seconds: float = 0.1
-    most_seconds: float = 60.0
+    max_seconds: float = 60.0
     rate: float = 30.0
     burst: int = 200
     jitter: float = 0.1
@@ -46,7 +46,7 @@ class Retries(Generic[K]):
         failed = self._failures.get(key, 0)
         self._failures[key] = failed + 1
         policy = self._policy
-        own = min(policy.most_seconds, policy.base_seconds * 2.0 ** min(failed, 60))
+        own = min(policy.max_seconds, policy.base_seconds * 2.0 ** min(failed, 60))
         if not failed and first_seconds is not None:
             own = first_seconds
         return max(own * (1.0 + policy.jitter * self._draw()), self._bucket.reserve() if failed else 0.0)

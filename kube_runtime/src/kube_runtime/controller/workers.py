@@ -92,7 +92,7 @@ class Workers(Generic[K]):
         self._timeout_seconds = timeout_seconds
         self._retry_priority = retry_priority
         self._requeue_jitter = requeue_jitter
-        self._pace = pace
+        self._place: AbstractAsyncContextManager[None] = nullcontext() if pace is None else pace
         self._metrics = metrics.controller(name, concurrency) if metrics else ControllerMetrics(concurrency)
         self._failures: OrderedDict[K, Failure] = OrderedDict()
         self._workers: list[asyncio.Task[None]] = []
@@ -139,7 +139,7 @@ class Workers(Generic[K]):
         while True:
             try:
                 await self.queue.filled(least)
-                async with self._slot():
+                async with self._place:
                     if self._turns is not None:
                         await self._turns.mine()
                     if self.queue.holds(least):  # else somebody was faster
@@ -153,9 +153,6 @@ class Workers(Generic[K]):
                 await self._work_on(await self.queue.get(Priority.EVENT))
             except QueueShutDown:
                 return
-
-    def _slot(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if self._pace is None else self._pace.slot()
 
     async def _work_on(self, key: K) -> None:
         self._metrics.active_workers += 1

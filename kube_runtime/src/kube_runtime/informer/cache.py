@@ -52,9 +52,9 @@ class Cache(Generic[T]):
         """Return the objects that an index has under a value. Raises KeyError for an index that was not declared."""
         return tuple(self._found[index].get(value, {}).values())
 
-    def index(self, name: str) -> Index[T]:
-        """Return a declared index. Raises KeyError for one that was not declared."""
-        return self._indexes[name]
+    def without_objects(self) -> "Cache[T]":
+        """Return an empty cache with the same indexes."""
+        return Cache(self._indexes.values())
 
     def __len__(self) -> int:
         return len(self._objects)

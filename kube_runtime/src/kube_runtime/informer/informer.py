@@ -103,7 +103,7 @@ class Informer(Generic[T]):
         self._stale_lists = 0
         self._pages_expire = False
         self._synced = asyncio.Event()
-        self._backoff = backoff or Backoff(base=0.1, most=2.5)
+        self._backoff = backoff or Backoff(base=0.1, max=2.5)
 
     @property
     def synced(self) -> bool:
@@ -119,22 +119,25 @@ class Informer(Generic[T]):
             message = f"{self.resource.plural_name} could not be listed within {timeout_seconds or 0:g} s"
             raise TimeoutError(message) from self.last_error
 
+    def add_index(self, index: Index[T]) -> None:
+        """Declare an index, also of the objects that are here already. Raises ValueError if its name is taken."""
+        self.cache.add_index(index)
+        self._own.add_index(index)
+
     def get(self, key: ObjectKey) -> T | None:
         """Return the newest known state of an object, own writes included; None where there is none."""
-        return self._own.newest(key)
+        return self._own.get(key)
 
     def list(self) -> tuple[T, ...]:
         """Return all objects in their newest known state."""
-        return self._view(self.cache.list(), lambda _: True)
+        return self._own.list()
 
     def by_index(self, index: Index[T] | str, value: str) -> tuple[T, ...]:
         """Return the objects that an index has under a value, in their newest known state.
 
         Raises KeyError for an index that was not declared.
         """
-        name = index if isinstance(index, str) else index.name
-        values = self.cache.index(name).values
-        return self._view(self.cache.by_index(name, value), lambda item: value in values(item))
+        return self._own.by_index(index if isinstance(index, str) else index.name, value)
 
     def wrote(self, answer: T) -> None:
         """Remember the API server's answer to a create, update, patch or apply of this process.
@@ -150,14 +153,6 @@ class Informer(Generic[T]):
     def is_own_write(self, item: T) -> bool:
         """Tell whether an object is exactly as this process wrote it last."""
         return self._own.is_last(self.resource.key_of(item), version_number(self.resource.version_of(item)))
-
-    def _view(self, cached: Iterable[T], selects: Callable[[T], bool]) -> tuple[T, ...]:
-        written = self._own.keys()
-        if not written:
-            return tuple(cached)
-        unwritten = (item for item in cached if self.resource.key_of(item) not in written)
-        newest = (item for key in written if (item := self._own.newest(key)) is not None and selects(item))
-        return (*unwritten, *newest)
 
     def on_change(self, handler: Handler[T], *, replay: bool = True) -> None:
         """Call a function with each change, on the event loop; at once for each object already there.
@@ -298,9 +293,9 @@ class Informer(Generic[T]):
             self._remove(key)
 
     def _advance(self, version: str) -> None:
-        self._version = version
-        self._highest = max(self._highest, version_number(version))
-        self._own.advance(version_number(version))
+        self._version, position = version, version_number(version)
+        self._highest = max(self._highest, position)
+        self._own.advance(position)
 
     def _put(self, key: ObjectKey, new: T) -> None:
         known, resource = self.cache.get(key), self.resource

@@ -50,13 +50,11 @@ class LeaseMetadata(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=
 
 
 class LeaseSpec(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, frozen=True):
-    """Who holds a lease. The times are for people; an empty holder means that it is free."""
+    """Who holds a lease. The time is for people."""
 
     holder_identity: str = ""
     lease_duration_seconds: int = 0
-    acquire_time: str | None = None
     renew_time: str | None = None
-    lease_transitions: int = 0
 
 
 class Lease(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, frozen=True):
@@ -90,8 +88,7 @@ class Observation:
 
     def free_at(self, max_seconds: float) -> float:
         """Return the moment from which others may take over; a Lease counts for `max_seconds` at most."""
-        spec = self.lease.spec
-        return self.seen_at + (min(spec.lease_duration_seconds, max_seconds) if spec.holder_identity else 0)
+        return self.seen_at + min(self.lease.spec.lease_duration_seconds, max_seconds)
 
 
 def elapsed() -> float:

@@ -3,7 +3,7 @@
 After the method of Sieve (OSDI 2022) and Anvil (OSDI 2024): a workload, which is the controllers under test and a
 script of what users do, runs once undisturbed. Then it runs again and again, each time with one thing going wrong,
 until everything has gone wrong at every place: the process dies after a write, starts on a view of the past, never
-hears of an event, or is cancelled at an await. Each time it has to end as the undisturbed run did.
+receives an event, or is cancelled at an await. Each time it has to end as the undisturbed run did.
 
 Start with `checking.check_under_faults`. `workload` is what a test provides, `faults` what goes wrong, `running`
 one run, `oracle` the judgement, `stepping` the way to an await in the middle of a coroutine.

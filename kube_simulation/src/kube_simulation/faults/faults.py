@@ -1,7 +1,7 @@
 """The things that go wrong, each at one place of a run: its n-th write, event or await.
 
-A fault is a rule of the cluster, and is told of each await. What it needs done to the process it asks of the run. It is
-over when its place has come and gone.
+A fault is a rule of the cluster and is notified of each await. What it needs done to the process it asks of the run. It
+is over when its place has come and gone.
 """
 
 from dataclasses import dataclass, field

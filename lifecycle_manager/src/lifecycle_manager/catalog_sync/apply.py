@@ -2,9 +2,11 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -60,16 +62,16 @@ class KymaWrites:
     async def set_condition(self, kyma: Kyma, condition: CatalogCondition) -> Kyma:
         """Write the condition where it differs, and return the Kyma. Raises KubeError."""
         written = await write_condition(self.kcp, kyma, CATALOG, condition, now=self.now(), field_manager=FIELD_MANAGER)
-        return self._wrote(written) if written is not None else kyma
+        if written is not None:
+            self.kymas.wrote(written)
+        return written or kyma
 
     async def save_record(self, kyma: Kyma, record: object) -> Kyma:
         """Write the record, and return the Kyma. Raises KubeError."""
         patch = {"annotations": {CATALOG_RECORD: str(record)}}
-        return self._wrote(await patch_metadata(self.kcp, KYMAS, kyma.metadata, patch, field_manager=FIELD_MANAGER))
-
-    def _wrote(self, kyma: Kyma) -> Kyma:
-        self.kymas.wrote(kyma)
-        return kyma
+        written = await patch_metadata(self.kcp, KYMAS, kyma.metadata, patch, field_manager=FIELD_MANAGER)
+        self.kymas.wrote(written)
+        return written
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,18 +111,13 @@ class Sync:
         )
 
     async def _check(self, seen: SyncSnapshot, kinds: Iterable[str]) -> SyncSnapshot:
-        changed: list[str] = []
-        missing = False
-        for kind in kinds:
-            try:
-                revisions = await _own_revisions(self.skr, kind)
-            except NotFound:
-                missing = True
-                changed.append(kind)
-                continue
-            if fingerprint(revisions) != seen.record.fingerprint_of(kind):
-                changed.append(kind)
-        return replace(seen, changed_kinds=tuple(changed), are_crds_missing=missing)
+        found = {kind: await _revisions(self.skr, kind, own=True) for kind in kinds}
+        changed = (
+            kind
+            for kind, revisions in found.items()
+            if revisions is None or fingerprint(revisions) != seen.record.fingerprint_of(kind)
+        )
+        return replace(seen, changed_kinds=tuple(changed), are_crds_missing=None in found.values())
 
     async def _read(self, seen: SyncSnapshot, kinds: Iterable[str]) -> SyncSnapshot:
         live: dict[Key, Item] = {}
@@ -136,14 +133,15 @@ class Sync:
 
     async def _write(self, seen: SyncSnapshot, step: plan.WriteObjects) -> SyncSnapshot:
         """Write the differences. Raises ItemRefused after all objects were tried."""
-        applied = await _concurrently(lambda each: _apply(self.skr, each), step.apply)
-        deleted = await _concurrently(lambda key: _delete(self.skr, key), step.delete)
-        if applied or deleted:
-            log.info("catalog synchronized", server=self.skr.server, applied=len(applied), deleted=len(deleted))
-        _raise_failures(each for each in (*applied, *deleted) if isinstance(each, KubeError))
+        writes: dict[Key, Callable[[], Awaitable[Any]]] = {
+            **{(each.item.KIND, each.item.metadata.name): partial(_apply, self.skr, each) for each in step.apply},
+            **{key: partial(_delete, self.skr, key) for key in step.delete},
+        }
+        written = await _carry_out(writes)
+        if writes:
+            log.info("catalog synchronized", server=self.skr.server, applied=len(step.apply), deleted=len(step.delete))
         # The objects as they were written, not as they are by now: a change since then has to be seen as a change.
-        left = {key: item for key, item in (seen.live or {}).items() if key not in step.delete}
-        left |= {(each.KIND, each.metadata.name): each for each in applied if not isinstance(each, KubeError)}
+        left = {key: item for key, item in {**(seen.live or {}), **written}.items() if key not in step.delete}
         record = replace(seen.record, catalog=seen.wanted.digest).with_fingerprints(
             {kind: fingerprint(item for (of, _), item in left.items() if of == kind) for kind in step.kinds}
         )
@@ -160,16 +158,16 @@ class Removal:
         """Carry one step out. Raises KubeError."""
         match step:
             case plan.ReadOwnObjects():
-                seen = replace(seen, own=await self._revisions(RESOURCES, lambda kind: _own_revisions(self.skr, kind)))
+                seen = replace(seen, own=await self._known_revisions(RESOURCES, own=True))
             case plan.DeleteObjects(objects):
-                _raise_failures(filter(None, await _concurrently(lambda key: _delete(self.skr, key), objects)))
+                await _carry_out({key: partial(_delete, self.skr, key) for key in objects})
                 seen = replace(seen, are_deleted=True)
             case plan.ReadRemainingObjects(kinds):
-                everything = await self._revisions(kinds, lambda kind: self.skr.list_revisions(RESOURCES[kind]))
-                seen = replace(seen, remaining=everything)
+                seen = replace(seen, remaining=await self._known_revisions(kinds, own=False))
             case plan.DeleteCRDs(kinds):
                 for kind in kinds:
-                    await self._delete_crd(RESOURCES[kind])
+                    with suppress(NotFound):  # somebody else was faster
+                        await self.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, RESOURCES[kind].plural_name)
                 seen = replace(seen, deleted_crds=seen.deleted_crds.union(kinds))
             case plan.RemoveFinalizers():
                 for resource in RESOURCES.values():
@@ -177,23 +175,10 @@ class Removal:
                 seen = replace(seen, are_finalizers_removed=True)
         return seen
 
-    async def _revisions(
-        self, kinds: Iterable[str], read: Callable[[str], Awaitable[tuple[Revision, ...]]]
-    ) -> dict[str, tuple[Revision, ...]]:
-        """Return the objects of each kind that the SKR knows."""
-        found: dict[str, tuple[Revision, ...]] = {}
-        for kind in kinds:
-            try:
-                found[kind] = await read(kind)
-            except NotFound:
-                continue  # the CRD is deleted, and its objects with it
-        return found
-
-    async def _delete_crd(self, resource: Resource[Any]) -> None:
-        try:
-            await self.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, resource.plural_name)
-        except NotFound:
-            return  # somebody else was faster
+    async def _known_revisions(self, kinds: Iterable[str], *, own: bool) -> dict[str, tuple[Revision, ...]]:
+        """Return the objects of each kind that the SKR knows; those of a CRD that is deleted are deleted with it."""
+        found = {kind: await _revisions(self.skr, kind, own=own) for kind in kinds}
+        return {kind: revisions for kind, revisions in found.items() if revisions is not None}
 
     async def _remove_finalizers(self, typed: Resource[Any], kyma: Kyma) -> None:
         resource = Resource.dynamic(typed.group, typed.version, typed.kind, typed.plural, namespaced=True)
@@ -205,67 +190,54 @@ class Removal:
             await strip_finalizers(self.skr, resource, item, kyma, field_manager=FIELD_MANAGER)
 
 
-async def _own_revisions(skr: Client, kind: str) -> tuple[Revision, ...]:
-    return await skr.list_revisions(RESOURCES[kind], names.SKR_NAMESPACE, label_selector=OWN)
+async def _revisions(skr: Client, kind: str, *, own: bool) -> tuple[Revision, ...] | None:
+    """Return the objects of a kind, all or those of LM; None where the SKR does not know the kind. Raises KubeError."""
+    try:
+        if own:
+            return await skr.list_revisions(RESOURCES[kind], names.SKR_NAMESPACE, label_selector=OWN)
+        return await skr.list_revisions(RESOURCES[kind])
+    except NotFound:
+        return None
 
 
-async def _concurrently(write: Callable[[T], Awaitable[Any]], items: Iterable[T]) -> list[Any]:
-    """Return the results of writes, CONCURRENT_WRITES at a time."""
+async def _carry_out(writes: Mapping[Key, Callable[[], Awaitable[T]]]) -> dict[Key, T]:
+    """Carry out writes of objects, CONCURRENT_WRITES at a time, and return their results.
+
+    Raises, after all were tried, the failure to reach the SKR, or else all refusals in one ItemRefused.
+    """
     free = asyncio.Semaphore(CONCURRENT_WRITES)
+    results: dict[Key, T] = {}
+    failures: dict[Key, KubeError] = {}
 
-    async def one(item: T) -> Any:
+    async def carry_out(key: Key, write: Callable[[], Awaitable[T]]) -> None:
         async with free:
-            return await write(item)
+            try:
+                results[key] = await write()
+            except KubeError as error:
+                failures[key] = error
 
     async with asyncio.TaskGroup() as tasks:
-        started = [tasks.create_task(one(item)) for item in items]
-    return [task.result() for task in started]
+        for key, write in writes.items():
+            tasks.create_task(carry_out(key, write))
+    for error in failures.values():
+        if isinstance(error, ClusterUnreachable):
+            raise error
+    if failures:
+        raise ItemRefused("; ".join(f"{kind} {name}: {failures[kind, name]}" for kind, name in sorted(failures)))
+    return results
 
 
-async def _apply(skr: Client, wanted: WantedItem) -> Item | KubeError:
-    """Apply one object and return it, or the failure."""
-    item = wanted.item
-    resource, name = RESOURCES[item.KIND], item.metadata.name
-    try:
-        applied: Item = await skr.apply(
-            resource, name, wanted.document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER
-        )
-        return applied if is_as_wanted(applied, item) else await _replace(skr, resource, wanted, applied)
-    except ClusterUnreachable as error:
-        return error
-    except KubeError as error:
-        return ItemRefused(f"{item.KIND} {name}: {error}")
-
-
-async def _replace(skr: Client, resource: Resource[Any], wanted: WantedItem, live: Item) -> Item:
-    """Replace an object: an apply keeps the fields that others added."""
-    metadata = {**wanted.document["metadata"], "resourceVersion": live.metadata.resource_version}
-    document = {**wanted.document, "metadata": metadata}
-    written: Item = await skr.replace(
-        resource, live.metadata.name, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER
-    )
+async def _apply(skr: Client, wanted: WantedItem) -> Item:
+    resource, name, namespace = RESOURCES[wanted.item.KIND], wanted.item.metadata.name, names.SKR_NAMESPACE
+    written: Item = await skr.apply(resource, name, wanted.document, namespace, field_manager=FIELD_MANAGER)
+    if not is_as_wanted(written, wanted.item):  # an apply keeps the fields that others added
+        metadata = {**wanted.document["metadata"], "resourceVersion": written.metadata.resource_version}
+        document = {**wanted.document, "metadata": metadata}
+        written = await skr.replace(resource, name, document, namespace, field_manager=FIELD_MANAGER)
     return written
 
 
-async def _delete(skr: Client, key: Key) -> KubeError | None:
-    """Delete one object; return the failure."""
+async def _delete(skr: Client, key: Key) -> None:
     kind, name = key
-    try:
+    with suppress(NotFound):  # a user was faster
         await skr.delete(RESOURCES[kind], name, names.SKR_NAMESPACE)
-    except NotFound:
-        return None  # a user was faster
-    except ClusterUnreachable as error:
-        return error
-    except KubeError as error:
-        return ItemRefused(f"{kind} {name}: {error}")
-    return None
-
-
-def _raise_failures(failures: Iterable[KubeError]) -> None:
-    """Raise the failure to reach the SKR, or else all refusals in one error."""
-    found = tuple(failures)
-    for each in found:
-        if not isinstance(each, ItemRefused):
-            raise each
-    if found:
-        raise ItemRefused("; ".join(str(each) for each in found))

@@ -8,10 +8,9 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import TypeGuard
 
-from kube_runtime import Causes, Change, Clock, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result
+from kube_runtime import Causes, Clock, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result
 from kube_runtime.steps import run_steps
 from lifecycle_manager.catalog_sync.apply import CRDS_DIGEST, KymaWrites, Removal, Sync
 from lifecycle_manager.catalog_sync.plan import Done, plan_removal, plan_sync
@@ -22,11 +21,11 @@ from lifecycle_manager.catalog_sync.wanted import KINDS, Catalogs
 from lifecycle_manager.kyma_changes import kyma_changed
 from lifecycle_manager.kyma_conditions import is_event_path_faulty
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_catalog.concerned import concerned_by_release, concerned_by_template, offer_changed
-from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, DatedReleaseMeta
+from lifecycle_manager.module_catalog.concerned import watch_offer
+from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.skr import AccessSecretMissing, Connections, SkrAccessError
-from lifecycle_manager_api import Kyma, ModuleTemplate, names
+from lifecycle_manager_api import Kyma, names
 
 MAX_SILENT_SECONDS = 30.0
 """The interval while no events arrive from an SKR that should send some."""
@@ -68,95 +67,80 @@ def setup(
 ) -> Controller[ObjectKey, CatalogState]:
     """Add the controller of the catalogs; its keys are those of the Kymas."""
     kymas = manager.informer(KYMAS)
-    templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
     controller: Controller[ObjectKey, CatalogState] = manager.controller(
         "catalog", state=CatalogState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
     controller.watches(kymas, when=kyma_changed)
-
-    def all_kymas(_change: object) -> Iterable[ObjectKey]:
-        return kymas.cache.keys()
-
-    # Every SKR has the catalog: after whatever users wait for.
-    in_catalogs = partial(_template_in_catalogs, templates=templates, releases=releases)
-    controller.watches(templates, to=all_kymas, when=in_catalogs, priority=Priority.RESYNC)
-    controller.watches(releases, to=all_kymas, when=_release_in_catalogs, priority=Priority.RESYNC)
-
+    watch_offer(controller, manager, concerns=lambda concerned: concerned.catalogs)
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ObjectChanged, to=_key_of_catalog_object, cause=lambda it: KindChanged(it.reference.kind))
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)
 
-    reconciler = CatalogReconciler(manager, connections, kymas, offers, settings)
+    reconciler = CatalogReconciler(
+        connections,
+        kymas,
+        offers,
+        clock=manager.clock,
+        settings=settings,
+        writes=KymaWrites(manager.client, kymas, manager.clock.now),
+    )
     controller.reconciles(reconciler.reconcile)
     return controller
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class CatalogReconciler:
     """Keeps the catalog of one Kyma."""
 
-    manager: Manager
     connections: Connections
     kymas: Informer[Kyma]
     offers: Offers
+    clock: Clock
     settings: CatalogSettings
-    _catalogs: Catalogs = field(default_factory=Catalogs, init=False)
-    _writes: KymaWrites = field(init=False)
-    _clock: Clock = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._clock = self.manager.clock
-        self._writes = KymaWrites(self.manager.client, self.kymas, self._clock.now)
+    writes: KymaWrites
+    catalogs: Catalogs = field(default_factory=Catalogs)
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: CatalogState) -> Result:
         """Take the next steps. Raises KubeError or SkrAccessError after the condition shows it."""
         kyma = self.kymas.get(key)
         if kyma is None:
             return Result()
-        if kyma.metadata.being_deleted:
-            return await self._remove(kyma)
-        return await self._sync(kyma, causes, state)
+        try:
+            done = await (self._remove(kyma) if kyma.metadata.being_deleted else self._sync(kyma, causes, state))
+        except (KubeError, SkrAccessError) as error:
+            await self.writes.set_condition(self._newest(kyma), failed(error))
+            raise
+        if done.condition is not None:
+            await self.writes.set_condition(self._newest(kyma), done.condition)
+        return Result(requeue_after=done.requeue_after)
 
-    async def _sync(self, kyma: Kyma, causes: Causes, state: CatalogState) -> Result:
+    async def _sync(self, kyma: Kyma, causes: Causes, state: CatalogState) -> Done:
         state.suspected |= _kinds_in(causes)
         snapshot = self._snapshot(kyma, state)
         first = plan_sync(snapshot)
         if _is_done(first):
-            return Result(requeue_after=first.requeue_after)
+            return first
         if not state.suspected and snapshot.record.catalog == snapshot.wanted.digest:
             state.next_kind = (state.next_kind + 1) % len(KINDS)
-        try:
-            async with self.connections.to(kyma.metadata.name) as skr:
-                steps = Sync(skr, self._writes)
-                done = await run_steps(snapshot, plan=plan_sync, apply=steps.apply, is_done=_is_done)
-        except (KubeError, SkrAccessError) as error:
-            await self._writes.set_condition(self._newest(kyma), failed(error))
-            raise
+        async with self.connections.to(kyma.metadata.name) as skr:
+            steps = Sync(skr, self.writes)
+            done = await run_steps(snapshot, plan=plan_sync, apply=steps.apply, is_done=_is_done)
         state.suspected.clear()
-        state.next_check = self._clock.monotonic() + snapshot.interval_seconds
-        return await self._finish(kyma, done)
+        state.next_check = self.clock.monotonic() + snapshot.interval_seconds
+        return done
 
-    async def _remove(self, kyma: Kyma) -> Result:
-        snapshot = RemovalSnapshot(
-            kyma, self._clock.now(), self.settings.purge_after, self.settings.removal_interval_seconds
-        )
-        if _is_done(plan_removal(snapshot)):
-            return Result()
+    async def _remove(self, kyma: Kyma) -> Done:
+        interval = self.settings.removal_interval_seconds
+        snapshot = RemovalSnapshot(kyma, self.clock.now(), self.settings.purge_after, interval)
+        first = plan_removal(snapshot)
+        if _is_done(first):
+            return first
         try:
             async with self.connections.to(kyma.metadata.name) as skr:
-                done = await run_steps(snapshot, plan=plan_removal, apply=Removal(skr).apply, is_done=_is_done)
+                return await run_steps(snapshot, plan=plan_removal, apply=Removal(skr).apply, is_done=_is_done)
         except AccessSecretMissing:
-            return Result()
-        except (KubeError, SkrAccessError) as error:
-            await self._writes.set_condition(kyma, failed(error))
-            raise
-        return await self._finish(kyma, done)
-
-    async def _finish(self, kyma: Kyma, done: Done) -> Result:
-        if done.condition is not None:
-            await self._writes.set_condition(self._newest(kyma), done.condition)
-        return Result(requeue_after=done.requeue_after)
+            return Done()
 
     def _newest(self, kyma: Kyma) -> Kyma:
         """Return the Kyma with what the steps wrote."""
@@ -164,12 +148,12 @@ class CatalogReconciler:
 
     def _snapshot(self, kyma: Kyma, state: CatalogState) -> SyncSnapshot:
         """Return what is known without the SKR. A new process spreads the first checks over the interval."""
-        now, interval = self._clock.monotonic(), self.settings.interval_seconds
+        now, interval = self.clock.monotonic(), self.settings.interval_seconds
         if state.next_check is None:
             state.next_check = now + interval * random.random()  # noqa: S311 - not for cryptography
         return SyncSnapshot(
             kyma=kyma,
-            wanted=self._catalogs.for_labels(self.offers.current(), kyma.metadata.labels),
+            wanted=self.catalogs.for_labels(self.offers.current(), kyma.metadata.labels),
             record=Record.of(kyma),
             crds_digest=CRDS_DIGEST,
             kinds_to_check=tuple(sorted(state.suspected)) or (KINDS[state.next_kind],),
@@ -177,18 +161,6 @@ class CatalogReconciler:
             seconds_until_due=max(state.next_check - now, 0.0),
             interval_seconds=min(interval, MAX_SILENT_SECONDS) if is_event_path_faulty(kyma) else interval,
         )
-
-
-def _template_in_catalogs(
-    change: Change[ModuleTemplate], *, templates: Informer[ModuleTemplate], releases: Informer[DatedReleaseMeta]
-) -> bool:
-    """Tell whether a ModuleTemplate changed that is or was part of the catalogs."""
-    return offer_changed(change) and concerned_by_template(change, templates=templates, releases=releases).catalogs
-
-
-def _release_in_catalogs(change: Change[DatedReleaseMeta]) -> bool:
-    """Tell whether a ModuleReleaseMeta changed that is or was part of the catalogs."""
-    return offer_changed(change) and concerned_by_release(change).catalogs
 
 
 def _key_of(signal: ClusterReachable | ClusterReplaced | ResyncRequested) -> Iterable[ObjectKey]:

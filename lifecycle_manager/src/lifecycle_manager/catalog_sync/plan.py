@@ -15,7 +15,7 @@ from lifecycle_manager.catalog_sync.snapshot import RemovalSnapshot, SyncSnapsho
 from lifecycle_manager.catalog_sync.status import GONE, STARTED, CatalogCondition, removing, synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Item, Key, WantedCatalog, WantedItem
 from lifecycle_manager.kyma_conditions import CATALOG, REMOVED, is_introduced, watcher_removed
-from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, find, names
+from lifecycle_manager_api import ModuleReleaseMeta, find, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +34,10 @@ class SetCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyCRDs:
-    """Apply the CRDs of the catalog."""
+class SaveRecord:
+    """Write the record to the Kyma."""
 
-
-@dataclass(frozen=True, slots=True)
-class CheckResourceVersions:
-    """List the resource versions of LM's objects of some kinds, and compare them with the record."""
-
-    kinds: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadObjects:
-    """Read LM's objects of some kinds.
-
-    Kinds that are new in the SKR are left out: right after a CRD, an API server answers lists with "retry in a second".
-    """
-
-    kinds: tuple[str, ...]
+    record: Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,41 +50,53 @@ class WriteObjects:
 
 
 @dataclass(frozen=True, slots=True)
-class SaveRecord:
-    """Write the record to the Kyma."""
-
-    record: Record
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOwnObjects:
-    """List the resource versions of all objects of LM."""
-
-
-@dataclass(frozen=True, slots=True)
 class DeleteObjects:
     """Delete objects."""
 
     objects: tuple[Key, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRemainingObjects:
-    """List the objects of some kinds that exist after the deletion, whoever created them."""
-
-    kinds: tuple[str, ...]
+@dataclass(frozen=True)
+class _Plain:
+    """A step that needs no more than its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteCRDs:
-    """Delete the CRDs of kinds without objects."""
-
-    kinds: tuple[str, ...]
+class ApplyCRDs(_Plain):
+    """Apply the CRDs of the catalog."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizers:
+class ReadOwnObjects(_Plain):
+    """List the resource versions of all objects of LM."""
+
+
+class RemoveFinalizers(_Plain):
     """Remove the finalizers of others from LM's objects that are being deleted."""
+
+
+@dataclass(frozen=True)
+class _OfKinds:
+    """A step for some kinds."""
+
+    kinds: tuple[str, ...]
+
+
+class CheckResourceVersions(_OfKinds):
+    """List the resource versions of LM's objects, and compare them with the record."""
+
+
+class ReadObjects(_OfKinds):
+    """Read LM's objects.
+
+    Kinds that are new in the SKR are left out: right after a CRD, an API server answers lists with "retry in a second".
+    """
+
+
+class ReadRemainingObjects(_OfKinds):
+    """List the objects that exist after the deletion, whoever created them."""
+
+
+class DeleteCRDs(_OfKinds):
+    """Delete the CRDs of kinds without objects."""
 
 
 SyncStep = Done | SetCondition | ApplyCRDs | CheckResourceVersions | ReadObjects | WriteObjects | SaveRecord
@@ -112,7 +109,11 @@ def plan_sync(seen: SyncSnapshot) -> SyncStep:
         return Done()  # the change of the Kyma triggers this again
     if not seen.is_due and _is_up_to_date(seen):
         return Done(requeue_after=seen.seconds_until_due)
-    return _preparation(seen) or _synchronization(seen) or _end_of_sync(seen)
+    if find(seen.kyma.status.conditions, CATALOG) is None:
+        return SetCondition(STARTED)
+    if seen.are_crds_missing or seen.record.crds != seen.crds_digest:
+        return ApplyCRDs()
+    return _synchronization(seen) or _end_of_sync(seen)
 
 
 def plan_removal(seen: RemovalSnapshot) -> RemovalStep:
@@ -121,14 +122,6 @@ def plan_removal(seen: RemovalSnapshot) -> RemovalStep:
     if condition is None or condition.reason == REMOVED or not watcher_removed(seen.kyma):
         return Done()
     return _deletion(seen) or _end_of_removal(seen)
-
-
-def _preparation(seen: SyncSnapshot) -> SyncStep | None:
-    if find(seen.kyma.status.conditions, CATALOG) is None:
-        return SetCondition(STARTED)
-    if seen.are_crds_missing or seen.record.crds != seen.crds_digest:
-        return ApplyCRDs()
-    return None
 
 
 def _synchronization(seen: SyncSnapshot) -> SyncStep | None:
@@ -193,16 +186,11 @@ def differences(
 
 def is_as_wanted(live: Item, wanted: Item) -> bool:
     """Tell whether an object has exactly the wanted content, and at least the wanted labels and annotations."""
-    metadata = live.metadata
-    if any(metadata.labels.get(key) != value for key, value in wanted.metadata.labels.items()):
-        return False
-    if any(metadata.annotations.get(key) != value for key, value in wanted.metadata.annotations.items()):
-        return False
-    if isinstance(live, ModuleTemplate) and isinstance(wanted, ModuleTemplate):
-        return _is_same_template(live, wanted)
-    if isinstance(live, ModuleReleaseMeta) and isinstance(wanted, ModuleReleaseMeta):
-        return live.spec == wanted.spec
-    return False
+    return (
+        wanted.metadata.labels.items() <= live.metadata.labels.items()
+        and wanted.metadata.annotations.items() <= live.metadata.annotations.items()
+        and (live.spec == wanted.spec or _compared(live) == _compared(wanted))
+    )
 
 
 def _is_up_to_date(seen: SyncSnapshot) -> bool:
@@ -216,16 +204,10 @@ def _may_purge(seen: RemovalSnapshot) -> bool:
     return since is not None and seen.purge_after is not None and seen.now - since >= seen.purge_after
 
 
-def _is_same_template(live: ModuleTemplate, wanted: ModuleTemplate) -> bool:
-    """Compare two templates; embedded objects by value, since API servers format them differently."""
-    if live.spec == wanted.spec:
-        return True
+def _compared(item: Item) -> tuple[object, ...]:
+    """Return what is compared; embedded objects by value, since API servers format them differently."""
+    if isinstance(item, ModuleReleaseMeta):
+        return (item.spec,)
     nothing = msgspec.Raw(b"null")
-    bare_live = msgspec.structs.replace(live.spec, descriptor=nothing, data=nothing)
-    bare_wanted = msgspec.structs.replace(wanted.spec, descriptor=nothing, data=nothing)
-    embedded_live = (_value(live.spec.descriptor), _value(live.spec.data))
-    return bare_live == bare_wanted and embedded_live == (_value(wanted.spec.descriptor), _value(wanted.spec.data))
-
-
-def _value(raw: msgspec.Raw) -> object:
-    return msgspec.json.decode(raw)
+    embedded = [msgspec.json.decode(each) for each in (item.spec.descriptor, item.spec.data)]
+    return (msgspec.structs.replace(item.spec, descriptor=nothing, data=nothing), *embedded)

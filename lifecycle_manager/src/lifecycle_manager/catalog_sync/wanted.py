@@ -14,7 +14,6 @@ import msgspec
 from lifecycle_manager.module_catalog import Offer, excluded, module_of
 from lifecycle_manager_api import (
     ModuleReleaseMeta,
-    ModuleReleaseMetaSpec,
     ModuleTemplate,
     ObjectMeta,
     as_document,
@@ -84,7 +83,7 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
     released = [release for release in offer.releases.values() if release.spec.mandatory is None]
     items: list[Item] = [
         *(
-            _template_for_skr(template)
+            ModuleTemplate(metadata=_metadata_for_skr(template), spec=template.spec)
             for template in choosable
             if is_synchronized(template.metadata.labels)
             and excluded(labels, template, offer.releases.get(module_of(template))) is None
@@ -116,26 +115,15 @@ def _audience(offer: Offer, labels: Mapping[str, str]) -> Iterable[bool]:
             yield release.spec.kyma_selector.matches(labels)
 
 
-def _template_for_skr(template: ModuleTemplate) -> ModuleTemplate:
-    return ModuleTemplate(metadata=_metadata_for_skr(template), spec=template.spec)
-
-
 def _release_for_skr(release: ModuleReleaseMeta, offer: Offer, labels: Mapping[str, str]) -> ModuleReleaseMeta:
     """Return a ModuleReleaseMeta with the channels whose version this Kyma may have, and without the selector."""
 
     def may_have(version: str) -> bool:
         template = offer.templates.get(template_name(release.spec.module_name, version))
-        if template is None or not offer.can_be_chosen(template):
-            return False
-        return excluded(labels, template, release) is None
+        return template is not None and offer.can_be_chosen(template) and excluded(labels, template, release) is None
 
-    spec = ModuleReleaseMetaSpec(
-        module_name=release.spec.module_name,
-        beta=release.spec.beta,
-        internal=release.spec.internal,
-        channels=tuple(channel for channel in release.spec.channels if may_have(channel.version)),
-        ocm_component_name=release.spec.ocm_component_name,
-    )
+    channels = tuple(channel for channel in release.spec.channels if may_have(channel.version))
+    spec = msgspec.structs.replace(release.spec, channels=channels, kyma_selector=None)
     return ModuleReleaseMeta(metadata=_metadata_for_skr(release), spec=spec)
 
 

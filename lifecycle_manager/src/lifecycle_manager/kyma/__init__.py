@@ -10,7 +10,7 @@ from that, `status` for what users see.
 """
 
 from lifecycle_manager.kyma.controller import SKR_KYMA, setup
-from lifecycle_manager.kyma.reconciler import KymaSettings, KymaState
+from lifecycle_manager.kyma.reconciler import KymaSettings
 from lifecycle_manager.kyma.snapshot import Patience
 
-__all__ = ["SKR_KYMA", "KymaSettings", "KymaState", "Patience", "setup"]
+__all__ = ["SKR_KYMA", "KymaSettings", "Patience", "setup"]

@@ -1,6 +1,7 @@
 """Carries out the actions that were planned for a Kyma, each idempotent."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -17,10 +18,10 @@ from kube_runtime import (
     KubernetesObject,
     NotFound,
 )
-from lifecycle_manager.kcp_writes import patch_metadata, remove_finalizer, set_finalizers, write_status
+from lifecycle_manager.kcp_writes import finalizers_of, patch_metadata, remove_finalizer, set_finalizers, write_status
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.events import Event
-from lifecycle_manager.kyma.purge import purge_finalizers, purge_synced
+from lifecycle_manager.kyma.purge import purge_finalizers
 from lifecycle_manager.kyma.reasons import MODULE_NOT_WRITTEN
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma_changes import CRD_HASH
@@ -51,12 +52,8 @@ class SkrActions:
     crd: JsonObject
     events: EventRecorder
 
-    async def carry_out(self, actions: Iterable[planned.SkrAction]) -> None:
-        """Carry out the actions in their order. Raises KubeError at the first that fails."""
-        for action in actions:
-            await self._carry_out(action)
-
-    async def _carry_out(self, action: planned.SkrAction) -> None:
+    async def carry_out(self, action: planned.SkrAction) -> None:
+        """Carry out an action. Raises KubeError."""
         match action:
             case planned.InstallKymaCrd():
                 await self._install_crd()
@@ -64,21 +61,20 @@ class SkrActions:
                 await self._create_kyma(action)
             case planned.SyncSkrMetadata(labels, annotations):
                 await self._patch({"metadata": {"labels": dict(labels), "annotations": dict(annotations)}})
-            case planned.WriteSkrStatus(status):
+            case planned.WriteSkrStatus(status, events):
                 whole = {**NO_STATUS, **msgspec.to_builtins(status)}
                 await self._patch({"status": whole}, subresource="status")
-            case planned.RecordSkrEvents(events):
                 await self._record(events)
             case planned.DeleteSkrKyma(purge):
                 await self._remove_finalizers(of_others=purge)
-                await self._delete_kyma()
+                with suppress(NotFound):  # a user was faster
+                    await self.skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
             case planned.RemoveSkrFinalizer():
                 await self._remove_finalizers(of_others=False)
             case planned.RemoveKymaCrd():
                 await self._remove_crd()
-            case planned.PurgeFinalizers(manifests, sync_resources):
-                await purge_finalizers(self.skr, manifests)
-                await purge_synced(self.skr, sync_resources)
+            case planned.PurgeFinalizers(owners):
+                await purge_finalizers(self.skr, owners)
             case _:
                 assert_never(action)
 
@@ -99,10 +95,8 @@ class SkrActions:
             },
             "spec": msgspec.to_builtins(action.spec),
         }
-        try:
+        with suppress(AlreadyExists):  # a user was faster, and the spec belongs to the users
             await self.skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
-        except AlreadyExists:
-            return  # a user was faster, and the spec belongs to the users
 
     async def _patch(self, content: dict[str, Any], *, subresource: str | None = None) -> None:
         """Change the Kyma CR by a merge patch: an apply would leave what users have added to a list or a map."""
@@ -122,31 +116,19 @@ class SkrActions:
         for kind, reason, note in events:
             await self.events.write_to(self.skr, KYMAS, self.kyma, reason, note, type=kind)
 
-    async def _delete_kyma(self) -> None:
-        try:
-            await self.skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
-        except NotFound:
-            return  # a user was faster
-
     async def _remove_finalizers(self, *, of_others: bool) -> None:
         """Remove finalizers from the Kyma CR. Other versions of Lifecycle Manager set one of their own there."""
         finalizers = self.kyma.metadata.finalizers if self.kyma is not None else ()
         left = [] if of_others else [name for name in finalizers if name != names.KYMA_FINALIZER]
         if self.kyma is None or len(left) == len(finalizers):
             return
-        patch = {"metadata": {"finalizers": left, "resourceVersion": self.kyma.metadata.resource_version}}
-        try:
-            await self._patch(patch)
-        except NotFound:
-            return  # deleted meanwhile
+        with suppress(NotFound):  # deleted meanwhile
+            await self._patch({"metadata": finalizers_of(self.kyma.metadata, left)})
 
     async def _remove_crd(self) -> None:
-        try:
-            if await self.skr.list_revisions(KYMAS):
-                return  # created by users
-            await self.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{KYMAS.plural}.{KYMAS.group}")
-        except NotFound:
-            return  # deleted before, or never created
+        with suppress(NotFound):  # deleted before, or never created
+            if not await self.skr.list_revisions(KYMAS):  # those would be users' own
+                await self.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +169,9 @@ class KcpActions:
                 written = await remove_finalizer(kcp, KYMAS, metadata, names.KYMA_FINALIZER)
             case planned.RecordCrdHash(crd_hash):
                 written = await patch_metadata(kcp, KYMAS, metadata, {"annotations": {CRD_HASH: crd_hash}})
-            case planned.WriteStatus(status):
+            case planned.WriteStatus(status, events):
                 own = tuple(condition for condition in status.conditions if condition.type in OWN_CONDITIONS)
                 written = await write_status(kcp, KYMAS, metadata, msgspec.structs.replace(status, conditions=own))
-            case planned.RecordEvents(events):
                 for kind, reason, note in events:
                     self.events.record(KYMAS, self.kyma, reason, note, type=kind)
             case _:
@@ -209,7 +190,8 @@ class KcpActions:
             case planned.DeleteManifest(name):
                 await delete_manifest(self.kcp, name, self.kyma.metadata.namespace)
             case planned.DeleteSyncResource(name):
-                await self._delete_sync_resource(name)
+                with suppress(NotFound):  # deleted meanwhile
+                    await self.kcp.delete(SYNC_RESOURCES, name, self.kyma.metadata.namespace)
             case _:
                 assert_never(action)
 
@@ -218,9 +200,3 @@ class KcpActions:
         namespace = self.kyma.metadata.namespace
         answer = await self.kcp.merge_patch(MANIFESTS, manifest, patch, namespace, field_manager=FIELD_MANAGER)
         self.manifests.wrote(answer)
-
-    async def _delete_sync_resource(self, name: str) -> None:
-        try:
-            await self.kcp.delete(SYNC_RESOURCES, name, self.kyma.metadata.namespace)
-        except NotFound:
-            return  # deleted meanwhile

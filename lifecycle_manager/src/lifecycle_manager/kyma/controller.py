@@ -4,9 +4,11 @@ A Kyma is reconciled when it changes, when its offer, its Manifests, ModuleConfi
 from its SKR, when its SKR can be reached again, and once an interval.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
+from kube_runtime.informer import Index
 from lifecycle_manager.indexes import (
     BY_CHANNEL,
     BY_MODULE,
@@ -51,6 +53,8 @@ from lifecycle_manager_api import (
     names,
 )
 
+T = TypeVar("T")
+
 KYMA_CRD = f"metadata.name={KYMAS.plural_name}"
 SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
 
@@ -75,30 +79,32 @@ def setup(
     )
 
     def changed_offer(template: ModuleTemplate | None) -> Iterable[ObjectKey]:
-        return _keys(who_has_template(template, kymas=kymas, releases=releases)) if template is not None else ()
+        found = who_has_template(template, kymas=kymas, releases=releases) if template is not None else ()
+        return map(KYMAS.key_of, found)
 
     def announced(event: ObjectChanged) -> Iterable[ObjectKey]:
-        key = _key(event.kyma)
-        if event.reference != SKR_KYMA or kymas.get(key) is None:
+        if event.reference != SKR_KYMA or kymas.get(event.key) is None:
             return ()
-        controller.state_or_new(key).announcements.announce(event, now=manager.clock.monotonic())
-        return (key,)
+        controller.state_or_new(event.key).announcements.announce(event, now=manager.clock.monotonic())
+        return (event.key,)
 
     controller.watches(kymas, when=status_is_outdated)
-    controller.watches(crds, to=lambda _: _keys(kymas.list()), when=crd_changed, priority=Priority.RESYNC)
+    controller.watches(crds, to=lambda _: map(KYMAS.key_of, kymas.list()), when=crd_changed, priority=Priority.RESYNC)
     controller.watches(templates, to=lambda change: changed_offer(change.new or change.old), when=offer_changed)
-    controller.watches(releases, to=lambda change: _keys(who_has_release(change, kymas=kymas)), when=offer_changed)
-    controller.watches(manifests, to=_kyma_of_manifest, when=manifest_state_changed, after=SETTLE_SECONDS)
-    controller.watches(module_configs, to=_kyma_of_part, when=state_changed, after=SETTLE_SECONDS)
-    controller.watches(sync_resources, to=_kyma_of_part, when=state_changed, after=SETTLE_SECONDS)
+    controller.watches(
+        releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
+    )
+    controller.watches(manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=manifest_state_changed, after=SETTLE_SECONDS)
+    controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=state_changed, after=SETTLE_SECONDS)
+    controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=state_changed, after=SETTLE_SECONDS)
     controller.receives(
         DescriptorFound,
         to=lambda found: changed_offer(templates.get(ObjectKey(found.namespace, found.template))),
         priority=Priority.CHANGE,
     )
-    controller.receives(ClusterReachable, to=_kyma_of_signal, priority=Priority.CHANGE)
-    controller.receives(ResyncRequested, to=_kyma_of_signal)
-    controller.receives(UnclaimedChange, to=_kyma_of_signal)
+    controller.receives(ClusterReachable, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
+    controller.receives(ResyncRequested, to=lambda signal: (signal.key,))
+    controller.receives(UnclaimedChange, to=lambda signal: (signal.key,))
     controller.receives(ObjectChanged, to=announced, cause=lambda _: SKR_KYMA)
     controller.reconciles(
         KymaReconciler(
@@ -156,24 +162,11 @@ def _operation(manifest: Manifest) -> str:
     return manifest.status.last_operation.operation if manifest.status.last_operation is not None else ""
 
 
-def _key(kyma: str) -> ObjectKey:
-    return ObjectKey(names.KCP_NAMESPACE, kyma)
+def _kyma_by(index: Index[T]) -> Callable[[Change[T]], Iterable[ObjectKey]]:
+    """Return the function that finds the Kyma of a changed object, as an index does."""
 
+    def kyma_of(change: Change[T]) -> Iterable[ObjectKey]:
+        part = change.new if change.new is not None else change.old
+        return [ObjectKey(names.KCP_NAMESPACE, name) for name in index.values(part)] if part is not None else ()
 
-def _keys(kymas: Iterable[Kyma]) -> Iterable[ObjectKey]:
-    return [_key(kyma.metadata.name) for kyma in kymas]
-
-
-def _kyma_of_signal(signal: ClusterReachable | ResyncRequested | UnclaimedChange) -> Iterable[ObjectKey]:
-    return (_key(signal.kyma),)
-
-
-def _kyma_of_manifest(change: Change[Manifest]) -> Iterable[ObjectKey]:
-    manifest = change.new or change.old
-    kyma = manifest.metadata.labels.get(names.KYMA_NAME) if manifest is not None else None
-    return (_key(kyma),) if kyma else ()
-
-
-def _kyma_of_part(change: Change[ModuleConfig] | Change[SyncResource]) -> Iterable[ObjectKey]:
-    part = change.new or change.old
-    return (_key(part.spec.kyma),) if part is not None else ()
+    return kyma_of

@@ -21,7 +21,7 @@ _COPIED_FIELDS = ("group", "names", "scope", "versions")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KymaCrd:
-    """The CRD for an SKR. `digest` tells it from others, and is empty where it does not come from KCP."""
+    """The CRD for an SKR. `digest` identifies it, and is empty where it does not come from KCP."""
 
     document: JsonObject
     digest: str

@@ -14,7 +14,7 @@ _TROUBLE = frozenset({State.ERROR, State.WARNING})
 
 
 class Event(NamedTuple):
-    """What one Kubernetes Event says."""
+    """The content of one Kubernetes Event."""
 
     type: Literal["Normal", "Warning"]
     reason: str

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
 from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.kyma.wanted import WantedModule
@@ -9,9 +11,11 @@ from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,
+    ModuleConfig,
     ModuleTemplate,
     PartialMeta,
     State,
+    SyncResource,
     TrackingObject,
     aggregate,
     names,
@@ -32,8 +36,8 @@ def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
         fqdn=module.component,
         ocm_component_name=module.component,
         maintenance=resolution.maintenance,
-        template=_reference_to(resolution.template) if resolution.template is not None else None,
-        manifest=_reference_to(module.manifest or module.wanted) if module.manifest or module.wanted else None,
+        template=_reference_to(resolution.template),
+        manifest=_reference_to(module.manifest or module.wanted),
         resource=module.resource,
     )
 
@@ -41,19 +45,16 @@ def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
 def removed_module(snapshot: Snapshot, manifest: Manifest) -> KymaModuleStatus:
     """Return the status of a module that is not requested any more, as long as its Manifest exists."""
     name = module_of_manifest(manifest)
-    known = next((each for each in snapshot.kyma.status.modules if each.name == name), None)
+    known = next((each for each in snapshot.kyma.status.modules if each.name == name), KymaModuleStatus(name=name))
     why = manifest.status.last_operation.operation if manifest.status.last_operation is not None else ""
-    return KymaModuleStatus(
-        name=name,
+    return msgspec.structs.replace(
+        known,
         channel=manifest.metadata.labels.get(names.CHANNEL, ""),
         version=manifest.spec.version,
         state=State.WARNING if manifest.status.state is State.WARNING else State.DELETING,
         message=shortened(f"is being removed{': ' if why else ''}{why}", MAX_MESSAGE_LENGTH),
-        fqdn=known.fqdn if known is not None else "",
-        ocm_component_name=known.ocm_component_name if known is not None else "",
-        template=known.template if known is not None else None,
+        maintenance=False,
         manifest=_reference_to(manifest),
-        resource=known.resource if known is not None else None,
     )
 
 
@@ -83,12 +84,10 @@ def _parts_of(snapshot: Snapshot, module: WantedModule) -> Iterator[tuple[str, S
         yield f"Manifest {module.manifest.metadata.name}", state, why
     elif module.wanted is not None:
         yield f"Manifest {module.wanted.metadata.name}", State.EMPTY, ""
-    for config in snapshot.module_configs:
-        if config.spec.module == module.name:
-            yield f"ModuleConfig {config.metadata.name}", config.status.state, ""
-    for resource in snapshot.sync_resources:
-        if resource.spec.module == module.name:
-            yield f"SyncResource {resource.metadata.name}", resource.status.state, ""
+    parts: tuple[ModuleConfig | SyncResource, ...] = (*snapshot.module_configs, *snapshot.sync_resources)
+    for part in parts:
+        if part.spec.module == module.name:
+            yield f"{part.KIND} {part.metadata.name}", part.status.state, ""
 
 
 def _state_of_manifest(manifest: Manifest, module: WantedModule) -> tuple[State, str]:
@@ -106,12 +105,9 @@ def _state_of_manifest(manifest: Manifest, module: WantedModule) -> tuple[State,
 def _reference_to(thing: ModuleTemplate | Manifest | None) -> TrackingObject | None:
     if thing is None:
         return None
+    metadata = thing.metadata
     return TrackingObject(
         api_version=thing.api_version,
         kind=thing.kind,
-        metadata=PartialMeta(
-            name=thing.metadata.name,
-            namespace=thing.metadata.namespace,
-            generation=thing.metadata.generation,
-        ),
+        metadata=PartialMeta(name=metadata.name, namespace=metadata.namespace, generation=metadata.generation),
     )

@@ -5,7 +5,7 @@ belongs to the users and is only read. The modules in it become Manifests. A Kym
 modules are removed from the SKR, then removes the Kyma CR and the CRD there, then its own finalizer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -13,11 +13,11 @@ from typing import Any
 from lifecycle_manager.kyma.events import Event, events_between
 from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
 from lifecycle_manager.kyma.status import deleting_status, failed_status, for_skr, grace_left, status_of
-from lifecycle_manager.kyma.wanted import Wanted, names_of, wanted_of
+from lifecycle_manager.kyma.wanted import Wanted, wanted_of
 from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.kyma_conditions import remaining_parts
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
-from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
+from lifecycle_manager_api import ApiObject, Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
 
 # The labels of the Kyma in KCP that the users of the SKR may see.
 VISIBLE_LABELS = frozenset(
@@ -59,9 +59,10 @@ class SyncSkrMetadata:
 
 @dataclass(frozen=True, slots=True)
 class WriteSkrStatus:
-    """Write the status of the Kyma CR in the SKR."""
+    """Write the status of the Kyma CR in the SKR, and record there as Kubernetes Events what changed."""
 
     status: KymaStatus
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +86,7 @@ class RemoveKymaCrd:
 class PurgeFinalizers:
     """Remove the finalizers of objects of these that are being deleted in the SKR."""
 
-    manifests: tuple[Manifest, ...]
-    sync_resources: tuple[SyncResource, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RecordSkrEvents:
-    """Record Kubernetes Events on the Kyma CR in the SKR."""
-
-    events: tuple[Event, ...]
+    owners: tuple[Manifest | SyncResource, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +108,15 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """Write the status of the Kyma in KCP."""
+    """Write the status of the Kyma in KCP, and record as Kubernetes Events what changed."""
 
     status: KymaStatus
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyManifest:
-    """Install a module as this Manifest says. `managed_again` where the module was unmanaged."""
+    """Install a module by this Manifest. `managed_again` where the module was unmanaged."""
 
     manifest: Manifest
     managed_again: bool = False
@@ -149,26 +143,18 @@ class DeleteSyncResource:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvents:
-    """Record Kubernetes Events on the Kyma."""
-
-    events: tuple[Event, ...]
-
-
 SkrAction = (
     InstallKymaCrd
     | CreateSkrKyma
     | SyncSkrMetadata
     | WriteSkrStatus
-    | RecordSkrEvents
     | DeleteSkrKyma
     | RemoveSkrFinalizer
     | RemoveKymaCrd
     | PurgeFinalizers
 )
 ModuleAction = ApplyManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
-KcpAction = RecordCrdHash | AddFinalizer | RemoveFinalizer | ModuleAction | WriteStatus | RecordEvents
+KcpAction = RecordCrdHash | AddFinalizer | RemoveFinalizer | ModuleAction | WriteStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,9 +242,7 @@ def _show(skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
     """Write a status to the SKR that differs from the one there, and record what changed."""
     shown = for_skr(status, skr_kyma)
     if skr_kyma.status != shown:
-        yield WriteSkrStatus(shown)
-        if events := events_between(skr_kyma.status, shown):
-            yield RecordSkrEvents(events)
+        yield WriteSkrStatus(shown, events_between(skr_kyma.status, shown))
 
 
 def _manifest_actions(wanted: Wanted) -> Iterator[KcpAction]:
@@ -287,11 +271,11 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
     if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
         return Plan()
     if snapshot.manifests:
-        waiting = _wait(snapshot, names_of(snapshot.manifests), tuple(_deletions(snapshot.manifests)))
+        waiting = _wait(snapshot, _names_of(snapshot.manifests), tuple(_deletions(snapshot.manifests)))
         return _purging(snapshot, waiting, PurgeFinalizers(snapshot.manifests))
-    if waits := _names_of_configuration(snapshot):
+    if waits := _names_of((*snapshot.module_configs, *snapshot.sync_resources)):
         waiting = _wait(snapshot, waits, tuple(_stray_sync_resources(snapshot)))
-        return _purging(snapshot, waiting, PurgeFinalizers((), snapshot.sync_resources))
+        return _purging(snapshot, waiting, PurgeFinalizers(snapshot.sync_resources))
     match snapshot.skr:
         case SkrFailure(AccessSecretMissing.reason | ClusterClaimed.reason):
             return Plan(in_kcp=(RemoveFinalizer(),))
@@ -310,48 +294,41 @@ def _plan_removal_from_skr(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
         snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_removed=True
     )
     first = not skr_kyma.metadata.being_deleted or names.KYMA_FINALIZER in skr_kyma.metadata.finalizers
-    due = _purge_at(snapshot)
+    due = snapshot.deletion_plus(snapshot.patience.purge)
     purge = due is not None and due <= snapshot.timing.now and bool(skr_kyma.metadata.finalizers)
     acting = first or purge
-    again = min((each for each in (due, waiting.again) if each and each > snapshot.timing.now), default=None)
+    again = _first_after(snapshot.timing.now, due, waiting.again)
     return replace(waiting, in_skr=(DeleteSkrKyma(purge),) if acting else (), again=again, at_once=acting)
 
 
 def _purging(snapshot: Snapshot, waiting: Plan, purge: PurgeFinalizers) -> Plan:
     """Remove finalizers from what blocks the deletion, once that is due."""
-    due = _purge_at(snapshot)
+    due, now = snapshot.deletion_plus(snapshot.patience.purge), snapshot.timing.now
     if due is None or isinstance(snapshot.skr, SkrFailure):
         return waiting
-    if snapshot.timing.now >= due:
-        return replace(waiting, in_skr=(*waiting.in_skr, purge))
-    return replace(waiting, again=min(due, waiting.again or due))
+    in_skr = (*waiting.in_skr, purge) if due <= now else waiting.in_skr
+    return replace(waiting, in_skr=in_skr, again=_first_after(now, due, waiting.again))
 
 
-def _purge_at(snapshot: Snapshot) -> datetime | None:
-    """Return from when on finalizers are removed; None for never."""
-    since, purge = snapshot.kyma.metadata.deletion_timestamp, snapshot.patience.purge
-    return since + purge if since is not None and purge is not None else None
+def _first_after(now: datetime, *times: datetime | None) -> datetime | None:
+    return min((each for each in times if each is not None and each > now), default=None)
 
 
 def _wait(
     snapshot: Snapshot, waits: tuple[str, ...], actions: tuple[KcpAction, ...] = (), *, modules_removed: bool = False
 ) -> Plan:
     status = deleting_status(snapshot, waits, modules_removed=modules_removed)
-    readable = isinstance(snapshot.skr, SkrView) and snapshot.skr.is_readable
-    skr_kyma = snapshot.skr.kyma if isinstance(snapshot.skr, SkrView) and readable else None
-    since = snapshot.kyma.metadata.deletion_timestamp
-    stuck_at = since + snapshot.patience.deletion if since is not None else None
+    skr = snapshot.skr
+    skr_kyma = skr.kyma if isinstance(skr, SkrView) and skr.is_readable else None
     return Plan(
         in_skr=tuple(_show(skr_kyma, status)) if skr_kyma is not None else (),
         in_kcp=(*actions, *_report(snapshot.kyma, status)),
-        again=stuck_at if stuck_at is not None and stuck_at > snapshot.timing.now else None,
+        again=_first_after(snapshot.timing.now, snapshot.deletion_plus(snapshot.patience.deletion)),
     )
 
 
-def _names_of_configuration(snapshot: Snapshot) -> tuple[str, ...]:
-    configs = (f"ModuleConfig {config.metadata.name}" for config in snapshot.module_configs)
-    synced = (f"SyncResource {resource.metadata.name}" for resource in snapshot.sync_resources)
-    return (*configs, *synced)
+def _names_of(parts: Iterable[ApiObject]) -> tuple[str, ...]:
+    return tuple(f"{each.KIND} {each.metadata.name}" for each in parts)
 
 
 def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
@@ -375,8 +352,7 @@ def _report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:
     """Write a status that differs from the one there, and record what changed."""
     if kyma.status == status:
         return ()
-    events = events_between(kyma.status, status)
-    return (WriteStatus(status), *((RecordEvents(events),) if events else ()))
+    return (WriteStatus(status, events_between(kyma.status, status)),)
 
 
 def _holds(actual: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Removes finalizers from objects of a module that nobody cleans up any more. Off by default.
+"""Removes finalizers from objects of a module that no controller cleans up any more. Off by default.
 
 Only objects that are being deleted are changed: those in inventories, those of the kinds whose CRDs are in inventories,
 and those of the kind of the default Module CR.
@@ -11,29 +11,23 @@ import msgspec
 from kube_runtime import Client, JsonObject, KindUnknown, NotFound, Resource
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
-from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource
+from lifecycle_manager_api import Manifest, SyncResource
 
 Owner = Manifest | SyncResource
 
 
-async def purge_finalizers(skr: Client, manifests: Iterable[Manifest]) -> None:
-    """Remove the finalizers of objects of these Manifests that are being deleted. Raises KubeError."""
-    for manifest in manifests:
-        await _purge_named(skr, manifest.status.synced, manifest)
-        async for resource in _kinds_of(skr, manifest):
+async def purge_finalizers(skr: Client, owners: Iterable[Owner]) -> None:
+    """Remove the finalizers of objects of these owners that are being deleted. Raises KubeError."""
+    for owner in owners:
+        await _purge_inventory(skr, owner)
+        async for resource in _kinds_of(skr, owner):
             for item in (await skr.list(resource)).items:
                 if is_held(item):
-                    await strip_finalizers(skr, resource, item, manifest)
+                    await strip_finalizers(skr, resource, item, owner)
 
 
-async def purge_synced(skr: Client, sync_resources: Iterable[SyncResource]) -> None:
-    """Remove the finalizers of objects of these SyncResources that are being deleted. Raises KubeError."""
-    for each in sync_resources:
-        await _purge_named(skr, each.status.synced, each)
-
-
-async def _purge_named(skr: Client, entries: Iterable[SyncedReference | SyncedObject], owner: Owner) -> None:
-    for entry in entries:
+async def _purge_inventory(skr: Client, owner: Owner) -> None:
+    for entry in owner.status.synced:
         api_version = f"{entry.group}/{entry.version}" if entry.group else entry.version
         try:
             resource = await skr.mapper.resource(api_version, entry.kind)
@@ -44,9 +38,11 @@ async def _purge_named(skr: Client, entries: Iterable[SyncedReference | SyncedOb
             await strip_finalizers(skr, resource, live, owner)
 
 
-async def _kinds_of(skr: Client, manifest: Manifest) -> AsyncIterator[Resource[JsonObject]]:
-    """Return the kinds that a module defines, and that of its default Module CR."""
-    for entry in manifest.status.synced:
+async def _kinds_of(skr: Client, owner: Owner) -> AsyncIterator[Resource[JsonObject]]:
+    """Return the kinds that a Manifest's module defines, and that of its default Module CR."""
+    if not isinstance(owner, Manifest):
+        return
+    for entry in owner.status.synced:
         if entry.kind == CUSTOM_RESOURCE_DEFINITIONS.kind:
             try:
                 crd = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, entry.name)
@@ -58,7 +54,7 @@ async def _kinds_of(skr: Client, manifest: Manifest) -> AsyncIterator[Resource[J
                 continue
             group, kind = spec["group"], spec["names"]["kind"]
             yield Resource.dynamic(group, version, kind, spec["names"]["plural"], spec["scope"] == "Namespaced")
-    document = msgspec.json.decode(manifest.spec.resource)
+    document = msgspec.json.decode(owner.spec.resource)
     if isinstance(document, dict):
         try:
             yield await skr.mapper.resource(str(document.get("apiVersion")), str(document.get("kind")))

@@ -68,7 +68,7 @@ class KymaReconciler:
     async def reconcile(self, key: ObjectKey, _: Causes, state: KymaState) -> Result:
         """Do what this Kyma needs next. Raises KubeError after its status says so.
 
-        Missing access to its SKR is no error here: whoever gives access triggers the Kyma.
+        Missing access to its SKR is not an error here: a new access Secret triggers the Kyma.
         """
         kyma = self.kymas.get(key)
         if kyma is None:
@@ -102,7 +102,9 @@ class KymaReconciler:
         crd = self.crds.current()
         decided = plan(self._snapshot(kyma, view, crd.digest))
         try:
-            await SkrActions(skr, view.kyma, crd.document, self.manager.events).carry_out(decided.in_skr)
+            in_skr = SkrActions(skr, view.kyma, crd.document, self.manager.events)
+            for action in decided.in_skr:
+                await in_skr.carry_out(action)
         except ApiError:
             # Modules are changed as planned although the SKR refused what its users would see of it.
             changes = [action for action in decided.in_kcp if isinstance(action, ModuleAction)]

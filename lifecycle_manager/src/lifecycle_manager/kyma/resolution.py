@@ -51,8 +51,8 @@ class Installed:
 class Resolution:
     """What one entry of `spec.modules` stands for: the version in force and its template, or why there is none.
 
-    `reason` says why the module has not the requested version; then `state` is the best state it can have, and `again`
-    is when that may change.
+    `reason` says why the module does not have the requested version; then `state` is the best state it can have,
+    and `again` is when that may change.
     """
 
     module: KymaModule
@@ -64,16 +64,6 @@ class Resolution:
     message: str = ""
     maintenance: bool = False
     again: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """The version that a module would have if it was not installed yet."""
-
-    module: KymaModule
-    channel: str
-    version: str
-    template: ModuleTemplate
 
 
 def resolve(
@@ -100,17 +90,17 @@ class _Rules:
         channel = module.channel or self.spec.channel
         if not module.managed:
             return self._keep(_unmanaged(module, channel), installed)
-        found = _candidate(module, channel, labels=self.kyma.labels, offer=self.offer)
+        found = _requested(module, channel, labels=self.kyma.labels, offer=self.offer)
         if isinstance(found, Exclusion):
             return self._keep(_refused(module, channel, found), installed)
         if installed is None or not installed.version or installed.version == found.version:
-            return _in_force(found)
+            return found
         deferred = (
             _downgrade(found, installed)
             or _not_its_turn(found, installed, kyma=self.kyma, timing=self.timing)
             or _outside_of_maintenance(found, self.spec, kyma=self.kyma, timing=self.timing)
         )
-        return _in_force(found) if deferred is None else self._keep(deferred, installed)
+        return found if deferred is None else self._keep(deferred, installed)
 
     def _keep(self, deferred: Resolution, installed: Installed | None) -> Resolution:
         """Return the resolution with the installed version, and its template if that is still offered."""
@@ -120,7 +110,8 @@ class _Rules:
         return replace(deferred, version=installed.version, template=template)
 
 
-def _candidate(module: KymaModule, channel: str, *, labels: Mapping[str, str], offer: Offer) -> _Candidate | Exclusion:
+def _requested(module: KymaModule, channel: str, *, labels: Mapping[str, str], offer: Offer) -> Resolution | Exclusion:
+    """Return the version that a module would have if it was not installed yet, or why it can't have any."""
     release = offer.releases.get(module.name)
     template = offer.by_channel.get((module.name, channel)) if release is None else _released(release, channel, offer)
     if template is None:
@@ -129,7 +120,7 @@ def _candidate(module: KymaModule, channel: str, *, labels: Mapping[str, str], o
         return excluded(labels, None, release) or template
     if not offer.can_be_chosen(template):
         return _MANDATORY
-    return excluded(labels, template, release) or _Candidate(module, channel, version_of(template), template)
+    return excluded(labels, template, release) or Resolution(module, channel, version_of(template), template)
 
 
 def _released(release: ModuleReleaseMeta, channel: str, offer: Offer) -> ModuleTemplate | Exclusion:
@@ -145,10 +136,6 @@ def _released(release: ModuleReleaseMeta, channel: str, offer: Offer) -> ModuleT
     return offer.templates.get(name) or Exclusion(MODULE_TEMPLATE_NOT_FOUND, missing)
 
 
-def _in_force(candidate: _Candidate) -> Resolution:
-    return Resolution(candidate.module, candidate.channel, candidate.version, candidate.template)
-
-
 def _unmanaged(module: KymaModule, channel: str) -> Resolution:
     message = "stays as it is, since it is not managed"
     return Resolution(module, channel, state=State.UNMANAGED, reason=MODULE_UNMANAGED, message=message)
@@ -159,7 +146,7 @@ def _refused(module: KymaModule, channel: str, why: Exclusion) -> Resolution:
     return Resolution(module, channel, state=State.ERROR, reason=why.reason, message=message)
 
 
-def _downgrade(found: _Candidate, installed: Installed) -> Resolution | None:
+def _downgrade(found: Resolution, installed: Installed) -> Resolution | None:
     """Refuse a version that is lower than the installed one.
 
     Within a channel the precedence of Semantic Versioning counts. Where users switch channels, pre-releases of one
@@ -173,9 +160,8 @@ def _downgrade(found: _Candidate, installed: Installed) -> Resolution | None:
     lower = (new.major, new.minor, new.patch) < (old.major, old.minor, old.patch) if switched else new < old
     if not lower:
         return None
-    return Resolution(
-        found.module,
-        found.channel,
+    return replace(
+        found,
         state=State.WARNING,
         reason=DOWNGRADE_NOT_ALLOWED,
         message=f"module {found.module.name!r} stays at version {installed.version}: channel {found.channel!r} has "
@@ -183,7 +169,7 @@ def _downgrade(found: _Candidate, installed: Installed) -> Resolution | None:
     )
 
 
-def _not_its_turn(found: _Candidate, installed: Installed, *, kyma: ObjectMeta, timing: Timing) -> Resolution | None:
+def _not_its_turn(found: Resolution, installed: Installed, *, kyma: ObjectMeta, timing: Timing) -> Resolution | None:
     """Defer a new version of a channel until it is this Kyma's turn.
 
     The time of the release is by the API server's clock, which may be a little ahead of this one. A time further ahead
@@ -191,22 +177,22 @@ def _not_its_turn(found: _Candidate, installed: Installed, *, kyma: ObjectMeta, 
     """
     released_at = timing.released_at.get(found.module.name)
     if released_at is None or installed.channel != found.channel:
-        return None  # whoever switches channels need not wait
+        return None  # a switch of channels takes effect at once
     turn = released_at + timing.max_delay * _share(kyma, found)
     if turn <= timing.now or released_at > timing.now + timing.max_delay:
         return None
-    return Resolution(found.module, found.channel, reason=ROLLOUT_PENDING, again=turn)
+    return replace(found, reason=ROLLOUT_PENDING, again=turn)
 
 
 def _outside_of_maintenance(
-    found: _Candidate, spec: KymaSpec, *, kyma: ObjectMeta, timing: Timing
+    found: Resolution, spec: KymaSpec, *, kyma: ObjectMeta, timing: Timing
 ) -> Resolution | None:
     """Defer a version that requires downtime until a maintenance window is open."""
-    if not found.template.spec.requires_downtime or spec.skip_maintenance_windows:
+    if found.template is None or not found.template.spec.requires_downtime or spec.skip_maintenance_windows:
         return None
     if timing.policy is None and not timing.policy_error:
         return None
-    waiting = Resolution(found.module, found.channel, reason=WAITS_FOR_MAINTENANCE, maintenance=True)
+    waiting = replace(found, reason=WAITS_FOR_MAINTENANCE, maintenance=True)
     what = f"module {found.module.name!r} is upgraded to {found.version} in a maintenance window"
     policy, now = timing.policy, timing.now
     window = policy.next_window(kyma.labels, now=now, min_length=timing.min_window) if policy else None
@@ -218,7 +204,7 @@ def _outside_of_maintenance(
     return replace(waiting, message=f"{what}, the next of which begins {window.begin.isoformat()}", again=window.begin)
 
 
-def _share(kyma: ObjectMeta, found: _Candidate) -> float:
+def _share(kyma: ObjectMeta, found: Resolution) -> float:
     """Return at which share of a rollout it is a Kyma's turn: always the same, and evenly spread over the fleet."""
     text = f"{kyma.uid or kyma.name}/{found.module.name}/{found.version}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest()) / 2**48

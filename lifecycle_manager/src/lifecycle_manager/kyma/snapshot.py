@@ -1,7 +1,7 @@
 """What the rules of a Kyma decide on: one snapshot of the caches and one read of its SKR."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -55,6 +55,11 @@ class Snapshot:
     module_configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
     patience: Patience = field(default_factory=Patience)
+
+    def deletion_plus(self, patience: timedelta | None) -> datetime | None:
+        """Return when the Kyma has been deleted for so long; None for never."""
+        since = self.kyma.metadata.deletion_timestamp
+        return since + patience if since is not None and patience is not None else None
 
 
 async def read_skr(skr: Client, *, deleting: bool = False) -> SkrView:

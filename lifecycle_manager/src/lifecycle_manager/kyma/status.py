@@ -1,7 +1,8 @@
 """The status of a Kyma, from one snapshot: its conditions, and the state aggregated from all its parts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -21,20 +22,15 @@ from lifecycle_manager.kyma_conditions import (
 )
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import (
-    Condition,
-    Kyma,
-    KymaModuleStatus,
-    KymaStatus,
-    State,
-    aggregate,
-)
+from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, State, aggregate
 from lifecycle_manager_api.conditions import NewCondition, find, last_operation, set_conditions
 
 READY = "Ready"
 OWN_CONDITIONS = frozenset({READY, MODULES, REACHABLE})
 """The others belong to other domains, each of which writes its own as a field manager of its own."""
 
+_FAULTS = BROKEN_AFTER_WORKING | {CATALOG_SYNC_FAILED}
+"""Reasons of other domains' conditions that make the Kyma a Warning."""
 _FOR_EVER = timedelta(days=36_500)
 
 
@@ -45,12 +41,10 @@ def status_of(snapshot: Snapshot, wanted: Wanted) -> KymaStatus:
         *(module_status(snapshot, module) for module in wanted.modules),
         *(removed_module(snapshot, manifest) for manifest in wanted.removed),
     )
-    others = tuple(_states_of_other_domains(kyma.status.conditions))
-    state = aggregate([*(module.state for module in modules), *others])
+    others = tuple(_other_domains(kyma.status.conditions))
+    state = aggregate([*(module.state for module in modules), *(state for state, _ in others)])
     modules_ready, summary = _summary(modules, wanted.ignored)
-    message = summary
-    if modules_ready and (waiting := _messages_of_other_domains(kyma.status.conditions)):
-        message = waiting
+    message = "; ".join(why for _, why in others) if modules_ready and others else summary
     reason = reasons.READY if state is State.READY else f"State{state.value}"
     return _finish(
         snapshot,
@@ -81,8 +75,6 @@ def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
     return _finish(
         snapshot,
         state=state or State.PROCESSING,
-        modules=kyma.status.modules,
-        active_channel=kyma.status.active_channel,
         conditions=(
             (REACHABLE, "False", failure.reason, failure.message),
             (READY, "False", failure.reason, failure.message),
@@ -96,10 +88,9 @@ def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed
 
     Modules are listed as long as their Manifests exist.
     """
-    kyma = snapshot.kyma
     message = "waits for " + ", ".join(waits)
-    since = kyma.metadata.deletion_timestamp
-    stuck = since is not None and snapshot.timing.now - since >= snapshot.patience.deletion
+    stuck_at = snapshot.deletion_plus(snapshot.patience.deletion)
+    stuck = stuck_at is not None and stuck_at <= snapshot.timing.now
     removed: NewCondition = (MODULES, "False", MODULES_REMOVED, "all modules are removed")
     removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)
     known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
@@ -107,7 +98,6 @@ def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed
         snapshot,
         state=State.WARNING if stuck else State.DELETING,
         modules=tuple(removed_module(snapshot, manifest) for _, manifest in sorted(known.items())),
-        active_channel=kyma.status.active_channel,
         conditions=(
             removed if modules_removed else removing,
             (READY, "False", reasons.DELETION_STUCK if stuck else reasons.DELETING, message),
@@ -148,30 +138,14 @@ def _active_channel(snapshot: Snapshot) -> str:
     return (skr_kyma or snapshot.kyma).spec.channel
 
 
-def _states_of_other_domains(conditions: Sequence[Condition]) -> Iterable[State]:
-    """Return the states of the Watcher and of the module catalog."""
-    webhook = find(conditions, WEBHOOK)
-    if webhook is not None and webhook.reason in BROKEN_AFTER_WORKING:
-        yield State.WARNING
-    elif webhook is None or webhook.status != "True":
-        yield State.PROCESSING
-    catalog = find(conditions, CATALOG)
-    if catalog is not None and catalog.reason == CATALOG_SYNC_FAILED:
-        yield State.WARNING
-    elif catalog is None or catalog.status != "True":
-        yield State.PROCESSING
-
-
-def _messages_of_other_domains(conditions: Sequence[Condition]) -> str:
-    """Return why the Kyma is not ready although its modules are."""
-    waiting = []
+def _other_domains(conditions: Sequence[Condition]) -> Iterator[tuple[State, str]]:
+    """Return the states of the Watcher and of the module catalog where they are not ready, and why they are not."""
     for kind, part in ((WEBHOOK, "the Watcher"), (CATALOG, "the module catalog")):
         condition = find(conditions, kind)
         if condition is None:
-            waiting.append(f"waits for {part}")
+            yield State.PROCESSING, f"waits for {part}"
         elif condition.status != "True":
-            waiting.append(condition.message)
-    return "; ".join(waiting)
+            yield State.WARNING if condition.reason in _FAULTS else State.PROCESSING, condition.message
 
 
 def _summary(modules: Sequence[KymaModuleStatus], ignored: int) -> tuple[bool, str]:
@@ -186,18 +160,18 @@ def _finish(
     snapshot: Snapshot,
     *,
     state: State,
-    modules: tuple[KymaModuleStatus, ...],
-    active_channel: str,
     conditions: Iterable[NewCondition],
     operation: str,
+    **changes: Any,
 ) -> KymaStatus:
+    """Return the status of before with its changes."""
     before, generation = snapshot.kyma.status, snapshot.kyma.metadata.generation
     now = snapshot.timing.now.replace(microsecond=0)
-    return KymaStatus(
+    return msgspec.structs.replace(
+        before,
         state=state,
-        modules=modules,
-        active_channel=active_channel,
         conditions=set_conditions(before.conditions, conditions, generation, now),
         observed_generation=generation,
         last_operation=last_operation(before.last_operation, operation, now),
+        **changes,
     )

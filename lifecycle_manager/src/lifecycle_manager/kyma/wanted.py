@@ -4,7 +4,7 @@ A requested module that is unmanaged, deferred or refused keeps the Manifest tha
 any more is being removed as long as its Manifest exists.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -77,14 +77,18 @@ def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
     kyma = snapshot.kyma
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     requested, ignored = limited(spec.modules, snapshot.offer.modules | manifests.keys())
+    installed = _installed(kyma, manifests)
     resolutions = resolve(
         msgspec.structs.replace(spec, modules=requested),
         kyma.metadata,
         offer=snapshot.offer,
-        installed=_installed(kyma, manifests),
+        installed=installed,
         timing=snapshot.timing,
     )
-    modules = tuple(_wanted(snapshot, resolution, manifests.get(resolution.module.name)) for resolution in resolutions)
+    modules = tuple(
+        _wanted(snapshot, each, manifests.get(each.module.name), installed.get(each.module.name))
+        for each in resolutions
+    )
     stay = {module.name for module in modules if not module.installs_nothing or module.resolution.reason}
     removed = tuple(each for name, each in sorted(manifests.items()) if name not in stay)
     return Wanted(modules, removed, ignored)
@@ -109,7 +113,9 @@ def _installed(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Insta
     }
 
 
-def _wanted(snapshot: Snapshot, resolution: Resolution, manifest: Manifest | None) -> WantedModule:
+def _wanted(
+    snapshot: Snapshot, resolution: Resolution, manifest: Manifest | None, installed: Installed | None
+) -> WantedModule:
     kyma, template = snapshot.kyma, resolution.template
     if template is None or resolution.state is State.UNMANAGED:
         return WantedModule(resolution, manifest, component=_component_in(manifest))
@@ -120,8 +126,9 @@ def _wanted(snapshot: Snapshot, resolution: Resolution, manifest: Manifest | Non
     try:
         component = snapshot.offer.component(template)
     except DescriptorNotFound as error:
-        if not _is_in_force(kyma, resolution, manifest):
+        if installed is None or installed.version != resolution.version:
             return WantedModule(_unreadable(resolution, template, manifest, error=error), manifest)
+        # The version is installed, so that its descriptor is not needed.
         component_name = _component_in(manifest) or _component_in_status(kyma, resolution.module.name)
         nothing = manifest is None
         return WantedModule(resolution, manifest, installs_nothing=nothing, component=component_name, resource=resource)
@@ -146,13 +153,6 @@ def _unreadable(
     # Where nothing is installed, the status must not name a template: it would count as installed.
     named = template if manifest is not None else None
     return replace(resolution, state=State.ERROR, reason=DESCRIPTOR_UNREADABLE, message=message, template=named)
-
-
-def _is_in_force(kyma: Kyma, resolution: Resolution, manifest: Manifest | None) -> bool:
-    """Tell whether a version is installed, so that its descriptor is not needed."""
-    installed = _installed(kyma, {resolution.module.name: manifest} if manifest is not None else {})
-    known = installed.get(resolution.module.name)
-    return known is not None and known.version == resolution.version
 
 
 def _component_in_status(kyma: Kyma, module: str) -> str:
@@ -182,8 +182,3 @@ def _resource_in(data: bytes) -> TrackingObject | None:
         return None
     metadata = PartialMeta(name=found.metadata.name, namespace=found.metadata.namespace)
     return TrackingObject(api_version=found.api_version, kind=found.kind, metadata=metadata)
-
-
-def names_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
-    """Return the names of Manifests as a status shows them."""
-    return tuple(f"Manifest {each.metadata.name}" for each in manifests)

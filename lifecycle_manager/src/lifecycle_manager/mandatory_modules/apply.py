@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
-from kube_runtime import ApiError, Client, EventRecorder, Informer, Resource
+from kube_runtime import ApiError, Client, EventRecorder, Informer
 from lifecycle_manager.kcp_writes import remove_finalizer, set_finalizers
 from lifecycle_manager.mandatory_modules.plan import (
     ApplyManifest,
@@ -15,10 +15,7 @@ from lifecycle_manager.mandatory_modules.plan import (
 )
 from lifecycle_manager.mandatory_modules.status import report
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
-from lifecycle_manager.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
-from lifecycle_manager_api import Manifest, ModuleTemplate, names
-
-T = TypeVar("T")
+from lifecycle_manager_api import Manifest, names
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,28 +47,13 @@ class Installation:
                 report(self.events, step)
 
 
-@dataclass(frozen=True, eq=False)
-class Retirement:
-    """Writes the finalizer of releases."""
-
-    kcp: Client
-    templates: Informer[ModuleTemplate]
-    releases: Informer[DatedReleaseMeta]
-
-    async def apply(self, step: SetFinalizer) -> None:
-        """Add or remove the finalizer. Raises KubeError."""
-        if isinstance(step.release, ModuleTemplate):
-            await self._write(MODULE_TEMPLATES, self.templates, step)
-        else:
-            await self._write(DATED_RELEASE_METAS, self.releases, step)
-
-    async def _write(self, resource: Resource[T], informer: Informer[T], step: SetFinalizer) -> None:
-        metadata = step.release.metadata
-        written: T | None
-        if step.held:
-            finalizers = (*metadata.finalizers, names.MANDATORY_FINALIZER)
-            written = await set_finalizers(self.kcp, resource, metadata, finalizers)
-        else:
-            written = await remove_finalizer(self.kcp, resource, metadata, names.MANDATORY_FINALIZER)
-        if written is not None:
-            informer.wrote(written)
+async def set_finalizer(kcp: Client, informer: Informer[Any], step: SetFinalizer) -> None:
+    """Add or remove the finalizer of a release, which the informer has. Raises KubeError."""
+    metadata = step.release.metadata
+    if step.held:
+        finalizers = (*metadata.finalizers, names.MANDATORY_FINALIZER)
+        written = await set_finalizers(kcp, informer.resource, metadata, finalizers)
+    else:
+        written = await remove_finalizer(kcp, informer.resource, metadata, names.MANDATORY_FINALIZER)
+    if written is not None:
+        informer.wrote(written)

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
 from kube_runtime import Causes, Change, Controller, Informer, Manager, ObjectKey, Priority, Result
 from kube_runtime.informer import Index
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA
-from lifecycle_manager.kyma_changes import generation_changed, kyma_changed
-from lifecycle_manager.mandatory_modules.apply import Installation, Retirement
+from lifecycle_manager.kyma_changes import generation_changed, kyma_changed, versions
+from lifecycle_manager.mandatory_modules.apply import Installation, set_finalizer
 from lifecycle_manager.mandatory_modules.plan import SetFinalizer, Wait, plan_installation, plan_retirement
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
 from lifecycle_manager.module_catalog import (
@@ -21,7 +20,12 @@ from lifecycle_manager.module_catalog import (
     module_of,
     module_of_manifest,
 )
-from lifecycle_manager.module_catalog.concerned import concerned_by_release, concerned_by_template, offer_changed
+from lifecycle_manager.module_catalog.concerned import (
+    concerned_by_release,
+    concerned_by_template,
+    offer_changed,
+    watch_offer,
+)
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.signals import ClusterReachable, DescriptorFound
 from lifecycle_manager_api import Manifest, ModuleReleaseMeta, ModuleTemplate, names
@@ -51,11 +55,6 @@ class ReleaseKey(NamedTuple):
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
 
-    @property
-    def owner(self) -> str:
-        """The name that decides which replica reconciles it."""
-        return f"{self.kind} {self.name}"
-
 
 def _mandatory_module(manifest: Manifest) -> Iterable[str]:
     if is_mandatory_manifest(manifest):
@@ -80,24 +79,18 @@ def _setup_installation(manager: Manager, offers: Offers, settings: MandatorySet
     controller: Controller[ObjectKey, None] = manager.controller(
         "mandatory-modules", concurrency=settings.installation_concurrency
     )
-    controller.watches(kymas, when=kyma_changed)
-
-    def all_kymas(_change: object) -> Iterable[ObjectKey]:
-        return kymas.cache.keys()
 
     def all_kymas_of_descriptor(found: DescriptorFound) -> Iterable[ObjectKey]:
         template = templates.get(ObjectKey(found.namespace, found.template))
-        if template is None or not concerned(Change(None, template)):
+        if template is None:
             return ()
-        return kymas.cache.keys()
+        concerned = concerned_by_template(Change(None, template), templates=templates, releases=releases)
+        return kymas.cache.keys() if concerned.mandatory else ()
 
-    # Every SKR has the mandatory modules: after whatever users wait for.
-    concerned = partial(_template_concerns_mandatory, templates=templates, releases=releases)
-    controller.watches(templates, to=all_kymas, when=concerned, priority=Priority.RESYNC)
-    controller.watches(releases, to=all_kymas, when=_release_concerns_mandatory, priority=Priority.RESYNC)
-    controller.receives(DescriptorFound, to=all_kymas_of_descriptor, priority=Priority.RESYNC)
-
+    controller.watches(kymas, when=kyma_changed)
+    watch_offer(controller, manager, concerns=lambda concerned: concerned.mandatory)
     controller.watches(manifests, to=_kyma_of, when=_mandatory_manifest_changed, after=SETTLE_SECONDS)
+    controller.receives(DescriptorFound, to=all_kymas_of_descriptor, priority=Priority.RESYNC)
     controller.receives(
         ClusterReachable, to=lambda it: (ObjectKey(names.KCP_NAMESPACE, it.kyma),), priority=Priority.CHANGE
     )
@@ -123,16 +116,14 @@ def _setup_retirement(manager: Manager, offers: Offers, settings: MandatorySetti
     known = _Releases(templates, releases)
     controller: Controller[ReleaseKey, None] = manager.controller(
         "mandatory-modules-deletion",
-        owner=lambda key: key.owner,
+        owner=lambda key: f"{key.kind} {key.name}",
         exists=lambda key: known.get(key) is not None,
         concurrency=settings.retirement_concurrency,
     )
-    controller.watches(templates, to=_keys_in, when=offer_changed)
+    controller.watches(templates, to=lambda change: map(_key_of, versions(change)), when=offer_changed)
     controller.watches(releases, to=known.of_change, when=offer_changed)
     controller.watches(manifests, to=known.waiting_for, when=_mandatory_manifest_changed)
     controller.starts_with(lambda: map(_key_of, known.list()))
-
-    retirement = Retirement(manager.client, templates, releases)
 
     async def reconcile(key: ReleaseKey, _causes: Causes, _state: None) -> Result:
         """Add or remove the finalizer of one release. Raises KubeError."""
@@ -145,7 +136,7 @@ def _setup_retirement(manager: Manager, offers: Offers, settings: MandatorySetti
                 log.info("waiting for Manifests of a mandatory module", release=str(key), manifests=wait.manifests)
                 return Result(requeue_after=wait.requeue_after)
             case SetFinalizer() as step:
-                await retirement.apply(step)
+                await set_finalizer(manager.client, known.informer_of(key.kind), step)
         return Result()
 
     controller.reconciles(reconcile)
@@ -159,10 +150,14 @@ class _Releases:
     templates: Informer[ModuleTemplate]
     releases: Informer[DatedReleaseMeta]
 
+    def informer_of(self, kind: str) -> Informer[Any]:
+        """Return the informer of a kind."""
+        return self.templates if kind == ModuleTemplate.KIND else self.releases
+
     def get(self, key: ReleaseKey) -> Release | None:
         """Return the object of a key."""
-        where = ObjectKey(key.namespace, key.name)
-        return self.templates.get(where) if key.kind == ModuleTemplate.KIND else self.releases.get(where)
+        found: Release | None = self.informer_of(key.kind).get(ObjectKey(key.namespace, key.name))
+        return found
 
     def list(self) -> tuple[Release, ...]:
         """Return all of them."""
@@ -170,9 +165,7 @@ class _Releases:
 
     def of_change(self, change: Change[DatedReleaseMeta]) -> Iterable[ReleaseKey]:
         """Return the release, and the templates of its module: a mandatory release decides which one is held."""
-        release = change.new or change.old
-        if release is None:
-            return
+        release = versions(change)[0]
         yield _key_of(release)
         for template in self.templates.cache.list() if concerned_by_release(change).mandatory else ():
             if module_of(template) == release.spec.module_name:
@@ -180,36 +173,19 @@ class _Releases:
 
     def waiting_for(self, change: Change[Manifest]) -> Iterable[ReleaseKey]:
         """Return the releases of a Manifest's module that are being deleted."""
-        modules = {module_of_manifest(each) for each in (change.old, change.new) if each is not None}
+        modules = {module_of_manifest(each) for each in versions(change)}
         return [_key_of(each) for each in self.list() if each.metadata.being_deleted and _module_of(each) in modules]
 
 
 def _mandatory_manifest_changed(change: Change[Manifest]) -> bool:
     """Tell whether the Manifest of a mandatory module was created, deleted, or has another spec."""
-    manifest = change.new or change.old
-    return manifest is not None and is_mandatory_manifest(manifest) and generation_changed(change)
-
-
-def _template_concerns_mandatory(
-    change: Change[ModuleTemplate], *, templates: Informer[ModuleTemplate], releases: Informer[DatedReleaseMeta]
-) -> bool:
-    """Tell whether a ModuleTemplate changed that is or was part of the mandatory modules."""
-    return offer_changed(change) and concerned_by_template(change, templates=templates, releases=releases).mandatory
-
-
-def _release_concerns_mandatory(change: Change[DatedReleaseMeta]) -> bool:
-    """Tell whether a ModuleReleaseMeta changed that is or was part of the mandatory modules."""
-    return offer_changed(change) and concerned_by_release(change).mandatory
+    return is_mandatory_manifest(versions(change)[0]) and generation_changed(change)
 
 
 def _kyma_of(change: Change[Manifest]) -> Iterable[ObjectKey]:
-    manifest = change.new or change.old
-    if manifest is not None and (kyma := kyma_of_manifest(manifest)):
+    manifest = versions(change)[0]
+    if kyma := kyma_of_manifest(manifest):
         yield ObjectKey(manifest.metadata.namespace, kyma)
-
-
-def _keys_in(change: Change[ModuleTemplate]) -> Iterable[ReleaseKey]:
-    return {_key_of(each) for each in (change.old, change.new) if each is not None}
 
 
 def _key_of(release: Release) -> ReleaseKey:

@@ -7,7 +7,7 @@ descriptors that ModuleTemplates leave empty.
 """
 
 from lifecycle_manager.module_catalog.audience import Exclusion, excluded
-from lifecycle_manager.module_catalog.controller import setup
+from lifecycle_manager.module_catalog.controller import Offers, setup
 from lifecycle_manager.module_catalog.manifests import (
     differs,
     is_mandatory_manifest,
@@ -15,7 +15,7 @@ from lifecycle_manager.module_catalog.manifests import (
     module_of_manifest,
     wanted_manifest,
 )
-from lifecycle_manager.module_catalog.offer import Offer, Offers, is_mandatory, module_of, version_of
+from lifecycle_manager.module_catalog.offer import Offer, is_mandatory, module_of, version_of
 from lifecycle_manager.oci.descriptor import ComponentVersion, DescriptorNotFound, DescriptorUnreadable, LookupFailed
 
 __all__ = [

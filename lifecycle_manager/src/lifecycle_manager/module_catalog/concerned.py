@@ -1,13 +1,13 @@
 """Which Kymas a change of the catalog concerns, found by the indexes of the informer of Kymas."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
-from kube_runtime import Change, Informer
+from kube_runtime import Change, Controller, Informer, Manager, ObjectKey, Priority
 from lifecycle_manager.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
-from lifecycle_manager.kyma_changes import metadata_changed
+from lifecycle_manager.kyma_changes import metadata_changed, versions
 from lifecycle_manager.module_catalog.offer import is_mandatory, module_of, version_of
-from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate
 
 
@@ -40,8 +40,7 @@ def who_has_release(change: Change[DatedReleaseMeta], *, kymas: Informer[Kyma]) 
     """Return the Kymas in channels whose version changed; if more changed, all Kymas that have the module."""
     old, new = change.old, change.new
     if old is None or new is None or _differs_beyond_channels(old, new):
-        modules = {each.spec.module_name for each in (new or old,) if each is not None}
-        return _distinct(kymas.by_index(BY_MODULE, module) for module in modules)
+        return _distinct(kymas.by_index(BY_MODULE, each.spec.module_name) for each in versions(change))
     before = {each.channel: each.version for each in old.spec.channels}
     after = {each.channel: each.version for each in new.spec.channels}
     changed = [channel for channel in before.keys() | after.keys() if before.get(channel) != after.get(channel)]
@@ -62,9 +61,8 @@ def concerned_by_template(
 
     A mandatory template removes the other templates of its module from the catalogs, and its deletion adds them again.
     """
-    versions = [each for each in (change.old, change.new) if each is not None]
-    modules = {module_of(each) for each in versions}
-    mandatory = [is_mandatory(each) for each in versions]
+    modules = {module_of(each) for each in versions(change)}
+    mandatory = [is_mandatory(each) for each in versions(change)]
     released_as_mandatory = any(
         each.spec.mandatory is not None and each.spec.module_name in modules for each in releases.cache.list()
     )
@@ -77,8 +75,31 @@ def concerned_by_template(
 
 def concerned_by_release(change: Change[DatedReleaseMeta]) -> Concerned:
     """Return what a ModuleReleaseMeta is part of, before or after the change."""
-    mandatory = [each.spec.mandatory is not None for each in (change.old, change.new) if each is not None]
+    mandatory = [each.spec.mandatory is not None for each in versions(change)]
     return Concerned(catalogs=not all(mandatory), mandatory=any(mandatory))
+
+
+def watch_offer(
+    controller: Controller[ObjectKey, Any], manager: Manager, *, concerns: Callable[[Concerned], bool]
+) -> None:
+    """Have all Kymas reconciled after a change of the catalog, if it concerns them in this respect.
+
+    Every SKR has a catalog and the mandatory modules: after whatever users wait for.
+    """
+    kymas, templates = manager.informer(KYMAS), manager.informer(MODULE_TEMPLATES)
+    releases = manager.informer(DATED_RELEASE_METAS)
+
+    def is_concerned_by_template(change: Change[ModuleTemplate]) -> bool:
+        return offer_changed(change) and concerns(concerned_by_template(change, templates=templates, releases=releases))
+
+    def is_concerned_by_release(change: Change[DatedReleaseMeta]) -> bool:
+        return offer_changed(change) and concerns(concerned_by_release(change))
+
+    def all_kymas(_change: object) -> Iterable[ObjectKey]:
+        return kymas.cache.keys()
+
+    controller.watches(templates, to=all_kymas, when=is_concerned_by_template, priority=Priority.RESYNC)
+    controller.watches(releases, to=all_kymas, when=is_concerned_by_release, priority=Priority.RESYNC)
 
 
 def _distinct(found: Iterable[Iterable[Kyma]]) -> Iterable[Kyma]:
@@ -86,9 +107,9 @@ def _distinct(found: Iterable[Iterable[Kyma]]) -> Iterable[Kyma]:
 
 
 def _differs_beyond_channels(old: ModuleReleaseMeta, new: ModuleReleaseMeta) -> bool:
-    return (
-        (old.spec.module_name, old.spec.beta, old.spec.internal, old.spec.kyma_selector, old.spec.mandatory)
-        != (new.spec.module_name, new.spec.beta, new.spec.internal, new.spec.kyma_selector, new.spec.mandatory)
-        or old.metadata.labels != new.metadata.labels
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-    )
+    def compared(release: ModuleReleaseMeta) -> tuple[object, ...]:
+        spec, metadata = release.spec, release.metadata
+        restrictions = (spec.beta, spec.internal, spec.kyma_selector, metadata.labels)
+        return (spec.module_name, spec.mandatory, metadata.deletion_timestamp, *restrictions)
+
+    return compared(old) != compared(new)

@@ -15,7 +15,8 @@ import msgspec
 import structlog
 
 from kube_runtime import Causes, Change, Controller, Informer, Manager, Result
-from lifecycle_manager.module_catalog.offer import Offers, module_of, version_of
+from lifecycle_manager.kyma_changes import versions
+from lifecycle_manager.module_catalog.offer import Offer, module_of, version_of
 from lifecycle_manager.oci.descriptor import ComponentVersion, LookupFailed, is_left_out
 from lifecycle_manager.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.signals import DescriptorFound
@@ -39,12 +40,31 @@ class LookupState:
     problem: str = ""
 
 
+@dataclass(eq=False)
+class Offers:
+    """The current offer, indexed once for each state of the caches."""
+
+    templates: Informer[ModuleTemplate]
+    releases: Informer[DatedReleaseMeta]
+    lookups: "Lookups | None" = None
+    _known: tuple[tuple[int, int, int], Offer] | None = field(default=None, init=False)
+
+    def current(self) -> Offer:
+        """Return the offer."""
+        results = self.lookups.changes if self.lookups is not None else 0
+        state = (self.templates.cache.changes, self.releases.cache.changes, results)
+        if self._known is None or self._known[0] != state:
+            templates = self.templates.cache.list()
+            looked_up = self.lookups.of(templates) if self.lookups is not None else ()
+            self._known = (state, Offer.of(templates, self.releases.cache.list(), *looked_up))
+        return self._known[1]
+
+
 def setup(manager: Manager, find: Find, *, start_seconds: float = START_SECONDS) -> Offers:
     """Add the controller that looks descriptors up with `find`, and return the offers of the catalog."""
     templates = manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
-    lookups = Lookups(manager, templates, releases, find, start_seconds)
-    return Offers(templates, releases, lookups)
+    return Offers(templates, releases, Lookups(manager, templates, releases, find, start_seconds))
 
 
 @dataclass(eq=False)
@@ -60,36 +80,33 @@ class Lookups:
     _controller: Controller[ComponentVersion, LookupState] = field(init=False)
 
     def __post_init__(self) -> None:
-        controller: Controller[ComponentVersion, LookupState] = self.manager.controller(
+        self._controller = self.manager.controller(
             "descriptor",
             state=LookupState,
             owner=lambda _: "",
             exists=lambda wanted: bool(self._templates_for(wanted)),
             concurrency=CONCURRENCY,
         )
-        controller.watches(self.templates, to=self._of_template)
-        controller.watches(self.releases, to=self._of_release)
-        controller.starts_with(self._all_wanted)
-        controller.reconciles(self._reconcile)
+        self._controller.watches(self.templates, to=lambda change: self._wanted_by(versions(change)))
+        self._controller.watches(self.releases, to=self._of_release)
+        self._controller.starts_with(self._all_wanted)
+        self._controller.reconciles(self._look_up)
         self.manager.before_start(self._look_up_all)
-        self._controller = controller
 
-    def found(self, template: ModuleTemplate) -> msgspec.Raw | None:
-        """Return the descriptor that was found for a template; None where there is none, or the template has one."""
-        wanted = self._wanted(template)
-        state = self._controller.state(wanted) if wanted is not None else None
-        return state.descriptor if state is not None else None
+    def of(self, templates: Iterable[ModuleTemplate]) -> tuple[dict[str, msgspec.Raw], dict[str, str]]:
+        """Return the descriptors that were found, and why the others were not, by the name of the template."""
+        empty = [each for each in templates if is_left_out(each.spec.descriptor)]
+        results = {each.metadata.name: self._result(each) for each in empty}
+        found = {name: result for name, result in results.items() if not isinstance(result, str)}
+        return found, {name: result for name, result in results.items() if isinstance(result, str)}
 
-    def problem(self, template: ModuleTemplate) -> str | None:
-        """Return why a template has no descriptor; None where it has one."""
-        if not is_left_out(template.spec.descriptor):
-            return None
+    def _result(self, template: ModuleTemplate) -> msgspec.Raw | str:
         wanted = self._wanted(template)
         if wanted is None:
             return f"spec.descriptor is empty, and no ModuleReleaseMeta names {module_of(template)}'s ocmComponentName"
         state = self._controller.state(wanted) or LookupState()
         if state.descriptor is not None:
-            return None
+            return state.descriptor
         return f"spec.descriptor is empty: {state.problem or f'{wanted} is being looked up'}"
 
     async def _look_up_all(self) -> None:
@@ -98,17 +115,14 @@ class Lookups:
 
         async def look_up(wanted: ComponentVersion) -> None:
             async with free:
-                await self._look_up(wanted, self._controller.state_or_new(wanted))
+                await self._controller.reconcile_now(wanted)
 
         with suppress(TimeoutError):
             async with asyncio.timeout(self.start_seconds), asyncio.TaskGroup() as tasks:
                 for wanted in self._all_wanted():
                     tasks.create_task(look_up(wanted))
 
-    async def _reconcile(self, wanted: ComponentVersion, _causes: Causes, state: LookupState) -> Result:
-        return await self._look_up(wanted, state)
-
-    async def _look_up(self, wanted: ComponentVersion, state: LookupState) -> Result:
+    async def _look_up(self, wanted: ComponentVersion, _causes: Causes, state: LookupState) -> Result:
         """Look one descriptor up, unless it is known already or no template stands for it."""
         templates = self._templates_for(wanted)
         if not templates or state.descriptor is not None:
@@ -121,7 +135,6 @@ class Lookups:
                 log.warning("descriptor not found", component=wanted.component, version=wanted.version, why=str(error))
                 self._publish(templates)
             return Result(requeue_after=error.again_after_seconds)
-        state.problem = ""
         log.info("descriptor found", component=wanted.component, version=wanted.version)
         self._publish(templates)
         return Result()
@@ -135,8 +148,7 @@ class Lookups:
         return tuple(each for each in self.templates.cache.list() if self._wanted(each) == wanted)
 
     def _all_wanted(self) -> Iterable[ComponentVersion]:
-        wanted = map(self._wanted, self.templates.cache.list())
-        return {each for each in wanted if each is not None}
+        return set(self._wanted_by(self.templates.cache.list()))
 
     def _wanted(self, template: ModuleTemplate) -> ComponentVersion | None:
         """Return what a template stands for; None where it has a descriptor, or no release names the component."""
@@ -145,18 +157,16 @@ class Lookups:
         found = (_version_by(release, template) for release in self.releases.cache.list())
         return next((each for each in found if each is not None), None)
 
-    def _of_template(self, change: Change[ModuleTemplate]) -> Iterable[ComponentVersion]:
-        wanted = (self._wanted(each) for each in (change.old, change.new) if each is not None)
-        return [each for each in wanted if each is not None]
+    def _wanted_by(self, templates: Iterable[ModuleTemplate]) -> Iterable[ComponentVersion]:
+        return (wanted for each in templates if (wanted := self._wanted(each)) is not None)
 
     def _of_release(self, change: Change[DatedReleaseMeta]) -> Iterable[ComponentVersion]:
         """Return what the templates of the release's modules stand for now, and what they stood for by this release."""
-        releases = [each for each in (change.old, change.new) if each is not None]
-        modules = {each.spec.module_name for each in releases}
-        templates = [each for each in self.templates.cache.list() if module_of(each) in modules]
-        empty = [each for each in templates if is_left_out(each.spec.descriptor)]
-        named = {_version_by(release, template) for release in releases for template in empty}
-        return [each for each in named | {self._wanted(template) for template in empty} if each is not None]
+        empty = [each for each in self.templates.cache.list() if is_left_out(each.spec.descriptor)]
+        by_release = (_version_by(release, template) for release in versions(change) for template in empty)
+        modules = {each.spec.module_name for each in versions(change)}
+        present = self._wanted_by(each for each in empty if module_of(each) in modules)
+        return {*present, *(each for each in by_release if each is not None)}
 
 
 def _version_by(release: DatedReleaseMeta, template: ModuleTemplate) -> ComponentVersion | None:

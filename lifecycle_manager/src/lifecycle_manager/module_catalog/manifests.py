@@ -4,9 +4,6 @@ Manifests are identified by their labels, never by their name, so that Manifests
 Manager named differently are adopted.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
 from lifecycle_manager.module_catalog.offer import module_of, version_of
@@ -45,11 +42,15 @@ def wanted_manifest(
     None where there is nothing to install: the component has no layer with objects, and the template no link to them.
     `name` is the name of the existing Manifest of the module, if there is one.
     """
-    source = _source(template, component)
+    link = link_of(template)
+    source = component.source(RAW_MANIFEST) or ({"url": link} if link is not None else None)
     if source is None:
         return None
     module = module_of(template)
     config = component.source(CONFIG)
+    owner = OwnerReference(
+        api_version=kyma.api_version, kind=kyma.kind, name=kyma.metadata.name, uid=kyma.metadata.uid, controller=True
+    )
     return Manifest(
         metadata=ObjectMeta(
             name=name or joined_name(kyma.metadata.name, module),
@@ -57,7 +58,7 @@ def wanted_manifest(
             labels=_labels(kyma, module, channel, mandatory),
             annotations=_annotations(template, component),
             finalizers=(names.MANIFEST_FINALIZER,),  # set at creation, which saves a write for each module
-            owner_references=(_owner(kyma),),
+            owner_references=(owner,),
         ),
         spec=ManifestSpec(
             install=InstallInfo(name=RAW_MANIFEST, source=msgspec.Raw(_ENCODER.encode(source))),
@@ -74,12 +75,13 @@ def wanted_manifest(
 
 def differs(existing: Manifest, wanted: Manifest) -> bool:
     """Tell whether a Manifest has to be written; labels and annotations of others do not count."""
-    held = existing.metadata
+    held, images = existing.metadata, wanted.spec.localized_images
     return (
-        any(held.labels.get(key) != value for key, value in wanted.metadata.labels.items())
-        or any(held.annotations.get(key) != value for key, value in wanted.metadata.annotations.items())
+        not wanted.metadata.labels.items() <= held.labels.items()
+        or not wanted.metadata.annotations.items() <= held.annotations.items()
         or (names.IS_UNMANAGED in held.annotations) != (names.IS_UNMANAGED in wanted.metadata.annotations)
-        or _spec_differs(existing.spec, wanted.spec)
+        or _compared(existing.spec) != _compared(wanted.spec)
+        or (bool(images) and existing.spec.localized_images != images)
     )
 
 
@@ -98,9 +100,9 @@ def is_mandatory_manifest(manifest: Manifest) -> bool:
     return manifest.metadata.labels.get(names.MANDATORY_MODULE) == "true"
 
 
-def _source(template: ModuleTemplate, component: Component) -> Mapping[str, Any] | None:
-    link = next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
-    return component.source(RAW_MANIFEST) or ({"url": link} if link is not None else None)
+def link_of(template: ModuleTemplate) -> str | None:
+    """Return the link to the objects of a template; None where it has none."""
+    return next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
 
 
 def _labels(kyma: Kyma, module: str, channel: str, mandatory: bool) -> dict[str, str]:
@@ -123,33 +125,15 @@ def _annotations(template: ModuleTemplate, component: Component) -> dict[str, st
     return annotations
 
 
-def _owner(kyma: Kyma) -> OwnerReference:
-    return OwnerReference(
-        api_version=kyma.api_version, kind=kyma.kind, name=kyma.metadata.name, uid=kyma.metadata.uid, controller=True
-    )
-
-
-def _spec_differs(held: ManifestSpec, wanted: ManifestSpec) -> bool:
-    if _json(held.install.source) != _json(wanted.install.source) or _json(held.resource) != _json(wanted.resource):
-        return True
-    if wanted.localized_images and held.localized_images != wanted.localized_images:
-        return True
+def _compared(spec: ManifestSpec) -> tuple[object, ...]:
+    """Return what is compared; embedded objects by value, since API servers format them differently."""
+    embedded = [msgspec.json.decode(each) for each in (spec.install.source, spec.resource)]
     return (
-        held.install.name,
-        held.config,
-        held.custom_resource_policy,
-        held.manager,
-        held.version,
-        held.remote,
-    ) != (
-        wanted.install.name,
-        wanted.config,
-        wanted.custom_resource_policy,
-        wanted.manager,
-        wanted.version,
-        wanted.remote,
+        spec.install.name,
+        *embedded,
+        spec.config,
+        spec.custom_resource_policy,
+        spec.manager,
+        spec.version,
+        spec.remote,
     )
-
-
-def _json(raw: msgspec.Raw) -> Any:
-    return msgspec.json.decode(raw)

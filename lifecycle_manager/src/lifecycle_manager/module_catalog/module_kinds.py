@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from kube_runtime import KubernetesObject, ManifestInvalid, parse_objects
-from lifecycle_manager.module_catalog.manifests import RAW_MANIFEST_LINK
+from lifecycle_manager.module_catalog.manifests import link_of
 from lifecycle_manager.oci.downloads import DownloadFailed
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ModuleTemplate, names, raw_object
@@ -72,7 +72,7 @@ class ModuleKinds:
 
     async def of(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
         """Return the kinds, downloading the template's resources where needed. Raises TemplateUnreadable."""
-        link = _link_in(template)
+        link = link_of(template)
         if self.of_default(template) is not None or link is None:
             return self.known(template)
         async with self._fetching.setdefault(link, asyncio.Lock()):
@@ -110,10 +110,6 @@ def _kind_of_crd(spec: Any, namespace: str) -> Iterable[ModuleCrKind]:
     if stored and kind and spec.get("group"):
         default_namespace = "" if spec.get("scope") == "Cluster" else namespace
         yield ModuleCrKind(f"{spec['group']}/{stored[0]}", str(kind), default_namespace, "default")
-
-
-def _link_in(template: ModuleTemplate) -> str | None:
-    return next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
 
 
 def _version(template: ModuleTemplate) -> tuple[str, int]:

@@ -4,13 +4,11 @@ A ModuleReleaseMeta lists the version of each channel of a module; the ModuleTem
 `<module>-<version>`. A module without a ModuleReleaseMeta is offered by the deprecated channel of its templates.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import msgspec
 
-from kube_runtime import Informer
 from lifecycle_manager.oci.descriptor import (
     Component,
     DescriptorNotFound,
@@ -18,7 +16,6 @@ from lifecycle_manager.oci.descriptor import (
     component_of,
     is_left_out,
 )
-from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import (
     InvalidVersion,
     ModuleReleaseMeta,
@@ -70,7 +67,8 @@ def claim_of(release: ModuleReleaseMeta) -> tuple[bool, str]:
 class Offer:
     """One state of the catalog. Objects that are being deleted are not offered.
 
-    - `awaited`: modules that are mandatory in a version that has no template (yet): what is installed of them stays
+    - `awaited`: modules that are mandatory in a version without a template, not even one that is being deleted: what is
+      installed of them stays
     - `modules`: the names of all modules
     - `descriptors`: the descriptors that were looked up, by the name of the template. They are not put into the
       templates: the catalog in the SKRs has those as they were written.
@@ -100,6 +98,7 @@ class Offer:
         module, the one named after the module, or else the first by name.
         """
         everything = sorted(templates, key=lambda template: template.metadata.name, reverse=True)
+        existing = {each.metadata.name for each in everything}
         offered = [each for each in everything if not each.metadata.being_deleted]
         by_name = {template.metadata.name: template for template in offered}
         released = {
@@ -117,25 +116,27 @@ class Offer:
             releases=released,
             mandatory=_mandatory(by_name, released),
             modules=frozenset({*map(module_of, offered), *released}),
-            awaited=frozenset(_awaited({template.metadata.name for template in everything}, released)),
+            awaited=frozenset(
+                module
+                for module, release in released.items()
+                if (mandatory := release.spec.mandatory) is not None
+                and template_name(module, mandatory.version) not in existing
+            ),
             descriptors=descriptors or {},
             problems=problems or {},
         )
 
     def template(self, module: str, version: str) -> ModuleTemplate | None:
         """Return the template of a module's version."""
-        template = self.templates.get(template_name(module, version))
-        if template is not None:
-            return template
-        by_channel = (each for (name, _), each in self.by_channel.items() if name == module)
-        return next((each for each in by_channel if version_of(each) == version), None)
+        by_channel = (
+            each for (name, _), each in self.by_channel.items() if name == module and version_of(each) == version
+        )
+        return self.templates.get(template_name(module, version)) or next(by_channel, None)
 
     def installed(self, module: str, version: str) -> ModuleTemplate | None:
         """Return the template that a Manifest of a module's version was built from, also one named after a channel."""
-        found = self.template(module, version)
-        if found is not None:
-            return found
-        return next((each for each in self.templates.values() if self._installs(each, module, version)), None)
+        by_content = (each for each in self.templates.values() if self._installs(each, module, version))
+        return self.template(module, version) or next(by_content, None)
 
     def _installs(self, template: ModuleTemplate, module: str, version: str) -> bool:
         if module_of(template) != module:
@@ -159,49 +160,8 @@ class Offer:
         """
         module = module_of(template)
         release = self.releases.get(module)
-        if is_mandatory(template) or module in self.mandatory:
-            return False
-        return release is None or release.spec.mandatory is None
-
-
-class Descriptors(Protocol):
-    """The descriptors that templates leave empty; `changes` is another number after each new result."""
-
-    changes: int
-
-    def found(self, template: ModuleTemplate) -> msgspec.Raw | None:
-        """Return the descriptor that was found for a template; None where there is none, or the template has one."""
-
-    def problem(self, template: ModuleTemplate) -> str | None:
-        """Return why a template has no descriptor; None where it has one."""
-
-
-@dataclass(eq=False)
-class Offers:
-    """The current offer, indexed once for each state of the caches."""
-
-    templates: Informer[ModuleTemplate]
-    releases: Informer[DatedReleaseMeta]
-    descriptors: Descriptors | None = None
-    _known: tuple[tuple[int, int, int], Offer] | None = field(default=None, init=False)
-
-    def current(self) -> Offer:
-        """Return the offer."""
-        lookups = self.descriptors.changes if self.descriptors is not None else 0
-        state = (self.templates.cache.changes, self.releases.cache.changes, lookups)
-        if self._known is None or self._known[0] != state:
-            self._known = (state, self._index())
-        return self._known[1]
-
-    def _index(self) -> Offer:
-        templates, releases = self.templates.cache.list(), self.releases.cache.list()
-        if self.descriptors is None:
-            return Offer.of(templates, releases)
-        found = {each.metadata.name: text for each in templates if (text := self.descriptors.found(each)) is not None}
-        problems = {
-            each.metadata.name: why for each in templates if (why := self.descriptors.problem(each)) is not None
-        }
-        return Offer.of(templates, releases, found, problems)
+        released_as_mandatory = release is not None and release.spec.mandatory is not None
+        return not (is_mandatory(template) or module in self.mandatory or released_as_mandatory)
 
 
 def _mandatory(
@@ -216,19 +176,10 @@ def _mandatory(
         if module not in chosen or _precedence(template) > _precedence(chosen[module]):
             chosen[module] = template
     for module, release in releases.items():
-        if release.spec.mandatory is not None:
-            template_of_version = templates.get(template_name(module, release.spec.mandatory.version))
-            if template_of_version is not None:
-                chosen[module] = template_of_version
+        version = release.spec.mandatory.version if release.spec.mandatory is not None else ""
+        if version and (released := templates.get(template_name(module, version))) is not None:
+            chosen[module] = released
     return chosen
-
-
-def _awaited(template_names: Container[str], releases: Mapping[str, ModuleReleaseMeta]) -> Iterable[str]:
-    """Yield the mandatory modules whose version has no template, not even one that is being deleted."""
-    for module, release in releases.items():
-        mandatory = release.spec.mandatory
-        if mandatory is not None and template_name(module, mandatory.version) not in template_names:
-            yield module
 
 
 def _precedence(template: ModuleTemplate) -> tuple[Version, str]:

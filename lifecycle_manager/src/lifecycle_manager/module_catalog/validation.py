@@ -6,7 +6,7 @@ Each check is named by what it finds. What the schema of the CRD rejects is not 
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
-from lifecycle_manager.module_catalog.manifests import RAW_MANIFEST_LINK
+from lifecycle_manager.module_catalog.manifests import RAW_MANIFEST_LINK, link_of
 from lifecycle_manager.module_catalog.offer import Offer, module_of
 from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path
 from lifecycle_manager.oci.descriptor import DescriptorUnreadable, component_of, is_left_out
@@ -104,7 +104,7 @@ def _path_broken(template: ModuleTemplate) -> str | None:
 
 
 def _link_not_https(template: ModuleTemplate) -> str | None:
-    link = next((each.link for each in template.spec.resources if each.name == RAW_MANIFEST_LINK), None)
+    link = link_of(template)
     if link is None or (urlsplit(link).scheme == "https" and urlsplit(link).hostname):
         return None
     return f"spec.resources: the link of {RAW_MANIFEST_LINK} must be an https address"

@@ -7,6 +7,6 @@ content is always read from the API server, never taken from an event.
 `controller` says what triggers it; `plan` holds all rules, such as the size limit of a ModuleConfig.
 """
 
-from lifecycle_manager.module_config.controller import ModuleConfigSettings, ModuleKey, keys_of, setup
+from lifecycle_manager.module_config.controller import ModuleConfigSettings, ModuleKey, setup
 
-__all__ = ["ModuleConfigSettings", "ModuleKey", "keys_of", "setup"]
+__all__ = ["ModuleConfigSettings", "ModuleKey", "setup"]

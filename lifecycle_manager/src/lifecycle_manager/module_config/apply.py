@@ -1,20 +1,22 @@
 """Carries out the steps for a module's ModuleConfigs, in KCP."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import assert_never
 
 import msgspec
 import structlog
 
 from kube_runtime import Client, Clock, Informer, NotFound
+from lifecycle_manager.kcp_writes import write_status
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, SetCondition, Step, WriteModuleConfig
 from lifecycle_manager.module_config.snapshot import Snapshot
 from lifecycle_manager.module_config.status import merged
 from lifecycle_manager.resources import FIELD_MANAGER, MODULE_CONFIGS
 from lifecycle_manager.signals import ObjectReference, Trace
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import ModuleConfig, names
+from lifecycle_manager_api import ModuleConfig, ObjectMeta, names
 
 log = structlog.get_logger("module_config")
 
@@ -44,21 +46,20 @@ class ModuleConfigWrites:
                     assert_never(step)
 
     async def _write(self, seen: Snapshot, step: WriteModuleConfig, trace: Trace) -> None:
+        origin = {names.TRACEPARENT: trace.traceparent, names.OBSERVED_AT: trace.observed_at}
+        metadata = {
+            "labels": {
+                names.KYMA_NAME: seen.kyma,
+                names.MODULE_NAME: seen.module,
+                names.MANAGED_BY: names.LIFECYCLE_MANAGER,
+            },
+            "annotations": {key: value for key, value in origin.items() if value},
+        }
         reference = msgspec.to_builtins(step.reference)
-        labels = {
-            names.KYMA_NAME: seen.kyma,
-            names.MODULE_NAME: seen.module,
-            names.MANAGED_BY: names.LIFECYCLE_MANAGER,
-        }
-        annotations = {names.TRACEPARENT: trace.traceparent, names.OBSERVED_AT: trace.observed_at}
-        document = _document(seen, step.name) | {
-            "spec": {"kyma": seen.kyma, "module": seen.module, "resource": step.text, "resourceRef": reference}
-        }
-        document["metadata"] |= {
-            "labels": labels,
-            "annotations": {key: value for key, value in annotations.items() if value},
-        }
-        await self._apply(seen, step.name, document)
+        spec = {"kyma": seen.kyma, "module": seen.module, "resource": step.text, "resourceRef": reference}
+        document = {"metadata": {"name": step.name, "namespace": seen.namespace} | metadata, "spec": spec}
+        written = await self.kcp.apply(MODULE_CONFIGS, step.name, document, seen.namespace, field_manager=FIELD_MANAGER)
+        self.module_configs.wrote(written)
         log.info(
             "module config written",
             kyma=seen.kyma,
@@ -81,24 +82,7 @@ class ModuleConfigWrites:
     async def _set_condition(self, seen: Snapshot, step: SetCondition) -> None:
         config = next((each for each in seen.existing if each.metadata.name == step.name), None)
         condition = merged(config, step.condition, self.clock.now())
-        document = _document(seen, step.name) | {"status": {"conditions": [msgspec.to_builtins(condition)]}}
-        try:
-            await self._apply(seen, step.name, document, subresource="status")
-        except NotFound:
-            return  # deleted meanwhile
-
-    async def _apply(
-        self, seen: Snapshot, name: str, document: Mapping[str, Any], *, subresource: str | None = None
-    ) -> None:
-        written = await self.kcp.apply(
-            MODULE_CONFIGS, name, document, seen.namespace, field_manager=FIELD_MANAGER, subresource=subresource
-        )
-        self.module_configs.wrote(written)
-
-
-def _document(seen: Snapshot, name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": MODULE_CONFIGS.api_version,
-        "kind": MODULE_CONFIGS.kind,
-        "metadata": {"name": name, "namespace": seen.namespace},
-    }
+        with suppress(NotFound):  # deleted meanwhile
+            metadata = ObjectMeta(name=step.name, namespace=seen.namespace)
+            written = await write_status(self.kcp, MODULE_CONFIGS, metadata, {"conditions": [condition]})
+            self.module_configs.wrote(written)

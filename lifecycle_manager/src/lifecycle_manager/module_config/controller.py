@@ -12,15 +12,15 @@ from typing import NamedTuple
 from kube_runtime import Causes, Change, Clock, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result
 from kube_runtime.informer import Index
 from lifecycle_manager.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE, MODULE_CONFIGS_BY_KYMA
-from lifecycle_manager.kyma_changes import modules_changed
+from lifecycle_manager.kyma_changes import modules_changed, versions
 from lifecycle_manager.kyma_conditions import interval_for
 from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
-from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import Undecided, Wanted, decide, plan
+from lifecycle_manager.module_config.plan import Undecided, decide, plan
 from lifecycle_manager.module_config.snapshot import JsonObject, Reading, Snapshot, read_all, read_some
-from lifecycle_manager.module_config.status import TEMPLATE_UNREADABLE, SyncedCondition, unreadable
+from lifecycle_manager.module_config.status import SyncedCondition, failed
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.signals import (
     ClusterReachable,
@@ -30,7 +30,7 @@ from lifecycle_manager.signals import (
     ResyncRequested,
     WebhookRulesChanged,
 )
-from lifecycle_manager.skr import Announcement, Announcements, Connections, Seen, SkrAccessError, failure_of
+from lifecycle_manager.skr import Announcements, Connections, Seen, SkrAccessError
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, names
 
@@ -81,8 +81,7 @@ MODULE_CONFIGS_BY_MODULE: Index[ModuleConfig] = Index("module", _module_of_confi
 
 def keys_of(kyma: Kyma) -> tuple[ModuleKey, ...]:
     """Return the keys of the modules in a Kyma's status."""
-    namespace, name = kyma.metadata.namespace or "", kyma.metadata.name
-    return tuple(ModuleKey(namespace, name, status.name) for status in kyma.status.modules)
+    return tuple(_key(kyma, status.name) for status in kyma.status.modules)
 
 
 def setup(
@@ -109,24 +108,22 @@ def setup(
     )
     everything = Read.EVERYTHING
     controller.watches(kymas, to=modules.of_changed_kyma, when=modules_changed, cause=everything)
-    controller.watches(configs, to=_keys_of_config, when=_is_created_or_deleted, cause=everything)
-    controller.watches(templates, to=modules.of_template, when=offer_changed, cause=everything)
+    controller.watches(
+        configs, to=lambda change: map(_key_of_config, versions(change)), when=_is_created_or_deleted, cause=everything
+    )
+    controller.watches(
+        templates, to=lambda change: modules.of_template(versions(change)[0]), when=offer_changed, cause=everything
+    )
     controller.watches(releases, to=modules.of_release, when=offer_changed, cause=everything)
     controller.starts_with(modules.all, cause=everything)
 
-    controller.receives(ObjectChanged, to=modules.of_object)  # the cause says which object to read
-    controller.receives(ResyncRequested, to=modules.of_kyma, cause=lambda _: everything)
-    controller.receives(ClusterReachable, to=modules.of_kyma, priority=Priority.CHANGE, cause=lambda _: everything)
-    controller.receives(ClusterReplaced, to=modules.of_kyma, priority=Priority.CHANGE, cause=lambda _: everything)
+    controller.receives(ObjectChanged, to=modules.of_object)  # the only cause for which not everything is read
+    controller.receives(ResyncRequested, to=modules.of_kyma)
+    controller.receives(ClusterReachable, to=modules.of_kyma, priority=Priority.CHANGE)
+    controller.receives(ClusterReplaced, to=modules.of_kyma, priority=Priority.CHANGE)
     # Nobody reported what changed before the API server used the rules.
-    controller.receives(
-        WebhookRulesChanged,
-        to=modules.of_kyma,
-        priority=Priority.CHANGE,
-        after=RULES_SECONDS,
-        cause=lambda _: everything,
-    )
-    controller.receives(DescriptorFound, to=modules.of_descriptor, priority=Priority.CHANGE, cause=lambda _: everything)
+    controller.receives(WebhookRulesChanged, to=modules.of_kyma, priority=Priority.CHANGE, after=RULES_SECONDS)
+    controller.receives(DescriptorFound, to=modules.of_descriptor, priority=Priority.CHANGE)
 
     writes = ModuleConfigWrites(manager.client, configs, latency, manager.clock)
     reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings)
@@ -160,26 +157,24 @@ class _Modules:
 
     def of_changed_kyma(self, change: Change[Kyma]) -> Iterable[ModuleKey]:
         """Return the modules that a Kyma had and has, and those that have ModuleConfigs."""
-        found = {key for kyma in (change.old, change.new) if kyma is not None for key in keys_of(kyma)}
-        kyma = change.new or change.old
-        configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma.metadata.name) if kyma is not None else ()
-        return found.union(map(_key_of_config, configs))
+        configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, versions(change)[0].metadata.name)
+        return {key for kyma in versions(change) for key in keys_of(kyma)}.union(map(_key_of_config, configs))
 
-    def of_template(self, change: Change[ModuleTemplate]) -> Iterable[ModuleKey]:
+    def of_template(self, template: ModuleTemplate | None) -> Iterable[ModuleKey]:
         """Return the modules that have a template, or may have it now."""
-        template = change.new or change.old
-        return self._having(template) if template is not None else ()
+        if template is None:
+            return ()
+        having = who_has_template(template, kymas=self.kymas, releases=self.releases)
+        return [_key(kyma, module_of(template)) for kyma in having]
 
     def of_descriptor(self, found: DescriptorFound) -> Iterable[ModuleKey]:
         """Return the modules that have the template of a descriptor."""
-        template = self.templates.get(ObjectKey(found.namespace, found.template))
-        return self._having(template) if template is not None else ()
+        return self.of_template(self.templates.get(ObjectKey(found.namespace, found.template)))
 
     def of_release(self, change: Change[DatedReleaseMeta]) -> Iterable[ModuleKey]:
         """Return the modules that a change of a release concerns."""
-        release = change.new or change.old
-        having = who_has_release(change, kymas=self.kymas)
-        return [_key(kyma, release.spec.module_name) for kyma in having] if release is not None else ()
+        module = versions(change)[0].spec.module_name
+        return [_key(kyma, module) for kyma in who_has_release(change, kymas=self.kymas)]
 
     def of_kyma(
         self, signal: ResyncRequested | ClusterReachable | ClusterReplaced | WebhookRulesChanged
@@ -205,10 +200,6 @@ class _Modules:
             return None
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
 
-    def _having(self, template: ModuleTemplate) -> Iterable[ModuleKey]:
-        having = who_has_template(template, kymas=self.kymas, releases=self.releases)
-        return [_key(kyma, module_of(template)) for kyma in having]
-
 
 @dataclass(frozen=True, eq=False)
 class _Reconciler:
@@ -225,55 +216,38 @@ class _Reconciler:
         """Write, delete or mark ModuleConfigs. Raises KubeError, SkrAccessError or TemplateUnreadable."""
         _note(causes, state, now=self.clock.monotonic())
         kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
-        match decide(kyma, key.module, self.modules.template(kyma, key.module)):
-            case Undecided():
-                return Result()
-            case None:
-                state.announcements, state.full_read_due = Announcements(), 0.0
-                await self._apply(key, state, None)
-                return Result()
-            case Wanted(template):
-                try:
-                    kinds = await self.modules.kinds.of(template)
-                except TemplateUnreadable as error:
-                    await self._apply(key, state, None, unreadable(TEMPLATE_UNREADABLE, str(error)))
-                    raise
-                return await self._sync(key, state, kinds)
-
-    async def _sync(self, key: ModuleKey, state: ModuleConfigState, kinds: tuple[ModuleCrKind, ...]) -> Result:
-        pending = state.announcements.of()
-        started = self.clock.monotonic()
-        complete = not pending or started >= state.full_read_due
+        decision = decide(kyma, key.module, self.modules.template(kyma, key.module))
+        if isinstance(decision, Undecided):
+            return Result()
+        if decision is None:
+            state.announcements, state.full_read_due = Announcements(), 0.0
+            await self._apply(key, state)
+            return Result()
         try:
-            reading = await self._read(key, kinds, None if complete else pending)
-        except (KubeError, SkrAccessError) as error:
-            failure = failure_of(error)
-            await self._apply(key, state, None, unreadable(failure.reason, failure.message))
+            kinds = await self.modules.kinds.of(decision.template)
+            pending, started = state.announcements.of(), self.clock.monotonic()
+            is_complete = not pending or started >= state.full_read_due
+            async with self.connections.to(key.kyma) as skr:
+                announced = [each.object for each in pending]
+                reading = await (read_all(skr, kinds) if is_complete else read_some(skr, kinds, announced))
+        except (KubeError, SkrAccessError, TemplateUnreadable) as error:
+            await self._apply(key, state, problem=failed(error))
             raise
         await self._apply(key, state, reading)
         now = self.clock.monotonic()
         seen = {announcement: _seen(reading.found.get(announcement.object)) for announcement in pending}
         again = state.announcements.settle(seen, now=now)
-        if complete:
+        if is_complete:
             kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
             state.full_read_due = started + interval_for(kyma, self.settings.interval_seconds)
         next_full = max(0.0, state.full_read_due - now)
         return Result(requeue_after=next_full if again is None else min(again, next_full))
 
-    async def _read(
-        self, key: ModuleKey, kinds: tuple[ModuleCrKind, ...], announced: tuple[Announcement, ...] | None
-    ) -> Reading:
-        """Read what is announced, or all Module CRs. Raises KubeError or SkrAccessError."""
-        async with self.connections.to(key.kyma) as skr:
-            if announced is None:
-                return await read_all(skr, kinds)
-            return await read_some(skr, kinds, [announcement.object for announcement in announced])
-
     async def _apply(
         self,
         key: ModuleKey,
         state: ModuleConfigState,
-        reading: Reading | None,
+        reading: Reading | None = None,
         problem: SyncedCondition | None = None,
     ) -> None:
         seen = Snapshot(key.kyma, key.module, key.namespace, self.modules.configs_of(key), reading, problem)
@@ -287,7 +261,7 @@ class _Reconciler:
 def _note(causes: Causes, state: ModuleConfigState, *, now: float) -> None:
     """Put what triggered a reconcile into the state."""
     announced = [state.announcements.announce(change, now=now) for change in causes.of(ObjectChanged)]
-    if causes.overflowed or Read.EVERYTHING in causes or not all(announced):
+    if causes.overflowed or len(announced) < len(causes) or not all(announced):
         state.full_read_due = 0.0
 
 
@@ -297,16 +271,11 @@ def _is_created_or_deleted(change: Change[ModuleConfig]) -> bool:
 
 
 def _key(kyma: Kyma, module: str) -> ModuleKey:
-    return ModuleKey(kyma.metadata.namespace or "", kyma.metadata.name, module)
+    return ModuleKey(kyma.metadata.namespace, kyma.metadata.name, module)
 
 
 def _key_of_config(config: ModuleConfig) -> ModuleKey:
     return ModuleKey(config.metadata.namespace, config.spec.kyma, config.spec.module)
-
-
-def _keys_of_config(change: Change[ModuleConfig]) -> Iterable[ModuleKey]:
-    config = change.new or change.old
-    return (_key_of_config(config),) if config is not None else ()
 
 
 def _seen(module_cr: JsonObject | None) -> Seen:

@@ -86,7 +86,7 @@ def plan(seen: Snapshot) -> tuple[Step, ...]:
         return tuple(
             DeleteModuleConfig(config.metadata.name) for config in seen.existing if not config.metadata.being_deleted
         )
-    return (*_writes(seen, seen.reading), *_deletions(seen, seen.reading))
+    return _steps_after(seen, seen.reading)
 
 
 def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
@@ -106,23 +106,29 @@ def text_of(module_cr: JsonObject) -> str:
     return dump_yaml({**module_cr, "metadata": metadata})
 
 
-def _writes(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
+def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
+    """Return the writes, and the deletions of ModuleConfigs without Module CR.
+
+    A Module CR that was read by name and does not exist has its ModuleConfig deleted by name, whether that is known or
+    not.
+    """
     existing = {config.metadata.name: config for config in seen.existing}
     steps: list[Step] = []
+    absent, present = set(existing) if reading.complete else set(), set()
     for reference, module_cr in sorted(reading.found.items()):
-        if module_cr is None or _is_being_deleted(module_cr):
-            continue
         name = config_name(seen.kyma, seen.module, reading.default, reference)
-        config = existing.get(name)
-        if not reading.complete and config is not None and _is_newer(config, module_cr):
+        if module_cr is None or "deletionTimestamp" in module_cr["metadata"]:
+            absent.add(name)
             continue
-        steps.extend(_writes_of_one(config, name, reference, module_cr))
-    return tuple(steps)
+        present.add(name)
+        config = existing.get(name)
+        if reading.complete or config is None or not _is_newer(config, module_cr):
+            steps += _writes(config, name, reference, module_cr)
+    being_deleted = {name for name, config in existing.items() if config.metadata.being_deleted}
+    return (*steps, *(DeleteModuleConfig(name) for name in sorted(absent - present - being_deleted)))
 
 
-def _writes_of_one(
-    config: ModuleConfig | None, name: str, source: ObjectReference, module_cr: JsonObject
-) -> tuple[Step, ...]:
+def _writes(config: ModuleConfig | None, name: str, source: ObjectReference, module_cr: JsonObject) -> tuple[Step, ...]:
     if config is not None and config.metadata.being_deleted:
         return ()  # written again after the deletion
     reference = _resource_reference(module_cr)
@@ -140,35 +146,6 @@ def _writes_of_one(
     if config is None or not has_condition(config, condition):
         steps.append(SetCondition(name, condition))
     return tuple(steps)
-
-
-def _deletions(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
-    """Return the deletions of ModuleConfigs without Module CR.
-
-    A Module CR that was read by name and does not exist has its ModuleConfig deleted by name, whether that is known or
-    not.
-    """
-
-    def configs_of(*, existing: bool) -> set[str]:
-        return {
-            config_name(seen.kyma, seen.module, reading.default, reference)
-            for reference, module_cr in reading.found.items()
-            if _exists(module_cr) is existing
-        }
-
-    without = configs_of(existing=False)
-    if reading.complete:
-        without |= {config.metadata.name for config in seen.existing}
-    being_deleted = {config.metadata.name for config in seen.existing if config.metadata.being_deleted}
-    return tuple(DeleteModuleConfig(name) for name in sorted(without - configs_of(existing=True) - being_deleted))
-
-
-def _exists(module_cr: JsonObject | None) -> bool:
-    return module_cr is not None and not _is_being_deleted(module_cr)
-
-
-def _is_being_deleted(module_cr: JsonObject) -> bool:
-    return "deletionTimestamp" in module_cr["metadata"]
 
 
 def _resource_reference(module_cr: JsonObject) -> ResourceReference:

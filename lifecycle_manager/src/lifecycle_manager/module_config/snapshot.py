@@ -1,6 +1,7 @@
 """What the plan of a module's configuration is decided on: the Module CRs in the SKR, and the ModuleConfigs in KCP."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,12 +47,10 @@ async def read_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Reading:
     """Read every Module CR of some kinds; the SKR need not know all of them (yet). Raises KubeError."""
     found: dict[ObjectReference, JsonObject | None] = {}
     for kind in kinds:
-        try:
-            resource = await skr.mapper.resource(kind.api_version, kind.kind)
-        except KindUnknown:
-            continue  # without its CRD in the SKR there are no Module CRs
-        listed = await skr.list(resource)
-        found |= {_reference(kind, item): item for item in listed.items}
+        with suppress(KindUnknown):  # without its CRD in the SKR there are no Module CRs
+            for item in (await skr.list(await skr.mapper.resource(kind.api_version, kind.kind))).items:
+                metadata = item["metadata"]
+                found[kind.reference(metadata.get("namespace", ""), metadata["name"])] = item
     return Reading(_default_of(kinds), found, complete=True)
 
 
@@ -75,8 +74,3 @@ async def _read(skr: Client, kind: ModuleCrKind, reference: ObjectReference) -> 
 
 def _default_of(kinds: Sequence[ModuleCrKind]) -> ObjectReference | None:
     return kinds[0].default if kinds else None
-
-
-def _reference(kind: ModuleCrKind, document: JsonObject) -> ObjectReference:
-    metadata = document["metadata"]
-    return kind.reference(metadata.get("namespace", ""), metadata["name"])

@@ -3,7 +3,9 @@
 from datetime import datetime
 from typing import NamedTuple
 
+from lifecycle_manager.module_catalog.module_kinds import TemplateUnreadable
 from lifecycle_manager.signals import ObjectReference
+from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Condition, ConditionStatus, ModuleConfig, find, set_condition
 
 SYNCED = "Synced"
@@ -37,6 +39,14 @@ def too_large(source: ObjectReference, *, size: int, limit: int) -> SyncedCondit
 def unreadable(reason: str, message: str) -> SyncedCondition:
     """Return the condition where the Module CRs can't be read."""
     return SyncedCondition("False", reason, message)
+
+
+def failed(error: Exception) -> SyncedCondition:
+    """Return the condition after a failure to read the Module CRs."""
+    if isinstance(error, TemplateUnreadable):
+        return unreadable(TEMPLATE_UNREADABLE, str(error))
+    failure = failure_of(error)
+    return unreadable(failure.reason, failure.message)
 
 
 def has_condition(config: ModuleConfig, wanted: SyncedCondition) -> bool:

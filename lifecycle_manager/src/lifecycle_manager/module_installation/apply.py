@@ -2,13 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
-import msgspec
 import structlog
 
 from kube_runtime import (
@@ -25,12 +24,10 @@ from kube_runtime import (
     ObjectKey,
 )
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA
-from lifecycle_manager.kcp_writes import set_finalizers, write_status
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation import plan as planned
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import DefaultCr
-from lifecycle_manager.module_installation.plan import Step
 from lifecycle_manager.module_installation.reading import (
     ModuleCr,
     default_crs,
@@ -39,7 +36,7 @@ from lifecycle_manager.module_installation.reading import (
     objects_of_kinds,
     read_manager,
 )
-from lifecycle_manager.module_installation.rendering import Rendering, Renderings
+from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import (
     Memory,
     Options,
@@ -49,16 +46,17 @@ from lifecycle_manager.module_installation.snapshot import (
     inventory_of,
 )
 from lifecycle_manager.module_installation.status import CrView, begun
-from lifecycle_manager.object_set import Identity, Owner, RecordingFailed, SkrObjects
-from lifecycle_manager.object_set.apply import apply_objects, create_namespace, hand_over, prune
+from lifecycle_manager.object_set import Identity, Record, SkrObjects
+from lifecycle_manager.object_set.apply import hand_over
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import identities, without
 from lifecycle_manager.object_set.ownership import Holder, heirs, holders_of, is_managed_by_another
+from lifecycle_manager.object_set.steps import Step
 from lifecycle_manager.oci import ObjectStore, SourceError
 from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
 from lifecycle_manager.skr import AccessSecretMissing, Announcements
 from lifecycle_manager.skr.finalizers import strip_finalizers
-from lifecycle_manager_api import Manifest, ManifestStatus, State, names
+from lifecycle_manager_api import Manifest, State
 
 log = structlog.get_logger("manifest")
 
@@ -71,7 +69,6 @@ class ManifestState:
     - `given_up`: what it has handed over to other modules, from before the status says so
     - `settled`: the rendering that is completely applied; empty where something is left to do
     - `check_all`: every object is to be read: somebody may have changed one; `checked_at` is when that was done last
-    - `has_namespace`: the shared namespace exists
     """
 
     announcements: Announcements = field(default_factory=Announcements)
@@ -81,7 +78,6 @@ class ManifestState:
     settled: str = ""
     check_all: bool = False
     checked_at: float = float("-inf")
-    has_namespace: bool = False
 
 
 @dataclass(eq=False)
@@ -115,8 +111,6 @@ class Neighbours:
 class Services:
     """What all reconciles of Manifests share."""
 
-    kcp: Client
-    manifests: Informer[Manifest]
     neighbours: Neighbours
     store: ObjectStore
     logins: Logins
@@ -126,119 +120,67 @@ class Services:
 
 @dataclass(eq=False)
 class Steps:
-    """The steps of one reconcile. `manifest` is the Manifest as the steps have written it."""
+    """The steps of one reconcile."""
 
     services: Services
+    record: Record[Manifest]
     key: ObjectKey
-    manifest: Manifest
     state: ManifestState
     skr: BorrowedSkr
 
+    @property
+    def manifest(self) -> Manifest:
+        """The Manifest as the steps have written it."""
+        return self.record.item
+
     async def apply(self, seen: Snapshot, step: Step) -> Snapshot:
         """Carry a step out and return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
-        match step:
-            case planned.ReadManagers() | planned.ReadModuleCR() | planned.ListObjectsOfCRDs():
-                return await self._read(seen, step)
-            case planned.HandOver() | planned.CreateNamespace() | planned.ApplyObjects() | planned.PruneObjects():
-                return await self._change(seen, step)
-            case (
-                planned.FindModuleCRs()
-                | planned.DeleteDefaultCRs()
-                | planned.CheckManagersMissing()
-                | planned.StripFinalizers()
-                | planned.ListUsersObjects()
-                | planned.DeleteObjects()
-            ):
-                return await self._remove(seen, step)
-            case _:
-                return await self._prepare(seen, step)
+        return await self._methods[type(step)](self, seen, step)
 
-    async def write(self, status: ManifestStatus) -> None:
-        """Write a status if it differs. Raises KubeError."""
-        if status != self.manifest.status:
-            answer = await write_status(self.services.kcp, MANIFESTS, self.manifest.metadata, status)
-            self.services.manifests.wrote(answer)
-
-    async def _prepare(self, seen: Snapshot, step: Step) -> Snapshot:
-        match step:
-            case planned.Render(source):
-                login_for, whose = partial(self.services.logins.login, self.manifest), self.services.logins.whose
-                try:
-                    objects = await self.services.store.objects(source, login_for, whose(self.manifest))
-                    rendering = self.services.renderings.of(objects, self.manifest.spec.localized_images)
-                except SourceError as error:
-                    return replace(seen, source_error=error)
-                return replace(seen, rendering=rendering)
-            case planned.Connect(rendering):
-                return await self._connect(seen, rendering)
-            case planned.AddFinalizer():
-                await self._recorded(self._add_finalizer())
-                return replace(seen, manifest=self.manifest)
-            case planned.ResolveObjects(rendering):
-                known = await (await self._objects()).applier.intended(rendering.of_known_kinds, ())
-                wanted = frozenset({*known, *rendering.own_kinds})
-                self.state.given_up -= identities(wanted)
-                return replace(seen, wanted=wanted, others=self.services.neighbours.of(self.manifest))
-            case planned.RecordIntent(entries):
-                status = begun(self.manifest, sorted(entries))
-                await self._recorded(self.write(status))
-                self.manifest = msgspec.structs.replace(self.manifest, status=status)
-                self.state.inventory = entries
-                return replace(seen, manifest=self.manifest, inventory=entries)
-            case _:
-                raise TypeError(step)
+    async def _render(self, seen: Snapshot, step: planned.Render) -> Snapshot:
+        logins, store = self.services.logins, self.services.store
+        try:
+            objects = await store.objects(
+                step.source, partial(logins.login, self.manifest), logins.whose(self.manifest)
+            )
+            return replace(seen, rendering=self.services.renderings.of(objects, self.manifest.spec.localized_images))
+        except SourceError as error:
+            return replace(seen, source_error=error)
 
     async def _objects(self) -> SkrObjects:
         """Return what applies the objects. Another client may lead to another cluster: all is applied anew."""
-        state, module = self.state, module_of_manifest(self.manifest)
-        owner = Owner(self.key, module, self.services.options.namespace)
-        objects = SkrObjects.of(state.objects, await self.skr.client(), owner)
+        skr, state, module = await self.skr.client(), self.state, module_of_manifest(self.manifest)
+        namespace = self.services.options.namespace
+        objects = SkrObjects.of(state.objects, skr, owner=self.key, module=module, namespace=namespace)
         if objects is not state.objects:
-            state.objects, state.settled, state.has_namespace = objects, "", False
-            state.checked_at = float("-inf")
+            state.objects, state.settled, state.checked_at = objects, "", float("-inf")
         return objects
 
-    async def _connect(self, seen: Snapshot, rendering: Rendering) -> Snapshot:
+    async def _connect(self, seen: Snapshot, _: planned.Connect) -> Snapshot:
         state, interval = self.state, self.services.options.interval_seconds
-        is_new = state.objects is None
-        await self._objects()
+        is_new, wanted = state.objects is None, _fingerprint(seen)
+        objects = await self._objects()
         if is_new and _was_ready(self.manifest):
             # A new process reads every object some time within the interval, not those of the whole fleet at once.
-            state.settled, state.inventory = rendering.fingerprint, inventory_of(self.manifest)
+            state.settled, state.inventory = wanted, inventory_of(self.manifest)
             state.checked_at = seen.seconds - interval * random.random()  # noqa: S311 - no secret
         check_all = state.check_all or seen.seconds - state.checked_at >= interval
-        memory = Memory(state.settled, check_all, state.checked_at, state.has_namespace)
-        is_settled = state.settled == rendering.fingerprint
-        return replace(seen, memory=memory, inventory=state.inventory if is_settled else seen.inventory)
+        memory = Memory(state.settled, check_all, state.checked_at, bool(objects.namespaces))
+        return replace(seen, memory=memory, inventory=state.inventory if state.settled == wanted else seen.inventory)
 
-    async def _add_finalizer(self) -> None:
-        metadata = self.manifest.metadata
-        finalizers = (*metadata.finalizers, names.MANIFEST_FINALIZER)
-        answer = await set_finalizers(self.services.kcp, MANIFESTS, metadata, finalizers)
-        self.services.manifests.wrote(answer)
-        metadata = msgspec.structs.replace(metadata, finalizers=finalizers)
-        self.manifest = msgspec.structs.replace(self.manifest, metadata=metadata)
+    async def _resolve(self, seen: Snapshot, _: planned.ResolveObjects) -> Snapshot:
+        of_known_kinds, own_kinds = (
+            (seen.rendering.of_known_kinds, seen.rendering.own_kinds) if seen.rendering else ((), ())
+        )
+        known = await (await self._objects()).applier.intended(of_known_kinds, ())
+        wanted = frozenset({*known, *own_kinds})
+        self.state.given_up -= identities(wanted)
+        return replace(seen, wanted=wanted, others=self.services.neighbours.of(self.manifest))
 
-    async def _recorded(self, writing: Awaitable[None]) -> None:
-        try:
-            await writing
-        except KubeError as error:
-            raise RecordingFailed(f"the intent could not be recorded in KCP: {error}") from error
-
-    async def _change(self, seen: Snapshot, step: Step) -> Snapshot:
-        match step:
-            case planned.HandOver():
-                return await self._hand_over(seen, step)
-            case planned.CreateNamespace(name):
-                await create_namespace(await self.skr.client(), name)
-                self.state.has_namespace = True
-                return replace(seen, namespace_created=True)
-            case planned.ApplyObjects():
-                return await self._apply(seen, step)
-            case planned.PruneObjects():
-                return await self._prune(seen, step)
-            case _:
-                raise TypeError(step)
+    async def _record_intent(self, seen: Snapshot, step: planned.RecordIntent) -> Snapshot:
+        await self.record.intend(begun(self.manifest, sorted(step.entries)))
+        self.state.inventory = step.entries
+        return replace(seen, manifest=self.manifest, inventory=step.entries)
 
     async def _hand_over(self, seen: Snapshot, step: planned.HandOver) -> Snapshot:
         neighbours = self.services.neighbours
@@ -246,10 +188,13 @@ class Steps:
             given = heirs(step.objects, neighbours.of(self.manifest))
             await hand_over(await self.skr.client(), self.key, given)
             self.state.given_up |= identities(given)
-        inventory = without(seen.inventory, given)
-        self.state.inventory = inventory
+        self.state.inventory = inventory = without(seen.inventory, given)
         neighbours.notify(self.manifest, given)
         return replace(seen, inventory=inventory, others=neighbours.of(self.manifest))
+
+    async def _create_namespace(self, seen: Snapshot, step: planned.CreateNamespace) -> Snapshot:
+        await (await self._objects()).create_namespaces([step.name])
+        return replace(seen, namespace_created=True)
 
     async def _apply(self, seen: Snapshot, step: planned.ApplyObjects) -> Snapshot:
         state, others = self.state, self.services.neighbours.of(self.manifest)
@@ -257,46 +202,38 @@ class Steps:
         state.inventory, state.settled = step.inventory, ""
         if step.recheck:
             state.check_all = False  # what is enqueued from here on may have seen something newer
-        result = await apply_objects(
-            objects.applier,
-            step.rendering.objects,
-            step.inventory,
-            new=step.new,
-            recheck=step.recheck,
-            leave=lambda entry, live: is_managed_by_another(entry, live, others),
-        )
+        result = await objects.apply(step, lambda entry, live: is_managed_by_another(entry, live, others))
         if step.recheck:
             state.checked_at = seen.seconds
         if result.changed:
             self._log_applied(result)
         memory = replace(seen.memory or Memory(), checked_at=state.checked_at)
-        return replace(self._with_result(seen, step.rendering, result), memory=memory, others=others)
+        return replace(self._with_result(seen, result), memory=memory, others=others)
 
     async def _prune(self, seen: Snapshot, step: planned.PruneObjects) -> Snapshot:
-        applier = (await self._objects()).applier
-        result = await prune(applier, step.rendering.objects, step.applied, step.entries)
+        result = await (await self._objects()).prune(step)
         self.services.neighbours.notify(self.manifest, without(step.entries, result.inventory))
-        return replace(self._with_result(seen, step.rendering, result), pruned=True)
+        return replace(self._with_result(seen, result), pruned=True)
 
-    def _with_result(self, seen: Snapshot, rendering: Rendering, result: ApplyResult) -> Snapshot:
+    def _with_result(self, seen: Snapshot, result: ApplyResult) -> Snapshot:
         self.state.inventory = result.inventory
-        self.state.settled = rendering.fingerprint if planned.is_settled(result) else ""
+        self.state.settled = _fingerprint(seen) if planned.is_settled(result) else ""
         return replace(seen, applied=result, inventory=result.inventory)
 
-    async def _read(self, seen: Snapshot, step: Step) -> Snapshot:
+    async def _list_objects_of_crds(self, seen: Snapshot, step: planned.ListObjectsOfCRDs) -> Snapshot:
         skr = await self.skr.client()
-        match step:
-            case planned.ListObjectsOfCRDs(crds):
-                found = {crd: await objects_of_crd(skr, crd.name) for crd in crds}
-                return replace(seen, crd_objects={**seen.crd_objects, **found})
-            case planned.ReadManagers(managers, optional):
-                named = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in managers]
-                others = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in optional]
-                return replace(seen, managers=(*named, *(each for each in others if each.readiness is not None)))
-            case planned.ReadModuleCR(wanted, was_created):
-                return replace(seen, module_cr=await _module_cr(skr, wanted, was_created=was_created))
-            case _:
-                raise TypeError(step)
+        found = {crd: await objects_of_crd(skr, crd.name) for crd in step.crds}
+        return replace(seen, crd_objects={**seen.crd_objects, **found})
+
+    async def _read_managers(self, seen: Snapshot, step: planned.ReadManagers) -> Snapshot:
+        skr = await self.skr.client()
+        named = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in step.managers]
+        optional = [await read_manager(skr, each, seen.lives.get(each.identity)) for each in step.optional]
+        return replace(seen, managers=(*named, *(each for each in optional if each.readiness is not None)))
+
+    async def _read_module_cr(self, seen: Snapshot, step: planned.ReadModuleCR) -> Snapshot:
+        view = await _module_cr(await self.skr.client(), step.wanted, was_created=step.was_created)
+        return replace(seen, module_cr=view)
 
     async def _find_module_crs(self, seen: Snapshot, step: planned.FindModuleCRs) -> Snapshot:
         try:
@@ -308,38 +245,33 @@ class Steps:
         others = self.services.neighbours.of(self.manifest)
         return replace(seen, removal=Removal(kinds, found), others=others)
 
-    async def _remove(self, seen: Snapshot, step: Step) -> Snapshot:
-        if isinstance(step, planned.FindModuleCRs):
-            return await self._find_module_crs(seen, step)
-        skr, removal = await self.skr.client(), seen.removal or Removal(())
-        match step:
-            case planned.DeleteDefaultCRs(crs):
-                deleted = {cr: await _delete(skr, cr, live) for cr, live in removal.default_crs if cr in crs}
-                left = ((cr, deleted.get(cr, live)) for cr, live in removal.default_crs)
-                return _removing(seen, default_crs=tuple((cr, live) for cr, live in left if live is not None))
-            case planned.CheckManagersMissing(managers):
-                views = [await read_manager(skr, each) for each in managers]
-                missing = bool(views) and all(each.readiness is None for each in views)
-                return _removing(seen, manager_missing=missing)
-            case planned.StripFinalizers(crs):
-                for cr, live in crs:
-                    await strip_finalizers(skr, cr.resource, live, self.manifest)
-                return _removing(seen, default_crs=tuple(each for each in removal.default_crs if each not in crs))
-            case planned.ListUsersObjects(kinds, own):
-                return _removing(seen, users_objects=await objects_of_kinds(skr, kinds, own))
-            case planned.DeleteObjects(entries):
-                return await self._delete_objects(seen, removal, entries)
-            case _:
-                raise TypeError(step)
+    async def _delete_default_crs(self, seen: Snapshot, step: planned.DeleteDefaultCRs) -> Snapshot:
+        skr, found = await self.skr.client(), _removal(seen).default_crs
+        deleted = {cr: await _delete(skr, cr, live) for cr, live in found if cr in step.crs}
+        left = ((cr, deleted.get(cr, live)) for cr, live in found)
+        return _removing(seen, default_crs=tuple((cr, live) for cr, live in left if live is not None))
 
-    async def _delete_objects(self, seen: Snapshot, removal: Removal, entries: Collection[InventoryEntry]) -> Snapshot:
-        result = await (await self._objects()).applier.delete(entries)
-        self.services.neighbours.notify(self.manifest, without(entries, result.inventory))
+    async def _check_managers_missing(self, seen: Snapshot, step: planned.CheckManagersMissing) -> Snapshot:
+        skr = await self.skr.client()
+        views = [await read_manager(skr, each) for each in step.managers]
+        return _removing(seen, manager_missing=bool(views) and all(each.readiness is None for each in views))
+
+    async def _strip_finalizers(self, seen: Snapshot, step: planned.StripFinalizers) -> Snapshot:
+        for cr, live in step.crs:
+            await strip_finalizers(await self.skr.client(), cr.resource, live, self.manifest)
+        left = tuple(each for each in _removal(seen).default_crs if each not in step.crs)
+        return _removing(seen, default_crs=left)
+
+    async def _list_users_objects(self, seen: Snapshot, step: planned.ListUsersObjects) -> Snapshot:
+        return _removing(seen, users_objects=await objects_of_kinds(await self.skr.client(), step.kinds, step.own))
+
+    async def _delete_objects(self, seen: Snapshot, step: planned.DeleteObjects) -> Snapshot:
+        result = await (await self._objects()).applier.delete(step.inventory)
+        self.services.neighbours.notify(self.manifest, without(step.inventory, result.inventory))
         result.raise_first_failure()
-        inventory = tuple(sorted({*without(seen.inventory, entries), *result.inventory}))
-        self.state.inventory = inventory
-        removal = planned.after_deleting(removal, result.inventory)
-        return replace(seen, inventory=inventory, removal=removal)
+        self.state.inventory = tuple(sorted({*without(seen.inventory, step.inventory), *result.inventory}))
+        removal = planned.after_deleting(_removal(seen), result.inventory)
+        return replace(seen, inventory=self.state.inventory, removal=removal)
 
     def _log_applied(self, result: ApplyResult) -> None:
         log.info(
@@ -351,14 +283,42 @@ class Steps:
             failed=len(result.failed),
         )
 
+    _methods: ClassVar[Mapping[type[Step], Callable[[Any, Snapshot, Any], Awaitable[Snapshot]]]] = {
+        planned.Render: _render,
+        planned.Connect: _connect,
+        planned.ResolveObjects: _resolve,
+        planned.RecordIntent: _record_intent,
+        planned.HandOver: _hand_over,
+        planned.CreateNamespace: _create_namespace,
+        planned.ApplyObjects: _apply,
+        planned.ListObjectsOfCRDs: _list_objects_of_crds,
+        planned.PruneObjects: _prune,
+        planned.ReadManagers: _read_managers,
+        planned.ReadModuleCR: _read_module_cr,
+        planned.FindModuleCRs: _find_module_crs,
+        planned.DeleteDefaultCRs: _delete_default_crs,
+        planned.CheckManagersMissing: _check_managers_missing,
+        planned.StripFinalizers: _strip_finalizers,
+        planned.ListUsersObjects: _list_users_objects,
+        planned.DeleteObjects: _delete_objects,
+    }
+
 
 def _was_ready(manifest: Manifest) -> bool:
     status = manifest.status
     return status.state is State.READY and status.observed_generation == manifest.metadata.generation
 
 
+def _fingerprint(seen: Snapshot) -> str:
+    return seen.rendering.fingerprint if seen.rendering is not None else ""
+
+
+def _removal(seen: Snapshot) -> Removal:
+    return seen.removal or Removal(())
+
+
 def _removing(seen: Snapshot, **outcome: Any) -> Snapshot:
-    return replace(seen, removal=replace(seen.removal or Removal(()), **outcome))
+    return replace(seen, removal=replace(_removal(seen), **outcome))
 
 
 async def _delete(skr: Client, cr: ModuleCr, live: JsonObject) -> JsonObject | None:

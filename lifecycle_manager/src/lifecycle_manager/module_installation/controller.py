@@ -10,18 +10,17 @@ import structlog
 from kube_runtime import (
     Causes,
     Change,
+    Client,
     Clock,
     Controller,
     EventRecorder,
-    KubeError,
+    Informer,
     Manager,
     ObjectKey,
     Priority,
     Result,
-    run_steps,
 )
 from lifecycle_manager.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
-from lifecycle_manager.kcp_writes import remove_finalizer
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
 from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_template
@@ -29,11 +28,11 @@ from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.apply import ManifestState, Neighbours, Services, Steps
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import default_cr
-from lifecycle_manager.module_installation.plan import Done, LeaveAlone, RemoveFinalizer, is_end, plan
+from lifecycle_manager.module_installation.plan import Done, RemoveFinalizer, plan
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
+from lifecycle_manager.object_set import Record
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
-from lifecycle_manager.object_set.reporting import ready_transition
 from lifecycle_manager.oci import ObjectStore
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager.signals import (
@@ -45,8 +44,8 @@ from lifecycle_manager.signals import (
     ResyncRequested,
     WebhookRulesChanged,
 )
-from lifecycle_manager.skr import Connections, Seen, SkrAccessError, failure_of
-from lifecycle_manager_api import Manifest, ManifestStatus, ModuleTemplate, State, names
+from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure
+from lifecycle_manager_api import Manifest, ManifestStatus, ModuleTemplate, names
 
 log = structlog.get_logger("manifest")
 
@@ -64,13 +63,10 @@ class Look(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestSettings:
-    """Options of this controller; `namespace` is that of default Module CRs and objects that name none."""
+class ManifestSettings(Options):
+    """Options of this controller."""
 
-    interval_seconds: float = 600.0
-    busy_seconds: float = 2.0
     concurrency: int = 50
-    namespace: str = names.SKR_NAMESPACE
 
 
 def setup(
@@ -134,11 +130,17 @@ def setup(
     def enqueue_neighbour(key: ObjectKey) -> None:
         controller.enqueue(key, Look.EVERYTHING)
 
-    options = Options(settings.interval_seconds, settings.busy_seconds, settings.namespace)
     neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
     renderings = Renderings(settings.namespace)
-    services = Services(manager.client, manifests, neighbours, store, logins, renderings, options)
-    reconciler = ManifestReconciler(services, manager.clock, manager.events, connections, offers)
+    reconciler = ManifestReconciler(
+        manager.client,
+        manager.clock,
+        manager.events,
+        manifests,
+        connections=connections,
+        offers=offers,
+        services=Services(neighbours, store, logins, renderings, settings),
+    )
     controller.reconciles(reconciler.reconcile)
     return controller
 
@@ -170,39 +172,39 @@ def concerned_by(
 class ManifestReconciler:
     """Keeps the module of one Manifest in its SKR as it is wanted."""
 
-    services: Services
+    kcp: Client
     clock: Clock
     events: EventRecorder
+    manifests: Informer[Manifest]
     connections: Connections
     offers: Offers
+    services: Services
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: ManifestState) -> Result:
         """Take the steps of a Manifest's plan. Raises KubeError or SkrAccessError after its status says so."""
-        manifest = self.services.manifests.get(key)
+        manifest = self.manifests.get(key)
         if manifest is None:
             return Result()
         self._note(causes, manifest, state)
-        snapshot = self._snapshot(manifest, state)
+        seen = self._snapshot(manifest, state)
+
+        def unreachable(written: Manifest, failure: SkrFailure) -> ManifestStatus:
+            inventory = sorted({*seen.before, *state.inventory})
+            return statuses.unreachable(written, inventory, failure.reason, failure.message, self.clock.now())
+
+        finalizer = names.MANIFEST_FINALIZER
+        record = Record(self.kcp, self.events, self.manifests, manifest, finalizer=finalizer, action="Install")
         skr = BorrowedSkr(self.connections, kyma_of_manifest(manifest))
-        steps = Steps(self.services, key, manifest, state, skr)
-        try:
-            async with skr:
-                end = await run_steps(snapshot, plan=plan, apply=steps.apply, is_done=is_end)
-        except (KubeError, SkrAccessError) as error:
-            failure, inventory = failure_of(error), sorted({*snapshot.before, *state.inventory})
-            now = self.clock.now()
-            status = statuses.unreachable(steps.manifest, inventory, failure.reason, failure.message, now)
-            await self._write(steps, status)
-            raise
-        match end:
-            case LeaveAlone():
-                state.check_all = True  # nothing was corrected in the meantime
-                return Result()
-            case RemoveFinalizer():
-                await self._remove_finalizer(steps.manifest)
-                return Result()
-            case _:
-                return await self._finish(steps, end)
+        steps = Steps(self.services, record, key, state, skr)
+        end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
+        if isinstance(end, Done):
+            await record.report(end.status)
+            return self._finish(state, end)
+        if isinstance(end, RemoveFinalizer):
+            await record.remove_finalizer()
+        else:
+            state.check_all = True  # nothing was corrected in the meantime
+        return Result()
 
     def _note(self, causes: Causes, manifest: Manifest, state: ManifestState) -> None:
         """Note what triggered the reconcile: which objects to read, and what the reads have to show."""
@@ -229,9 +231,7 @@ class ManifestReconciler:
             checks=template.spec.custom_state_check if template is not None else (),
         )
 
-    async def _finish(self, steps: Steps, end: Done) -> Result:
-        await self._write(steps, end.status)
-        state = steps.state
+    def _finish(self, state: ManifestState, end: Done) -> Result:
         state.check_all = state.check_all or end.check_all
         if end.applied is not None:
             end.applied.raise_first_failure()
@@ -248,20 +248,6 @@ class ManifestReconciler:
         shown = _shown(end)
         read = {each: _as_seen(shown.get(each.object)) for each in announced}
         return state.announcements.settle(read, now=self.clock.monotonic())
-
-    async def _remove_finalizer(self, manifest: Manifest) -> None:
-        kcp, manifests = self.services.kcp, self.services.manifests
-        answer = await remove_finalizer(kcp, MANIFESTS, manifest.metadata, names.MANIFEST_FINALIZER)
-        if answer is not None:
-            manifests.wrote(answer)
-
-    async def _write(self, steps: Steps, status: ManifestStatus) -> None:
-        await steps.write(status)
-        ready = ready_transition(steps.manifest.status, status)
-        if ready is not None:
-            bad = status.state in {State.ERROR, State.WARNING}
-            kind: Literal["Normal", "Warning"] = "Warning" if bad else "Normal"
-            self.events.record(MANIFESTS, steps.manifest, ready.reason, ready.message, type=kind, action="Install")
 
 
 def _shown(end: Done) -> dict[ObjectReference, Mapping[str, Any]]:

@@ -1,6 +1,6 @@
 """The credentials for a Manifest's layer: from the Secrets that it selects, or else the operator's own."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -20,12 +20,7 @@ class Logins:
 
     async def login(self, manifest: Manifest, host: str) -> Login | None:
         """Return the login for a registry's host. Raises CredentialsInvalid."""
-        selector = selector_of(manifest)
-        try:
-            secrets = await self._secrets(manifest, selector)
-        except KubeError as error:
-            raise CredentialsInvalid(f"the registry's credentials can't be read: {error}") from None
-        return login_in(secrets, host)
+        return await _login(self._secrets(manifest), host)
 
     def whose(self, manifest: Manifest) -> str:
         """Name the credentials of a Manifest: Manifests with the same credentials fail alike."""
@@ -34,19 +29,17 @@ class Logins:
 
     async def default_login(self, host: str) -> Login | None:
         """Return the operator's own login for a registry's host. Raises CredentialsInvalid."""
-        try:
-            return login_in(await self._default(), host)
-        except KubeError as error:
-            raise CredentialsInvalid(f"the registry's credentials can't be read: {error}") from None
+        return await _login(self._default(), host)
 
-    async def _secrets(self, manifest: Manifest, selector: LabelSelector | None) -> Iterable[Secret]:
-        if selector is not None:
-            query = as_query(selector)
-            found = (await self.kcp.list(SECRETS, manifest.metadata.namespace, label_selector=query)).items
-            if not found:
-                raise CredentialsInvalid(f"no Secret in {manifest.metadata.namespace} has the labels {query}")
-            return found
-        return await self._default()
+    async def _secrets(self, manifest: Manifest) -> Iterable[Secret]:
+        selector = selector_of(manifest)
+        if selector is None:
+            return await self._default()
+        query = as_query(selector)
+        found = (await self.kcp.list(SECRETS, manifest.metadata.namespace, label_selector=query)).items
+        if not found:
+            raise CredentialsInvalid(f"no Secret in {manifest.metadata.namespace} has the labels {query}")
+        return found
 
     async def _default(self) -> Iterable[Secret]:
         if not self.default_secret:
@@ -80,3 +73,10 @@ def as_query(selector: LabelSelector) -> str:
         }
         parts.append(forms[each.operator])
     return ",".join(parts)
+
+
+async def _login(reading: Awaitable[Iterable[Secret]], host: str) -> Login | None:
+    try:
+        return login_in(await reading, host)
+    except KubeError as error:
+        raise CredentialsInvalid(f"the registry's credentials can't be read: {error}") from None

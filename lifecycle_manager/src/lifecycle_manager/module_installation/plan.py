@@ -8,8 +8,7 @@ What may be deleted, and when:
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import TypeGuard
+from dataclasses import replace
 
 from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
 from lifecycle_manager.module_catalog import kyma_of_manifest
@@ -26,160 +25,116 @@ from lifecycle_manager.module_installation.snapshot import (
     is_being_deleted,
     is_left_alone,
 )
-from lifecycle_manager.module_installation.status import MODULE_CR, Leaving, Seen, was_created
+from lifecycle_manager.module_installation.status import MODULE_CR, Seen, was_created
 from lifecycle_manager.object_set.inventory import Identity, failure_message, identities, is_crd, listed
 from lifecycle_manager.object_set.ownership import Holder, heirs
+from lifecycle_manager.object_set.steps import (
+    ApplyObjects,
+    DeleteObjects,
+    End,
+    PruneObjects,
+    RemoveFinalizer,
+    Step,
+    is_end,
+    kept,
+)
 from lifecycle_manager.oci import Source, SourceAwaited, SourceInvalid, source_in
 from lifecycle_manager_api import ManifestStatus, State, find, names
+
+__all__ = ["ApplyObjects", "DeleteObjects", "End", "PruneObjects", "RemoveFinalizer", "Step", "is_end"]
 
 MAX_BUSY_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Render:
+class Render(Step, frozen=True):
     """Read the objects of the module from their source."""
 
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Connect:
+class Connect(Step, frozen=True):
     """Connect to the SKR and recall what this process remembers of the module there."""
 
-    rendering: Rendering
 
-
-@dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Set the finalizer, before anything is applied."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResolveObjects:
+class ResolveObjects(Step, frozen=True):
     """Find out what an apply of the rendering may create, and what the other modules have."""
 
-    rendering: Rendering
 
-
-@dataclass(frozen=True, slots=True)
-class RecordIntent:
-    """Record in the status what is in the SKR and about to be."""
+class RecordIntent(Step, frozen=True):
+    """Record in the status what is in the SKR and about to be, and set the finalizer."""
 
     entries: tuple[InventoryEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HandOver:
+class HandOver(Step, frozen=True):
     """Hand objects over to other modules that have them too."""
 
     objects: Mapping[InventoryEntry, Holder]
 
 
-@dataclass(frozen=True, slots=True)
-class CreateNamespace:
+class CreateNamespace(Step, frozen=True):
     """Create the namespace that modules share."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyObjects:
-    """Apply the rendering; delete nothing. `new` was not in the inventory before this reconcile."""
-
-    rendering: Rendering
-    inventory: tuple[InventoryEntry, ...]
-    new: frozenset[InventoryEntry]
-    recheck: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ListObjectsOfCRDs:
+class ListObjectsOfCRDs(Step, frozen=True):
     """List the objects of CRDs that the module no longer has."""
 
     crds: tuple[InventoryEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PruneObjects:
-    """Delete objects that the module no longer has."""
-
-    rendering: Rendering
-    applied: ApplyResult
-    entries: tuple[InventoryEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadManagers:
+class ReadManagers(Step, frozen=True):
     """Read what runs the module; `optional` ones count only while they exist."""
 
     managers: tuple[InventoryEntry, ...]
     optional: tuple[InventoryEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadModuleCR:
+class ReadModuleCR(Step, frozen=True):
     """Read the default Module CR; create it where it is missing and was never created."""
 
     wanted: DefaultCr
     was_created: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FindModuleCRs:
+class FindModuleCRs(Step, frozen=True):
     """Find the kinds of the module, its default Module CRs, and what the other modules have."""
 
     inventory: tuple[InventoryEntry, ...]
     wanted: DefaultCr | None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteDefaultCRs:
+class DeleteDefaultCRs(Step, frozen=True):
     """Delete the default Module CRs of the module."""
 
     crs: tuple[ModuleCr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckManagersMissing:
+class CheckManagersMissing(Step, frozen=True):
     """Find out whether anything that runs the module still exists."""
 
     managers: tuple[InventoryEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StripFinalizers:
+class StripFinalizers(Step, frozen=True):
     """Remove the finalizers of default Module CRs: nobody is left to act on them."""
 
     crs: tuple[tuple[ModuleCr, JsonObject], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListUsersObjects:
+class ListUsersObjects(Step, frozen=True):
     """List the objects of these kinds that are not the module's own."""
 
     kinds: tuple[Resource[JsonObject], ...]
     own: frozenset[Identity]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteObjects:
-    """Delete these objects of the inventory."""
-
-    entries: tuple[InventoryEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LeaveAlone:
+class LeaveAlone(End, frozen=True):
     """Do nothing: the module is unmanaged or skipped, or the Manifest waits for other finalizers."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Remove the finalizer: nothing of the module is left in the SKR, or it stays there for its users."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(End, frozen=True):
     """Write the status, then raise the first failure of `applied`.
 
     `check_all` has the next reconcile read every object. `settles`: this one has read what events announced, as far as
@@ -192,38 +147,6 @@ class Done:
     module_cr: statuses.CrView | None = None
     check_all: bool = False
     settles: bool = False
-
-
-End = LeaveAlone | RemoveFinalizer | Done
-InstallationStep = (
-    Render
-    | Connect
-    | AddFinalizer
-    | ResolveObjects
-    | RecordIntent
-    | HandOver
-    | CreateNamespace
-    | ApplyObjects
-    | ListObjectsOfCRDs
-    | PruneObjects
-    | ReadManagers
-    | ReadModuleCR
-)
-RemovalStep = (
-    FindModuleCRs
-    | DeleteDefaultCRs
-    | CheckManagersMissing
-    | StripFinalizers
-    | ListUsersObjects
-    | HandOver
-    | DeleteObjects
-)
-Step = InstallationStep | RemovalStep | End
-
-
-def is_end(step: Step) -> TypeGuard[End]:
-    """Tell whether a step ends the reconcile."""
-    return isinstance(step, LeaveAlone | RemoveFinalizer | Done)
 
 
 def plan(seen: Snapshot) -> Step:
@@ -247,7 +170,7 @@ def plan_installation(seen: Snapshot, rendering: Rendering) -> Step:
     """Return the next step of a module whose objects are known."""
     memory = seen.memory
     if memory is None:
-        return Connect(rendering)
+        return Connect()
     if seen.applied is not None or memory.check_all or memory.settled != rendering.fingerprint:
         step = _application(seen, rendering, check_all=memory.check_all)
         if step is not None:
@@ -267,7 +190,7 @@ def plan_removal(seen: Snapshot) -> Step:
     return _default_crs(seen, found) or _in_use(seen, found) or _objects(seen, found)
 
 
-def _default_crs(seen: Snapshot, found: Removal) -> RemovalStep | None:
+def _default_crs(seen: Snapshot, found: Removal) -> Step | None:
     """First the default Module CRs. Their finalizers are removed only if no manager is left to act on them."""
     if undeleted := tuple(cr for cr, live in found.default_crs if not is_being_deleted(live)):
         return DeleteDefaultCRs(undeleted)
@@ -278,7 +201,7 @@ def _default_crs(seen: Snapshot, found: Removal) -> RemovalStep | None:
     return StripFinalizers(blocked) if blocked and found.manager_missing else None
 
 
-def _in_use(seen: Snapshot, found: Removal) -> ListUsersObjects | Done | None:
+def _in_use(seen: Snapshot, found: Removal) -> Step | None:
     """Then nothing, while users have objects of the module's kinds whose CRDs go, or while something is deleted."""
     if found.users_objects is None:
         going = tuple(each for each in found.kinds if not heirs([crd_of(each)], seen.others))
@@ -293,7 +216,7 @@ def _in_use(seen: Snapshot, found: Removal) -> ListUsersObjects | Done | None:
     return None
 
 
-def _objects(seen: Snapshot, found: Removal) -> RemovalStep | RemoveFinalizer:
+def _objects(seen: Snapshot, found: Removal) -> Step:
     """Then the objects of the inventory, the CRDs last. What other modules have is handed over to them."""
     stage = tuple(each for each in seen.inventory if found.objects_deleted or not is_crd(each))
     if shared := heirs(stage, seen.others):
@@ -308,7 +231,7 @@ def prunable(applied: ApplyResult, crd_objects: Mapping[InventoryEntry, Collecti
     """
     if applied.failed:
         return ()
-    return tuple(each for each in _kept(applied) if not is_crd(each) or crd_objects.get(each) == ())
+    return tuple(each for each in kept(applied) if not is_crd(each) or crd_objects.get(each) == ())
 
 
 def after_deleting(found: Removal, remaining: tuple[InventoryEntry, ...]) -> Removal:
@@ -327,10 +250,9 @@ def is_settled(applied: ApplyResult) -> bool:
 
 
 def _source(seen: Snapshot) -> Step:
-    error = seen.source_error
-    if error is not None:
-        tell = statuses.awaited if isinstance(error, SourceAwaited) else statuses.refused
-        status = tell(seen.manifest, seen.inventory, error.reason, str(error), seen.now)
+    if (error := seen.source_error) is not None:
+        awaited = isinstance(error, SourceAwaited)
+        status = statuses.refused(seen.manifest, seen.inventory, error.reason, str(error), seen.now, awaited=awaited)
         return Done(status, error.again_after_seconds)
     try:
         return Render(source_in(seen.manifest.spec.install.source))
@@ -338,35 +260,32 @@ def _source(seen: Snapshot) -> Step:
         return _refused(seen, invalid.reason, str(invalid))
 
 
-def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> InstallationStep | None:
+def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> Step | None:
     """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
-    if names.MANIFEST_FINALIZER not in seen.manifest.metadata.finalizers:
-        return AddFinalizer()
     if seen.wanted is None:
-        return ResolveObjects(rendering)
+        return ResolveObjects()
     if seen.applied is None:
         return _before_apply(seen, rendering, seen.wanted, check_all=check_all)
     if seen.pruned:
         return None
-    unknown = tuple(each for each in _kept(seen.applied) if is_crd(each) and each not in seen.crd_objects)
+    unknown = tuple(each for each in kept(seen.applied) if is_crd(each) and each not in seen.crd_objects)
     if unknown and not seen.applied.failed:
         return ListObjectsOfCRDs(unknown)
     entries = prunable(seen.applied, seen.crd_objects)
-    return PruneObjects(rendering, seen.applied, entries) if entries else None
+    return PruneObjects(rendering.objects, seen.applied, entries) if entries else None
 
 
-def _before_apply(
-    seen: Snapshot, rendering: Rendering, wanted: frozenset[InventoryEntry], *, check_all: bool
-) -> InstallationStep:
+def _before_apply(seen: Snapshot, rendering: Rendering, wanted: frozenset[InventoryEntry], *, check_all: bool) -> Step:
     intended = (*seen.leftover, *sorted(wanted))
-    if not identities(intended) <= identities(inventory_of(seen.manifest)):
+    has_finalizer = names.MANIFEST_FINALIZER in seen.manifest.metadata.finalizers
+    if not has_finalizer or not identities(intended) <= identities(inventory_of(seen.manifest)):
         return RecordIntent(intended)
     if shared := heirs(seen.leftover, seen.others):
         return HandOver(shared)
     known = seen.namespace_created or (seen.memory is not None and seen.memory.has_namespace and not check_all)
     if not known and _needs_namespace(seen):
         return CreateNamespace(seen.options.namespace)
-    return ApplyObjects(rendering, intended, wanted - {*seen.before}, recheck=check_all)
+    return ApplyObjects(rendering.objects, intended, recheck=check_all, new=wanted - {*seen.before})
 
 
 def _needs_namespace(seen: Snapshot) -> bool:
@@ -436,16 +355,12 @@ def _own(seen: Snapshot, found: Removal) -> frozenset[Identity]:
 
 
 def _waits(seen: Snapshot, waits_for: str, *, users: bool = False) -> Done:
-    status = statuses.leaving(seen.manifest, Leaving(seen.inventory, waits_for, users), seen.now)
+    status = statuses.leaving(seen.manifest, seen.inventory, waits_for, seen.now, needs_users=users)
     return Done(status, _pause(seen, status))
 
 
 def _refused(seen: Snapshot, reason: str, message: str) -> Done:
     return Done(statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now))
-
-
-def _kept(applied: ApplyResult) -> tuple[InventoryEntry, ...]:
-    return tuple(each.entry for each in applied.outcomes if each.index is None and each.action == "kept")
 
 
 def _going(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:

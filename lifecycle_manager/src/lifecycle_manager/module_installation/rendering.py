@@ -24,8 +24,6 @@ Kind = tuple[str, str]
 class ObjectsForbidden(SourceError):
     """A module names an object that is the Lifecycle Manager's own."""
 
-    reason = "ObjectsForbidden"
-
 
 @dataclass(frozen=True, slots=True)
 class Rendering:

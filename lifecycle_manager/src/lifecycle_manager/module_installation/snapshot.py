@@ -18,7 +18,7 @@ from lifecycle_manager_api import CustomStateCheck, Manifest, names
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the controller that the plan depends on."""
+    """The options that the plan depends on; `namespace` is that of default Module CRs and objects that name none."""
 
     interval_seconds: float = 600.0
     busy_seconds: float = 2.0

@@ -17,6 +17,7 @@ from lifecycle_manager.module_installation.state_checks import PRECEDENCE, state
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager_api import (
+    ConditionStatus,
     CustomStateCheck,
     Manifest,
     ManifestStatus,
@@ -83,15 +84,6 @@ class Seen:
     module_cr: CrView | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """What a round of removing has shown: what still exists, what it waits for, and whether users have to act."""
-
-    inventory: tuple[InventoryEntry, ...]
-    waits_for: str
-    needs_users: bool = False
-
-
 def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
     """Tell whether a default Module CR was created before: if it does not exist, its user has deleted it."""
     created = find(manifest.status.conditions, MODULE_CR)
@@ -100,12 +92,7 @@ def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
 
 def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference, ...]:
     """Return an inventory as a status has it."""
-    return tuple(
-        SyncedReference(
-            group=each.group, version=each.version, kind=each.kind, namespace=each.namespace, name=each.name
-        )
-        for each in inventory
-    )
+    return msgspec.convert(tuple(inventory), tuple[SyncedReference, ...], from_attributes=True)
 
 
 def begun(manifest: Manifest, inventory: Iterable[InventoryEntry]) -> ManifestStatus:
@@ -115,26 +102,28 @@ def begun(manifest: Manifest, inventory: Iterable[InventoryEntry]) -> ManifestSt
 
 
 def refused(
-    manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
+    manifest: Manifest,
+    inventory: Iterable[InventoryEntry],
+    reason: str,
+    message: str,
+    now: datetime,
+    *,
+    awaited: bool = False,
 ) -> ManifestStatus:
-    """Return the status of a Manifest whose objects can't be read or may not be applied. The inventory stays."""
-    conditions: list[NewCondition] = [(RESOURCES, "False", reason, message), (READY, "False", reason, message)]
-    return _status(manifest, now, State.ERROR, inventory, conditions)
+    """Return the status of a Manifest whose objects can't be read or may not be applied. The inventory stays.
 
-
-def awaited(
-    manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
-) -> ManifestStatus:
-    """Return the status of a Manifest whose objects are being fetched."""
-    conditions: list[NewCondition] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
-    return _status(manifest, now, State.PROCESSING, inventory, conditions)
+    `awaited`: its objects are being fetched.
+    """
+    known: ConditionStatus = "Unknown" if awaited else "False"
+    state = State.PROCESSING if awaited else State.ERROR
+    return _status(manifest, now, state, inventory, [(RESOURCES, known, reason, message), _not_ready(reason, message)])
 
 
 def unreachable(
     manifest: Manifest, inventory: Iterable[InventoryEntry], reason: str, message: str, now: datetime
 ) -> ManifestStatus:
     """Return the status of a Manifest whose cluster can't be reached. The inventory stays."""
-    conditions: list[NewCondition] = [(RESOURCES, "Unknown", reason, message), (READY, "False", reason, message)]
+    conditions: list[NewCondition] = [(RESOURCES, "Unknown", reason, message), _not_ready(reason, message)]
     state = State.DELETING if manifest.metadata.being_deleted else State.ERROR
     return _status(manifest, now, state, inventory, conditions)
 
@@ -154,20 +143,28 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
         installation = (INSTALLATION, "False", worst[1], messages)
     state, ready = worst[0], installation
     if running and seen.held:
-        state, ready = State.WARNING, (READY, "False", OBJECTS_IN_USE, resources[3])
+        state, ready = State.WARNING, _not_ready(OBJECTS_IN_USE, resources[3])
     elif running and seen.going:
-        state, ready = State.PROCESSING, (READY, "False", OBJECTS_GOING, resources[3])
+        state, ready = State.PROCESSING, _not_ready(OBJECTS_GOING, resources[3])
     return _status(manifest, now, state, seen.inventory, [*conditions, installation, (READY, *ready[1:])])
 
 
-def leaving(manifest: Manifest, left: Leaving, now: datetime) -> ManifestStatus:
-    """Return the status of a Manifest whose module is being removed."""
-    state, reason = (State.WARNING, MODULE_CRS_IN_USE) if left.needs_users else (State.DELETING, DELETING)
-    conditions: list[NewCondition] = [
-        (INSTALLATION, "False", reason, left.waits_for),
-        (READY, "False", reason, left.waits_for),
-    ]
-    return _status(manifest, now, state, left.inventory, conditions)
+def leaving(
+    manifest: Manifest,
+    inventory: Iterable[InventoryEntry],
+    waits_for: str,
+    now: datetime,
+    *,
+    needs_users: bool = False,
+) -> ManifestStatus:
+    """Return the status of a Manifest whose module is being removed; `needs_users`: its users have to act."""
+    state, reason = (State.WARNING, MODULE_CRS_IN_USE) if needs_users else (State.DELETING, DELETING)
+    conditions: list[NewCondition] = [(INSTALLATION, "False", reason, waits_for), _not_ready(reason, waits_for)]
+    return _status(manifest, now, state, inventory, conditions)
+
+
+def _not_ready(reason: str, message: str) -> NewCondition:
+    return READY, "False", reason, message
 
 
 def _resources(seen: Seen) -> NewCondition:
@@ -215,16 +212,15 @@ def _status(
     now: datetime,
     state: State,
     inventory: Iterable[InventoryEntry],
-    conditions: Iterable[NewCondition],
+    conditions: Sequence[NewCondition],
 ) -> ManifestStatus:
-    before, new, entries = manifest.status, tuple(conditions), tuple(inventory)
+    before, entries = manifest.status, tuple(inventory)
     same = set(entries_of(before.synced)) == set(entries)
     return with_conditions(
         before,
         manifest.metadata,
         now,
-        conditions=new,
-        operation=new[-1][3],
+        conditions=conditions,
         state=state,
         synced=before.synced if same else references_to(entries),
     )

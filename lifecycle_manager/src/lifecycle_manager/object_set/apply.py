@@ -1,7 +1,8 @@
-"""Requests to an SKR that change the objects of a set. Every function may be repeated."""
+"""Requests to an SKR that change the objects of a set. Each of them may be repeated."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -13,57 +14,87 @@ from kube_runtime import (
     InventoryEntry,
     JsonObject,
     KindUnknown,
-    KubernetesObject,
     NotFound,
     ObjectKey,
 )
-from lifecycle_manager.object_set.inventory import identities
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities
 from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
 from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("object_set")
 
 
-async def apply_objects(
-    applier: Applier,
-    objects: Iterable[KubernetesObject],
-    inventory: Collection[InventoryEntry],
-    *,
-    recheck: bool,
-    new: Collection[InventoryEntry] = (),
-    leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False,
-) -> ApplyResult:
-    """Apply objects and delete none: those that only the inventory names are kept, see `prune`."""
-    return await applier.apply(objects, inventory, new=new, prune=False, recheck=recheck, leave=leave)
+@dataclass(frozen=True, eq=False, slots=True)
+class SkrObjects:
+    """The objects of one owner in one SKR: part of the owner's state. `namespaces` are known to exist.
 
-
-async def prune(
-    applier: Applier,
-    objects: Iterable[KubernetesObject],
-    applied: ApplyResult,
-    entries: Collection[InventoryEntry],
-) -> ApplyResult:
-    """Delete objects that an apply has left over; return the result of both.
-
-    The objects just applied are named again, so that none of them is deleted under another API group.
+    The Applier remembers what it applied, so it is kept as long as the client: another client may lead to another
+    cluster.
     """
-    chosen = identities(entries)
-    removed = await applier.apply(objects, entries, prune=True, recheck=False)
-    outcomes = (
-        *(each for each in applied.outcomes if each.index is not None or each.entry.identity not in chosen),
-        *(each for each in removed.outcomes if each.index is None),
-    )
-    staying = {each for each in applied.inventory if each.identity not in chosen}
-    remaining = {each for each in removed.inventory if each.identity in chosen}
-    return ApplyResult(outcomes, tuple(sorted(staying | remaining)))
 
+    skr: Client
+    applier: Applier
+    namespaces: set[str] = field(default_factory=set)
 
-async def create_namespace(skr: Client, name: str) -> None:
-    """Create a namespace where it is missing. It belongs to no set. Raises KubeError."""
-    namespace = {"metadata": {"name": name, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}}}
-    with suppress(AlreadyExists):
-        await skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
+    @classmethod
+    def of(
+        cls,
+        known: "SkrObjects | None",
+        skr: Client,
+        *,
+        owner: ObjectKey,
+        module: str,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> "SkrObjects":
+        """Return what is kept for this client, or start anew. `namespace` is for objects that name none."""
+        if known is not None and known.skr is skr:
+            return known
+        labels = {
+            names.MANAGED_BY: names.LIFECYCLE_MANAGER,
+            names.WATCHED_BY: "kyma",
+            names.MODULE_NAME: module,
+        }
+        marks = {names.OWNED_BY: str(owner)}
+        applier = Applier(
+            skr, field_manager=FIELD_MANAGER, labels=labels, annotations=marks, default_namespace=namespace
+        )
+        return cls(skr, applier)
+
+    async def apply(
+        self, step: ApplyObjects, leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False
+    ) -> ApplyResult:
+        """Apply objects and delete none: those that only the inventory names are kept, see `prune`."""
+        if missing := set(step.namespaces) - self.namespaces:
+            await self.create_namespaces(missing)
+            self.namespaces.intersection_update(step.namespaces)
+        return await self.applier.apply(
+            step.objects, step.inventory, new=step.new, prune=False, recheck=step.recheck, leave=leave
+        )
+
+    async def create_namespaces(self, wanted: Iterable[str]) -> None:
+        """Create namespaces where they are missing. They belong to no set. Raises KubeError."""
+        for name in sorted(wanted):
+            namespace = {"metadata": {"name": name, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}}}
+            with suppress(AlreadyExists):
+                await self.skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
+            self.namespaces.add(name)
+
+    async def prune(self, step: PruneObjects) -> ApplyResult:
+        """Delete objects that an apply has left over; return the result of both.
+
+        The objects just applied are named again, so that none of them is deleted under another API group.
+        """
+        applied, chosen = step.applied, identities(step.entries)
+        removed = await self.applier.apply(step.objects, step.entries, prune=True, recheck=False)
+        outcomes = (
+            *(each for each in applied.outcomes if each.index is not None or each.entry.identity not in chosen),
+            *(each for each in removed.outcomes if each.index is None),
+        )
+        staying = {each for each in applied.inventory if each.identity not in chosen}
+        remaining = {each for each in removed.inventory if each.identity in chosen}
+        return ApplyResult(outcomes, tuple(sorted(staying | remaining)))
 
 
 async def hand_over(skr: Client, giver: ObjectKey, given: Mapping[InventoryEntry, Holder]) -> None:

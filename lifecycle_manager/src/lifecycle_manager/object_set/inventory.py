@@ -1,9 +1,9 @@
 """The inventory of a set: the objects that exist in the SKR, or may exist, as a status names them. Pure functions."""
 
 from collections.abc import Collection, Iterable
-from typing import Protocol
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
+from lifecycle_manager_api import SyncedObject, SyncedReference
 
 Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name of an object."""
@@ -13,22 +13,7 @@ DEFAULT_NAMESPACE = "default"
 MAX_LISTED = 10
 
 
-class Reference(Protocol):
-    """An object in a status."""
-
-    @property
-    def group(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-
-
-def entries_of(references: Iterable[Reference]) -> tuple[InventoryEntry, ...]:
+def entries_of(references: Iterable[SyncedReference | SyncedObject]) -> tuple[InventoryEntry, ...]:
     """Return objects of a status as inventory entries."""
     return tuple(InventoryEntry(each.group, each.version, each.kind, each.namespace, each.name) for each in references)
 

@@ -1,6 +1,6 @@
 """What the statuses and Events of all owners of sets have in common. Pure functions."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -20,21 +20,25 @@ def with_conditions(
     metadata: ObjectMeta,
     now: datetime,
     *,
-    conditions: Iterable[NewCondition],
-    operation: str,
+    conditions: Sequence[NewCondition],
     **fields: Any,
 ) -> Status:
-    """Return a status with other conditions, last operation and fields, for the current generation."""
+    """Return a status with other conditions and fields, for the current generation.
+
+    The message of the last condition is the last operation.
+    """
     return msgspec.structs.replace(
         before,
         conditions=set_conditions(before.conditions, conditions, metadata.generation, now),
-        last_operation=last_operation(before.last_operation, operation, now.replace(microsecond=0)),
+        last_operation=last_operation(before.last_operation, conditions[-1][3], now.replace(microsecond=0)),
         observed_generation=metadata.generation,
         **fields,
     )
 
 
-def ready_transition(before: Status, after: Status) -> Condition | None:
+def ready_transition(
+    before: ManifestStatus | SyncResourceStatus, after: ManifestStatus | SyncResourceStatus
+) -> Condition | None:
     """Return the Ready condition if its status or reason changed: that is worth an Event."""
     old, ready = find(before.conditions, READY), find(after.conditions, READY)
     if ready is None or (old is not None and (old.status, old.reason) == (ready.status, ready.reason)):

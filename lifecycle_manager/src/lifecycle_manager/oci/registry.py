@@ -24,6 +24,7 @@ from lifecycle_manager.oci.problems import (
     LayerTooLarge,
     LayerTruncated,
     RegistryBusy,
+    SourceError,
     SourceUnreachable,
 )
 from lifecycle_manager.oci.references import Artifact, Layer, is_this_machine
@@ -131,7 +132,8 @@ class Registries:
         headers = {"Authorization": login.basic} if login is not None else {}
         async with self._open().get(realm, params=query, headers=headers, allow_redirects=False) as response:
             _refuse(wanted, response)
-            body = await _short(wanted, response)
+            too_large = f"{response.url.host} sends a token for {wanted} of more than {MAX_TOKEN_BYTES} bytes"
+            body, _ = await _received(response, MAX_TOKEN_BYTES, SourceUnreachable(too_large))
         try:
             given = msgspec.json.decode(body, type=_Token)
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -149,31 +151,25 @@ class Registries:
 
 async def _content(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
     _refuse(wanted, response)
+    too_large = LayerTooLarge(f"{wanted} has more than {MAX_BYTES} bytes")
     if (response.content_length or 0) > MAX_BYTES:
-        raise LayerTooLarge(f"{wanted} has {response.content_length} bytes, more than {MAX_BYTES}")
+        raise too_large
+    content, digest = await _received(response, MAX_BYTES, too_large)
+    if isinstance(wanted, Layer) and digest != wanted.digest:
+        raise DigestMismatch(f"{wanted}: the content has the digest {digest}")
+    return content
+
+
+async def _received(response: aiohttp.ClientResponse, max_bytes: int, too_large: SourceError) -> tuple[bytes, str]:
+    """Return the body of an answer with its digest; raise `too_large` where it has more bytes."""
     digest, parts, size = hashlib.sha256(), [], 0
     async for part in response.content.iter_chunked(CHUNK):
         size += len(part)
-        if size > MAX_BYTES:
-            raise LayerTooLarge(f"{wanted} has more than {MAX_BYTES} bytes")
+        if size > max_bytes:
+            raise too_large
         digest.update(part)
         parts.append(part)
-    found = f"sha256:{digest.hexdigest()}"
-    if isinstance(wanted, Layer) and found != wanted.digest:
-        raise DigestMismatch(f"{wanted}: the content has the digest {found}")
-    return b"".join(parts)
-
-
-async def _short(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
-    """Return the body of an answer with a token, bounded."""
-    body = b""
-    async for part in response.content.iter_chunked(CHUNK):
-        body += part
-        if len(body) > MAX_TOKEN_BYTES:
-            raise SourceUnreachable(
-                f"{response.url.host} sends a token for {wanted} of more than {MAX_TOKEN_BYTES} bytes"
-            )
-    return body
+    return b"".join(parts), f"sha256:{digest.hexdigest()}"
 
 
 def _refuse(wanted: Wanted, response: aiohttp.ClientResponse) -> None:

@@ -61,17 +61,21 @@ class Seen:
 class Announcements:
     """The announcements that no read has shown yet: at most one for each object, the newest.
 
-    Part of the state of one key. Senders of events are not trusted: at most MAX_OBJECTS are kept.
+    Part of the state of one key. Senders of events are not trusted: at most MAX_OBJECTS are kept, and as many events.
+    A reconcile that is retried announces its events again; their patience counts from the first time.
     `now` is the monotonic time in seconds.
     """
 
     _pending: dict[ObjectReference, Announcement] = field(default_factory=dict, init=False)
+    _announced: dict[ObjectChanged, None] = field(default_factory=dict, init=False)
 
     def announce(self, change: ObjectChanged, *, now: float) -> bool:
         """Remember that the next read of this object has to show a change.
 
         Returns whether it is remembered. Where it is not, too many objects are announced already: read all of them.
         """
+        if change in self._announced:
+            return True
         announcement = Announcement(
             change.reference,
             change.operation,
@@ -83,6 +87,9 @@ class Announcements:
         known = self._pending.get(change.reference)
         if known is None and len(self._pending) >= MAX_OBJECTS:
             return False
+        if len(self._announced) >= MAX_OBJECTS:
+            del self._announced[next(iter(self._announced))]
+        self._announced[change] = None
         self._pending[change.reference] = announcement if known is None else _newer(known, announcement)
         return True
 
@@ -104,6 +111,7 @@ class Announcements:
                 del self._pending[announcement.object]
             else:
                 self._pending[announcement.object] = replace(announcement, attempts=announcement.attempts + 1)
+        self._announced = {each: None for each in self._announced if each.reference in self._pending}
         waits = [wait for each in self._pending.values() if (wait := each.retry_after(now)) is not None]
         return min(waits, default=None)
 

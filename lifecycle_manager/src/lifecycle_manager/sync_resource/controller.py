@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import structlog
 
@@ -16,31 +15,29 @@ from kube_runtime import (
     EventRecorder,
     Index,
     Informer,
-    KubeError,
     Manager,
     ObjectKey,
     Priority,
     Result,
-    run_steps,
 )
 from lifecycle_manager.indexes import SYNC_RESOURCES_BY_KYMA
-from lifecycle_manager.kcp_writes import remove_finalizer
+from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed
+from lifecycle_manager.object_set import Record
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import identities, without
 from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.policy import Allowances
-from lifecycle_manager.object_set.reporting import ready_transition
 from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
 from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
-from lifecycle_manager.skr import Connections, SkrAccessError, failure_of
+from lifecycle_manager.skr import Connections, SkrAccessError, SkrFailure
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
-from lifecycle_manager.sync_resource.plan import Done, RemoveFinalizer, is_end, plan
+from lifecycle_manager.sync_resource.plan import Done, plan, wants_namespaces
 from lifecycle_manager.sync_resource.snapshot import Snapshot, Text, known_inventory, read_text, since
 from lifecycle_manager.sync_resource.status import in_conflict
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, names
+from lifecycle_manager_api import Kyma, SyncResource, SyncResourceStatus, names
 
 log = structlog.get_logger("sync_resource")
 
@@ -117,10 +114,10 @@ def wants_other_objects(change: Change[SyncResource]) -> bool:
     return (
         old is None
         or new is None
-        or old.metadata.generation != new.metadata.generation
+        or generation_changed(change)
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or _namespaces_asked(old) != _namespaces_asked(new)
-        or names.SYNC_RESOURCE_FINALIZER in set(old.metadata.finalizers) - set(new.metadata.finalizers)
+        or wants_namespaces(old) != wants_namespaces(new)
+        or finalizer_lost(names.SYNC_RESOURCE_FINALIZER, change)
     )
 
 
@@ -155,21 +152,19 @@ class SyncResourceReconciler:
         resource = self.sync_resources.get(key)
         if resource is None:
             return Result()
+
+        def unreachable(seen: SyncResource, failure: SkrFailure) -> SyncResourceStatus:
+            return statuses.unreachable(seen, failure.reason, failure.message, self.clock.now())
+
+        finalizer = names.SYNC_RESOURCE_FINALIZER
+        record = Record(self.kcp, self.events, self.sync_resources, resource, finalizer=finalizer, action="Apply")
         skr = BorrowedSkr(self.connections, resource.spec.kyma)
-        steps = Steps(self.kcp, self.sync_resources, key, resource, state, skr)
-        try:
-            async with skr:
-                end = await run_steps(
-                    self._snapshot(key, resource, state), plan=plan, apply=steps.apply, is_done=is_end
-                )
-        except (KubeError, SkrAccessError) as error:
-            failure, now = failure_of(error), self.clock.now()
-            await self._write(steps, statuses.unreachable(steps.resource, failure.reason, failure.message, now))
-            raise
-        if isinstance(end, RemoveFinalizer):
-            await self._remove_finalizer(steps.resource)
-            return Result()
-        return await self._finish(steps, end)
+        steps, seen = Steps(record, key, state, skr), self._snapshot(key, resource, state)
+        end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
+        if isinstance(end, Done):
+            return await self._finish(record, state, end)
+        await record.remove_finalizer()
+        return Result()
 
     def _snapshot(self, key: ObjectKey, resource: SyncResource, state: SyncResourceState) -> Snapshot:
         kyma = self.kymas.get(ObjectKey(key.namespace, resource.spec.kyma))
@@ -198,27 +193,15 @@ class SyncResourceReconciler:
                     if (entry.group, entry.kind, entry.name) in places:
                         yield Claim(entry, *since(other))
 
-    async def _finish(self, steps: Steps, end: Done) -> Result:
+    async def _finish(self, record: Record[SyncResource], state: SyncResourceState, end: Done) -> Result:
         if end.result is None:
-            steps.state.remember(set(steps.state.inventory) - end.lost)
+            state.remember(set(state.inventory) - end.lost)
         elif end.result.changed:
-            self._report_change(steps.resource, Counter(str(each.action) for each in end.result.outcomes))
-        await self._write(steps, end.status)
+            self._report_change(record.item, Counter(str(each.action) for each in end.result.outcomes))
+        await record.report(end.status)
         if end.result is not None:
             end.result.raise_first_failure()
         return Result(requeue_after=end.requeue_after)
-
-    async def _remove_finalizer(self, resource: SyncResource) -> None:
-        answer = await remove_finalizer(self.kcp, SYNC_RESOURCES, resource.metadata, names.SYNC_RESOURCE_FINALIZER)
-        if answer is not None:
-            self.sync_resources.wrote(answer)
-
-    async def _write(self, steps: Steps, status: SyncResourceStatus) -> None:
-        await steps.write(status)
-        ready = ready_transition(steps.resource.status, status)
-        if ready is not None:
-            kind: Literal["Normal", "Warning"] = "Warning" if status.state is State.ERROR else "Normal"
-            self.events.record(SYNC_RESOURCES, steps.resource, ready.reason, ready.message, type=kind, action="Apply")
 
     def _report_change(self, resource: SyncResource, objects: Mapping[str, int]) -> None:
         observed_at = resource.metadata.annotations.get(names.OBSERVED_AT, "")
@@ -233,7 +216,3 @@ class SyncResourceReconciler:
             observed_at=observed_at,
             objects=dict(objects),
         )
-
-
-def _namespaces_asked(resource: SyncResource) -> str | None:
-    return resource.metadata.annotations.get(names.CREATE_NAMESPACES)

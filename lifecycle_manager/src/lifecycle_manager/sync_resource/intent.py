@@ -78,15 +78,8 @@ def as_status(resource: SyncResource, fresh: Collection[InventoryEntry]) -> Sync
 
 def synced_object(entry: InventoryEntry, state: State, message: str) -> SyncedObject:
     """Return an inventory entry as a status shows it."""
-    return SyncedObject(
-        group=entry.group,
-        version=entry.version,
-        kind=entry.kind,
-        namespace=entry.namespace,
-        name=entry.name,
-        state=state,
-        message=message,
-    )
+    shown = msgspec.convert(entry, SyncedObject, from_attributes=True)
+    return msgspec.structs.replace(shown, state=state, message=message)
 
 
 def pending_object(entry: InventoryEntry) -> SyncedObject:

@@ -5,80 +5,43 @@ pruned in a round with a failure; nothing is deleted that the inventory does not
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypeGuard
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
 from lifecycle_manager.object_set.ownership import conflicts
 from lifecycle_manager.object_set.policy import Allowances
+from lifecycle_manager.object_set.steps import (
+    ApplyObjects,
+    DeleteObjects,
+    End,
+    PruneObjects,
+    RemoveFinalizer,
+    Step,
+    kept,
+)
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.snapshot import Snapshot, read_text, since
 from lifecycle_manager.sync_resource.status import CONFLICT, KYMA_DELETING, KYMA_NOT_FOUND, TOO_MANY_OBJECTS, Refusal
 from lifecycle_manager_api import State, SyncResource, SyncResourceStatus, names
 
+__all__ = ["ApplyObjects", "DeleteObjects", "Done", "PruneObjects", "RecordIntent", "RemoveFinalizer", "Step", "plan"]
+
 READINESS_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class RecordIntent:
+class RecordIntent(Step, frozen=True):
     """Record which objects are about to be applied, and set the finalizer."""
 
     objects: tuple[KubernetesObject, ...]
     inventory: tuple[InventoryEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyObjects:
-    """Apply these objects; delete none.
-
-    `namespaces` are created before where they are missing. They are not a part of the SyncResource: others may use
-    them by the time it is deleted. Without `recheck` only objects with another document than before are requested.
-    """
-
-    objects: tuple[KubernetesObject, ...]
-    inventory: tuple[InventoryEntry, ...]
-    recheck: bool
-    namespaces: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PruneObjects:
-    """Delete these objects, which are in the inventory and no longer in the text."""
-
-    objects: tuple[KubernetesObject, ...]
-    applied: ApplyResult
-    entries: tuple[InventoryEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteObjects:
-    """Delete everything in the inventory: the SyncResource is being deleted."""
-
-    inventory: tuple[InventoryEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Remove the finalizer: nothing is left in the SKR, or the cluster is deleted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(End, frozen=True):
     """Write the status. `lost` are objects that belong to another SyncResource; `result` is that of this round."""
 
     status: SyncResourceStatus
     requeue_after: float
     lost: frozenset[InventoryEntry] = frozenset()
     result: ApplyResult | None = None
-
-
-End = RemoveFinalizer | Done
-Step = RecordIntent | ApplyObjects | PruneObjects | DeleteObjects | End
-
-
-def is_end(step: Step) -> TypeGuard[End]:
-    """Tell whether a step ends the reconcile."""
-    return isinstance(step, RemoveFinalizer | Done)
 
 
 def plan(seen: Snapshot) -> Step:
@@ -93,7 +56,7 @@ def plan(seen: Snapshot) -> Step:
     if not seen.recorded:
         return RecordIntent(objects, seen.inventory)
     if seen.applied is None:
-        namespaces = missing_namespaces(objects) if _wants_namespaces(resource) else ()
+        namespaces = missing_namespaces(objects) if wants_namespaces(resource) else ()
         return ApplyObjects(objects, seen.inventory, recheck=not _just_changed(resource), namespaces=namespaces)
     if not seen.pruned and (entries := prunable(seen, seen.applied)):
         return PruneObjects(objects, seen.applied, entries)
@@ -104,9 +67,7 @@ def plan(seen: Snapshot) -> Step:
 
 def prunable(seen: Snapshot, applied: ApplyResult) -> tuple[InventoryEntry, ...]:
     """Return the objects of the inventory that the text no longer names; none in a round with a failure."""
-    if not seen.resource.spec.prune or applied.failed:
-        return ()
-    return tuple(each.entry for each in applied.outcomes if each.index is None and each.action == "kept")
+    return kept(applied) if seen.resource.spec.prune and not applied.failed else ()
 
 
 def objection_to(resource: SyncResource, allowances: Allowances) -> str | None:
@@ -120,6 +81,11 @@ def missing_namespaces(objects: Iterable[KubernetesObject]) -> tuple[str, ...]:
     listed = tuple(objects)
     own = {each.name for each in listed if each.kind == "Namespace"}
     return tuple(sorted({each.namespace for each in listed} - own - {""}))
+
+
+def wants_namespaces(resource: SyncResource) -> bool:
+    """Tell whether the namespaces of the objects are to be created."""
+    return resource.metadata.annotations.get(names.CREATE_NAMESPACES) == "true"
 
 
 def _removal(seen: Snapshot) -> Step:
@@ -149,10 +115,6 @@ def _refusal(seen: Snapshot) -> Refusal | None:
 
 def _objects(seen: Snapshot) -> tuple[KubernetesObject, ...]:
     return () if isinstance(seen.text, Refusal) else seen.text
-
-
-def _wants_namespaces(resource: SyncResource) -> bool:
-    return resource.metadata.annotations.get(names.CREATE_NAMESPACES) == "true"
 
 
 def _just_changed(resource: SyncResource) -> bool:

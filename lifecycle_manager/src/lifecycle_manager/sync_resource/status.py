@@ -1,6 +1,6 @@
 """The status of a SyncResource. Pure functions, and the reasons of its conditions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -118,15 +118,13 @@ def _status(
     now: datetime,
     state: State,
     synced: Sequence[SyncedObject],
-    conditions: Iterable[NewCondition],
+    conditions: Sequence[NewCondition],
 ) -> SyncResourceStatus:
-    new = tuple(conditions)
     return with_conditions(
         resource.status,
         resource.metadata,
         now,
-        conditions=new,
-        operation=new[-1][3],
+        conditions=conditions,
         state=state,
         objects=f"{sum(each.state is State.READY for each in synced)}/{len(synced)}",
         synced=tuple(synced),

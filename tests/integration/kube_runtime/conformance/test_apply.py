@@ -1,4 +1,4 @@
-"""Server-side apply: who owns what, who is in whose way, and what is left when somebody lets go."""
+"""Server-side apply: who owns what, who is in whose way, and what is left when an owner gives its fields up."""
 
 import pytest
 

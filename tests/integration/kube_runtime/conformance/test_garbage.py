@@ -34,7 +34,7 @@ async def owner_and_dependent(server: Server, path: str, **metadata: Any) -> Non
 
 
 async def collected(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for the garbage collector: for half a minute it hears of nothing while it learns of new kinds."""
+    """Wait for the garbage collector: for half a minute it receives no event while it discovers new kinds."""
     await eventually(condition, within=150)
 
 

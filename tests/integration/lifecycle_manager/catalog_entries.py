@@ -1,4 +1,4 @@
-"""Puts modules on offer in the control plane for one test, and takes them off again."""
+"""ModuleTemplates and ModuleReleaseMetas in the control plane, created for one test and deleted after it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -14,22 +14,22 @@ KCP = names.KCP_NAMESPACE
 
 
 def template(module: str, version: str, **given: Any) -> dict[str, Any]:
-    """Return a ModuleTemplate that installs something, as somebody would create it."""
+    """Return a ModuleTemplate with something to install, as a module team creates it."""
     built = as_document(
         builders.template(module, version, **({"installs": True, "enable_module_config": False} | given))
     )
     return _without_identity(built)
 
 
-def installing(document: dict[str, Any], host: str, digest: str) -> dict[str, Any]:
-    """Return a ModuleTemplate whose objects are in a layer of a registry on this machine."""
+def with_layer(document: dict[str, Any], host: str, digest: str) -> dict[str, Any]:
+    """Return a ModuleTemplate whose objects are in a layer of a local registry."""
     component = document["spec"]["descriptor"]["component"]
     component["repositoryContexts"] = [{"baseUrl": f"http://{host}/modules", "type": "ociRegistry"}]
     component["resources"][0]["access"]["localReference"] = digest
     return document
 
 
-def linking(document: dict[str, Any], link: str) -> dict[str, Any]:
+def with_link(document: dict[str, Any], link: str) -> dict[str, Any]:
     """Return a ModuleTemplate whose objects are behind a link."""
     document["spec"]["descriptor"]["component"]["resources"] = []
     document["spec"]["resources"] = [{"name": "rawManifest", "link": link}]
@@ -37,14 +37,14 @@ def linking(document: dict[str, Any], link: str) -> dict[str, Any]:
 
 
 def release(module: str, **given: Any) -> dict[str, Any]:
-    """Return a ModuleReleaseMeta as somebody would create it."""
+    """Return a ModuleReleaseMeta as a module team creates it."""
     return _without_identity(as_document(builders.release(module, **given)))
 
 
 async def refusal(write: Callable[[], Awaitable[object]], undo: Callable[[], Awaitable[object]]) -> str:
-    """Return how the control plane refuses to store something.
+    """Return the message with which the webhook refuses a write.
 
-    Its API server lets pass what nobody could look at in time; then it is undone and written again.
+    The API server stores the object if the webhook does not answer in time; then it is deleted and written again.
     """
 
     async def refused() -> str | None:
@@ -53,7 +53,7 @@ async def refusal(write: Callable[[], Awaitable[object]], undo: Callable[[], Awa
         except Invalid as error:
             return str(error)
         except AlreadyExists:
-            return None  # what was stored is still going
+            return None  # the stored object is still being deleted
         await undo()
         return None
 
@@ -61,24 +61,24 @@ async def refusal(write: Callable[[], Awaitable[object]], undo: Callable[[], Awa
 
 
 @asynccontextmanager
-async def on_offer(kcp: Client, *documents: dict[str, Any]) -> AsyncIterator[None]:
-    """Have ModuleTemplates and ModuleReleaseMetas in the control plane while the test is in here."""
+async def in_catalog(kcp: Client, *documents: dict[str, Any]) -> AsyncIterator[None]:
+    """Keep ModuleTemplates and ModuleReleaseMetas in the control plane until the block ends."""
     for document in documents:
-        await offer(kcp, document)
+        await put_in_catalog(kcp, document)
     try:
         yield
     finally:
         for document in documents:
-            await withdraw(kcp, document)
+            await remove_from_catalog(kcp, document)
 
 
-async def offer(kcp: Client, document: dict[str, Any]) -> None:
-    """Create or change one of them."""
+async def put_in_catalog(kcp: Client, document: dict[str, Any]) -> None:
+    """Create or update a ModuleTemplate or ModuleReleaseMeta."""
     await kcp.apply(_resource(document), document["metadata"]["name"], document, KCP, field_manager="module-team")
 
 
-async def withdraw(kcp: Client, document: dict[str, Any]) -> None:
-    """Delete one of them."""
+async def remove_from_catalog(kcp: Client, document: dict[str, Any]) -> None:
+    """Delete a ModuleTemplate or ModuleReleaseMeta."""
     with suppress(NotFound):
         await kcp.delete(_resource(document), document["metadata"]["name"], KCP)
 

@@ -1,4 +1,4 @@
-"""A server that can be reached and does not answer, or a wire to one that does."""
+"""A server that accepts connections and does not answer, or forwards them to one that does."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,19 +9,19 @@ from kyma_local.joining import join
 
 
 @dataclass(eq=False)
-class BlackHole:
-    """Takes connections and says nothing, until it is told to pass them on."""
+class UnresponsiveServer:
+    """Accepts connections and does not answer; with `forwarding` it forwards them to the target."""
 
     target: tuple[str, int]
     connections: int = 0
-    passing: bool = False
+    forwarding: bool = False
     port: int = 0
     _open: list[asyncio.StreamWriter] = field(default_factory=list)
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None, None]:
-        """Listen for a while."""
-        server = await asyncio.start_server(self.take, "127.0.0.1", 0)
+        """Listen until the block ends."""
+        server = await asyncio.start_server(self.accept, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield
@@ -29,11 +29,11 @@ class BlackHole:
             self.close()
             server.close()
 
-    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take a connection."""
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Accept a connection."""
         self.connections += 1
         self._open.append(writer)
-        if not self.passing:
+        if not self.forwarding:
             await reader.read(-1)
             writer.close()
             return
@@ -42,12 +42,12 @@ class BlackHole:
         await join((reader, writer), (back_reader, back_writer))
 
     def close(self) -> None:
-        """End what is open."""
+        """Close all connections."""
         for writer in self._open:
             writer.close()
         self._open.clear()
 
-    def swallow(self) -> None:
-        """Pass nothing on any more, and end what is open."""
-        self.passing = False
+    def stop_forwarding(self) -> None:
+        """Stop forwarding, and close all connections."""
+        self.forwarding = False
         self.close()

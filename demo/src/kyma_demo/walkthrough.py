@@ -11,11 +11,11 @@ from typing import Any
 
 from kube_runtime import Client, NotFound, Resource
 from kyma_demo import measure, names
-from kyma_demo.cast import Cast
-from kyma_demo.report import Narrator, Report, Step
-from kyma_demo.stage import Stage, create_kyma, infrastructure, prepare_kcp, prepare_skr
+from kyma_demo.environment import Environment, create_kyma, infrastructure, prepare_kcp, prepare_skr
+from kyma_demo.object_watcher import CONFIG_MAPS, ObjectWatcher
+from kyma_demo.programs import Programs
+from kyma_demo.report import Output, Report, Step
 from kyma_demo.timeline import STATIONS, Station, follow
-from kyma_demo.witness import CONFIG_MAPS, Witness
 from kyma_local.waiting import eventually
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig
@@ -36,7 +36,7 @@ NETWORK_POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
 OWNED = "cloud-resources.kyma-project.io/infrastructure"
 
 
-NamedAct = tuple[str, Callable[[], Awaitable[str]]]
+NamedStep = tuple[str, Callable[[], Awaitable[str]]]
 
 
 class NotVerified(Exception):
@@ -44,39 +44,39 @@ class NotVerified(Exception):
 
 
 @dataclass(eq=False)
-class Story:
+class Walkthrough:
     """Runs the steps, shows them, and keeps the report."""
 
-    stage: Stage
-    cast: Cast
-    narrator: Narrator
+    environment: Environment
+    programs: Programs
+    output: Output
     changes: int = 50
     report: Report = field(default_factory=Report)
-    witness: Witness = field(init=False)
+    object_watcher: ObjectWatcher = field(init=False)
 
     def __post_init__(self) -> None:
-        self.witness = Witness(self.stage.skr, CONFIG_MAPS, names.SKR_NAMESPACE)
+        self.object_watcher = ObjectWatcher(self.environment.skr, CONFIG_MAPS, names.SKR_NAMESPACE)
 
-    async def play(self) -> Report:
+    async def run(self) -> Report:
         """Run all steps; stop at the first that fails. Exceptions of steps go into the report."""
         self.report.versions = {
-            "kubernetes": await self.stage.kcp.server_version(),
+            "kubernetes": await self.environment.kcp.server_version(),
             "lifecycle-manager": version("kyma-lifecycle-manager"),
             "python": platform.python_version(),
         }
         async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(self.witness.run())
-            for name, act in (*self._opening(), *self._changes()):
-                if not await self._step(name, act):
+            watching = tasks.create_task(self.object_watcher.run())
+            for name, run in (*self._setup_steps(), *self._change_steps()):
+                if not await self._step(name, run):
                     break
             watching.cancel()
         return self.report
 
     async def set_up(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Run the steps up to the user's first change. Raises the exceptions of the steps."""
-        for _, act in self._opening():
+        for _, run in self._setup_steps():
             async with asyncio.timeout(patience_seconds):
-                await act()
+                await run()
 
     async def change_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> float:
         """Change the capacity of the volume `media` as the user; return the milliseconds until it is in force.
@@ -86,7 +86,7 @@ class Story:
         wanted = infrastructure(names.INFRASTRUCTURE, {"media": capacity}, {"billing": "10.100.0.0/16"})
 
         async def write() -> None:
-            if await _get(self.stage.skr, INFRASTRUCTURES, names.INFRASTRUCTURE, names.SKR_NAMESPACE) is None:
+            if await _get(self.environment.skr, INFRASTRUCTURES, names.INFRASTRUCTURE, names.SKR_NAMESPACE) is None:
                 await self._create_infrastructure(wanted)
             else:
                 await self._patch_infrastructure(names.INFRASTRUCTURE, {"spec": wanted["spec"]})
@@ -99,24 +99,26 @@ class Story:
         wanted = infrastructure("", {"media": capacity}, {"billing": "10.100.0.0/16"})
         await self._patch_infrastructure(names.INFRASTRUCTURE, {"spec": wanted["spec"]})
 
-    async def sees_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> None:
+    async def wait_for_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> None:
         """Wait until the objects of the volume `media` have a capacity. Raises NotSeen at the deadline."""
         name = f"{names.INFRASTRUCTURE}-nfs-media"
-        await self.witness.sees(name, lambda it: _capacity(it) == capacity, within=within)
+        await self.object_watcher.wait_for(name, lambda it: _capacity(it) == capacity, within=within)
 
     async def set_modules(self, modules: list[dict[str, Any]]) -> None:
         """Choose the modules of the SKR as the user."""
         patch = {"spec": {"modules": modules}}
-        await self.stage.skr.merge_patch(
+        await self.environment.skr.merge_patch(
             KYMAS, api_names.DEFAULT_KYMA_NAME, patch, names.SKR_NAMESPACE, field_manager=names.USER
         )
 
     async def create_second(self, volume: str, capacity: str) -> None:
         """Create a second Infrastructure as the user, and wait until its volume is in force."""
         await self._create_infrastructure(infrastructure("second", {volume: capacity}, {}))
-        await self.witness.sees(f"second-nfs-{volume}", lambda it: _capacity(it) == capacity, within=IN_FORCE_SECONDS)
+        await self.object_watcher.wait_for(
+            f"second-nfs-{volume}", lambda it: _capacity(it) == capacity, within=IN_FORCE_SECONDS
+        )
 
-    def _opening(self) -> tuple[NamedAct, ...]:
+    def _setup_steps(self) -> tuple[NamedStep, ...]:
         return (
             ("prepare the control plane: CRDs, roles, the module's catalog entry", self._prepare_kcp),
             ("prepare the user cluster: the module's CRD, LM's role", self._prepare_skr),
@@ -126,7 +128,7 @@ class Story:
             ("the user enables the module in the SKR", self._enable_module),
         )
 
-    def _changes(self) -> tuple[NamedAct, ...]:
+    def _change_steps(self) -> tuple[NamedStep, ...]:
         return (
             ("the user creates an Infrastructure: its objects appear in the SKR", self._create),
             ("the user changes it: its objects are updated, removed ones are pruned", self._change),
@@ -134,60 +136,62 @@ class Story:
             ("a second Infrastructure is created, changed and deleted", self._second_infrastructure),
         )
 
-    async def _step(self, name: str, act: Callable[[], Awaitable[str]]) -> bool:
-        self.narrator.begins(name)
+    async def _step(self, name: str, run: Callable[[], Awaitable[str]]) -> bool:
+        self.output.step_started(name)
         started = time.perf_counter()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS + self.changes):  # one of the steps makes these changes
-                detail, verified = await act(), True
+                detail, verified = await run(), True
         except (Exception, TimeoutError) as error:  # noqa: BLE001 - goes into the report
-            detail, verified = f"{type(error).__name__}: {error}{self.cast.ended()}", False
+            detail, verified = f"{type(error).__name__}: {error}{self.programs.ended()}", False
         step = Step(name, (time.perf_counter() - started) * 1000, verified, detail)
         self.report.steps.append(step)
-        self.narrator.ended(step)
+        self.output.step_finished(step)
         return verified
 
     async def _prepare_kcp(self) -> str:
-        self.cast.manager_kubeconfig, self.cast.module_kubeconfig = await prepare_kcp(self.stage)
-        await self.stage.kcp.list(KYMAS, names.KCP_NAMESPACE)
-        await self.stage.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
-        await self.stage.kcp.list(SYNC_RESOURCES, names.KCP_NAMESPACE)
+        self.programs.manager_kubeconfig, self.programs.module_kubeconfig = await prepare_kcp(self.environment)
+        await self.environment.kcp.list(KYMAS, names.KCP_NAMESPACE)
+        await self.environment.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
+        await self.environment.kcp.list(SYNC_RESOURCES, names.KCP_NAMESPACE)
         return ""
 
     async def _prepare_skr(self) -> str:
-        self.cast.skr_access = await prepare_skr(self.stage)
-        await self.stage.skr.list(INFRASTRUCTURES, names.SCRATCH_NAMESPACE)
+        self.programs.skr_access = await prepare_skr(self.environment)
+        await self.environment.skr.list(INFRASTRUCTURES, names.SCRATCH_NAMESPACE)
         return ""
 
     async def _start(self) -> str:
-        await self.cast.start_control_plane()
-        return f"logs: {self.stage.logs}"
+        await self.programs.start_control_plane()
+        return f"logs: {self.environment.logs}"
 
     async def _create_kyma(self) -> str:
-        await create_kyma(self.stage, self.cast.skr_access)
-        kyma = await eventually(lambda: _get(self.stage.skr, KYMAS, api_names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE))
+        await create_kyma(self.environment, self.programs.skr_access)
+        kyma = await eventually(
+            lambda: _get(self.environment.skr, KYMAS, api_names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+        )
         return f"Kyma {names.SKR_NAMESPACE}/{kyma.metadata.name}, channel {kyma.spec.channel}"
 
     async def _install_watcher(self) -> str:
-        if self.stage.skr_routes is None:
+        if self.environment.skr_routes is None:
             return "this cluster cannot reach a Watcher on this machine: LM polls every second"
-        await self.cast.start_watcher()
-        webhooks = await self.stage.skr.mapper.resource(
+        await self.programs.start_watcher()
+        webhooks = await self.environment.skr.mapper.resource(
             "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
         )
-        found = await eventually(lambda: _get(self.stage.skr, webhooks, "skr-webhook", None))
+        found = await eventually(lambda: _get(self.environment.skr, webhooks, "skr-webhook", None))
         return f"ValidatingWebhookConfiguration {found['metadata']['name']}, called for the Kyma CR"
 
     async def _enable_module(self) -> str:
         await self.set_modules([{"name": names.MODULE, "managed": True}])
-        webhooks = await self.stage.skr.mapper.resource(
+        webhooks = await self.environment.skr.mapper.resource(
             "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
         )
 
         async def enabled() -> str | None:
-            kyma = await self.stage.kcp.get(KYMAS, names.KYMA, names.KCP_NAMESPACE)
-            found = await _get(self.stage.skr, webhooks, "skr-webhook", None)
-            watched = self.stage.skr_routes is None or (
+            kyma = await self.environment.kcp.get(KYMAS, names.KYMA, names.KCP_NAMESPACE)
+            found = await _get(self.environment.skr, webhooks, "skr-webhook", None)
+            watched = self.environment.skr_routes is None or (
                 found
                 and any("infrastructures" in rule["resources"] for hook in found["webhooks"] for rule in hook["rules"])
             )
@@ -199,15 +203,15 @@ class Story:
 
     async def _delete_leftovers(self) -> str:
         """Delete the Infrastructures of an earlier run, and wait until their objects are deleted."""
-        left = (await self.stage.skr.list(INFRASTRUCTURES, names.SKR_NAMESPACE)).items
+        left = (await self.environment.skr.list(INFRASTRUCTURES, names.SKR_NAMESPACE)).items
         for each in left:
-            await self.stage.skr.delete(INFRASTRUCTURES, each["metadata"]["name"], names.SKR_NAMESPACE)
+            await self.environment.skr.delete(INFRASTRUCTURES, each["metadata"]["name"], names.SKR_NAMESPACE)
 
         owners = {each["metadata"]["name"] for each in left}
 
         async def gone() -> bool:
             ours = f"{api_names.KYMA_NAME}={names.KYMA}"
-            configs = (await self.stage.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE, label_selector=ours)).items
+            configs = (await self.environment.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE, label_selector=ours)).items
             if any(config.spec.resource_ref and config.spec.resource_ref.name in owners for config in configs):
                 return False
             return all([await self._objects(owner, config_maps=0, volumes=0, policies=0) for owner in owners])
@@ -218,18 +222,18 @@ class Story:
         return f"; {len(left)} Infrastructure of an earlier run deleted"
 
     async def _create(self) -> str:
-        await self.witness.ready(IN_FORCE_SECONDS)
+        await self.object_watcher.ready(IN_FORCE_SECONDS)
         wanted = infrastructure(names.INFRASTRUCTURE, {"media": "100Gi", "scans": "50Gi"}, {"billing": "10.100.0.0/16"})
         await self._user_writes("media", "100Gi", lambda: self._create_infrastructure(wanted))
         objects = await eventually(lambda: self._objects(names.INFRASTRUCTURE, config_maps=2, volumes=2, policies=1))
         config = await self._module_config(names.INFRASTRUCTURE)
-        sync = await self.stage.kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
+        sync = await self.environment.kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
         return f"ModuleConfig and SyncResource {sync.metadata.name}; in the SKR: {objects}"
 
     async def _change(self) -> str:
         started, milliseconds = await self._change_media("200Gi")
         objects = await eventually(lambda: self._objects(names.INFRASTRUCTURE, config_maps=1, volumes=1, policies=1))
-        if self.stage.skr_routes is not None:
+        if self.environment.skr_routes is not None:
             await self._show_timeline(started, milliseconds)
         return f"in force after {milliseconds:.0f} ms; in the SKR: {objects}"
 
@@ -240,7 +244,7 @@ class Story:
             if trace := config.metadata.annotations.get(api_names.TRACEPARENT, ""):
                 self.report.timeline = await self._followed(trace, started)
             if self.report.timeline:
-                self.narrator.shows(self.report.timeline, milliseconds)
+                self.output.show_timeline(self.report.timeline, milliseconds)
                 return
             if next_capacity is not None:
                 started, milliseconds = await self._change_media(next_capacity)
@@ -249,15 +253,15 @@ class Story:
         """Return the stations of a change when the logs have all of them; none after a timeout."""
         try:
             async with asyncio.timeout(FOLLOWED_SECONDS):
-                return await eventually(lambda: _whole(follow(trace, self.stage.logs, started)))
+                return await eventually(lambda: _whole(follow(trace, self.environment.logs, started)))
         except TimeoutError:
             return ()
 
     async def _measure(self) -> str:
         self.report.change = await measure.changes(self.changes, self._change_media)
         config = await self._module_config(names.INFRASTRUCTURE)
-        sync = await self.stage.kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
-        self.report.floor = await measure.floor(self.stage, INFRASTRUCTURES, config, sync, self.changes)
+        sync = await self.environment.kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
+        self.report.floor = await measure.floor(self.environment, INFRASTRUCTURES, config, sync, self.changes)
         change, floor = self.report.change, self.report.floor
         return (
             f"median {change.median:.0f} ms, p99 {change.p99:.0f} ms; "
@@ -271,20 +275,22 @@ class Story:
         name = "second"
         await self.create_second("logs", "10Gi")
         await self._patch_infrastructure(name, {"spec": infrastructure(name, {"logs": "20Gi"}, {})["spec"]})
-        await self.witness.sees(f"{name}-nfs-logs", lambda it: _capacity(it) == "20Gi", within=IN_FORCE_SECONDS)
+        await self.object_watcher.wait_for(
+            f"{name}-nfs-logs", lambda it: _capacity(it) == "20Gi", within=IN_FORCE_SECONDS
+        )
         config = await self._module_config(name)
         started = time.perf_counter()
-        await self.stage.skr.delete(INFRASTRUCTURES, name, names.SKR_NAMESPACE)
-        gone = await self.witness.sees(f"{name}-nfs-logs", lambda it: it is None, within=IN_FORCE_SECONDS)
+        await self.environment.skr.delete(INFRASTRUCTURES, name, names.SKR_NAMESPACE)
+        gone = await self.object_watcher.wait_for(f"{name}-nfs-logs", lambda it: it is None, within=IN_FORCE_SECONDS)
 
-        async def nothing_left() -> bool:
+        async def all_deleted() -> bool:
             return (
-                await _get(self.stage.kcp, MODULE_CONFIGS, config.metadata.name, names.KCP_NAMESPACE) is None
-                and await _get(self.stage.kcp, SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE) is None
+                await _get(self.environment.kcp, MODULE_CONFIGS, config.metadata.name, names.KCP_NAMESPACE) is None
+                and await _get(self.environment.kcp, SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE) is None
                 and await self._objects(name, config_maps=0, volumes=0, policies=0) is not None
             )
 
-        await eventually(nothing_left)
+        await eventually(all_deleted)
         return f"its objects are deleted after {(gone - started) * 1000:.0f} ms, then SyncResource and ModuleConfig"
 
     async def _user_writes(
@@ -292,7 +298,9 @@ class Story:
     ) -> tuple[datetime, float]:
         """Write as the user; return the time, and the milliseconds until the ConfigMap of a volume has it."""
         name = f"{names.INFRASTRUCTURE}-nfs-{volume}"
-        seen = asyncio.ensure_future(self.witness.sees(name, lambda it: _capacity(it) == capacity, within=within))
+        seen = asyncio.ensure_future(
+            self.object_watcher.wait_for(name, lambda it: _capacity(it) == capacity, within=within)
+        )
         wall, started = datetime.now(UTC), time.perf_counter()
         try:
             await write()
@@ -302,13 +310,15 @@ class Story:
         return wall, (moment - started) * 1000
 
     async def _create_infrastructure(self, document: dict[str, Any]) -> None:
-        await self.stage.skr.create(INFRASTRUCTURES, document, names.SKR_NAMESPACE, field_manager=names.USER)
+        await self.environment.skr.create(INFRASTRUCTURES, document, names.SKR_NAMESPACE, field_manager=names.USER)
 
     async def _patch_infrastructure(self, name: str, patch: dict[str, Any]) -> None:
-        await self.stage.skr.merge_patch(INFRASTRUCTURES, name, patch, names.SKR_NAMESPACE, field_manager=names.USER)
+        await self.environment.skr.merge_patch(
+            INFRASTRUCTURES, name, patch, names.SKR_NAMESPACE, field_manager=names.USER
+        )
 
     async def _module_config(self, infrastructure_name: str) -> ModuleConfig:
-        listed = await self.stage.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
+        listed = await self.environment.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
         for config in listed.items:
             if config.spec.resource_ref is not None and config.spec.resource_ref.name == infrastructure_name:
                 return config
@@ -317,7 +327,7 @@ class Story:
     async def _objects(self, owner: str, *, config_maps: int, volumes: int, policies: int) -> str | None:
         """Return the objects of an Infrastructure in the SKR; None unless the numbers are as expected."""
         selector = f"{OWNED}={owner}"
-        skr, namespace = self.stage.skr, names.SKR_NAMESPACE
+        skr, namespace = self.environment.skr, names.SKR_NAMESPACE
         found = (
             len((await skr.list(CONFIG_MAPS, namespace, label_selector=selector)).items),
             len((await skr.list(PERSISTENT_VOLUMES, None, label_selector=selector)).items),

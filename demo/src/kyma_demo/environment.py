@@ -33,7 +33,7 @@ SAMPLE = files("kyma_module_manager.samples.cloud_resources")
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class Environment:
     """Two clusters with clients of their administrators. `local_kcp` is None for existing clusters."""
 
     kcp: Client
@@ -60,68 +60,72 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(directory: Path, kcp_kubeconfig: Path | None, skr_kubeconfig: Path | None) -> AsyncIterator[Stage]:
+async def open_environment(
+    directory: Path, kcp_kubeconfig: Path | None, skr_kubeconfig: Path | None
+) -> AsyncIterator[Environment]:
     """Start local clusters, or use those of the given kubeconfigs."""
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     if kcp_kubeconfig is not None and skr_kubeconfig is not None:
         async with _clients(kcp_kubeconfig, skr_kubeconfig) as (kcp, skr):
-            yield Stage(kcp, skr, kcp_kubeconfig, skr_kubeconfig, directory, None)
+            yield Environment(kcp, skr, kcp_kubeconfig, skr_kubeconfig, directory, None)
         return
     async with LocalClusters.start(skrs=1, directory=directory / "clusters") as clusters:
         local_kcp, local_skr = clusters.kcp, clusters.skrs[0]
         async with _clients(local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig) as (kcp, skr):
-            yield Stage(kcp, skr, local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig, directory, local_kcp)
+            yield Environment(kcp, skr, local_kcp.admin_kubeconfig, local_skr.admin_kubeconfig, directory, local_kcp)
 
 
-async def prepare_kcp(stage: Stage) -> tuple[Path, Path]:
+async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
     """Install the control plane's resources; return the kubeconfigs of the Lifecycle Manager and the Module Manager."""
     await _ensure_namespaces(
-        stage.kcp,
+        environment.kcp,
         names.KCP_NAMESPACE,
         names.SCRATCH_NAMESPACE,
         api_names.KCP_LEASE_NAMESPACE,
         lease_namespace_of(names.MODULE),
     )
-    await apply_crds(stage.kcp)
-    await apply_objects(stage.kcp, module_authorization_as_yaml())
-    await apply_objects(stage.kcp, dump_yaml(WEBHOOK_SERVICE) + "---\n" + dump_yaml(WEBHOOK_CONFIGURATION))
-    await apply_objects(stage.kcp, _sample("module-template.yaml") + "\n---\n" + _sample("module-release-meta.yaml"))
-    if stage.local_kcp is not None:
-        await stage.local_kcp.restart_controllers()
+    await apply_crds(environment.kcp)
+    await apply_objects(environment.kcp, module_authorization_as_yaml())
+    await apply_objects(environment.kcp, dump_yaml(WEBHOOK_SERVICE) + "---\n" + dump_yaml(WEBHOOK_CONFIGURATION))
+    await apply_objects(
+        environment.kcp, _sample("module-template.yaml") + "\n---\n" + _sample("module-release-meta.yaml")
+    )
+    if environment.local_kcp is not None:
+        await environment.local_kcp.restart_controllers()
     manager = await create_identity(
-        stage.kcp,
-        stage.kcp_kubeconfig,
+        environment.kcp,
+        environment.kcp_kubeconfig,
         name="lifecycle-manager",
         namespace=names.KCP_NAMESPACE,
         roles=_roles(files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()),
     )
     module = await create_identity(
-        stage.kcp,
-        stage.kcp_kubeconfig,
+        environment.kcp,
+        environment.kcp_kubeconfig,
         name="module-manager",
         namespace=names.KCP_NAMESPACE,
         roles=roles_of(names.MODULE),
     )
     return (
-        write_private(stage.directory / "lifecycle-manager.kubeconfig", manager),
-        write_private(stage.directory / "module-manager.kubeconfig", module),
+        write_private(environment.directory / "lifecycle-manager.kubeconfig", manager),
+        write_private(environment.directory / "module-manager.kubeconfig", module),
     )
 
 
-async def prepare_skr(stage: Stage) -> str:
+async def prepare_skr(environment: Environment) -> str:
     """Install the module's CRD as its installation would; return the kubeconfig that LM is given for this cluster."""
-    await _ensure_namespaces(stage.skr, names.SCRATCH_NAMESPACE)
-    await apply_objects(stage.skr, _sample("crd.yaml"))
+    await _ensure_namespaces(environment.skr, names.SCRATCH_NAMESPACE)
+    await apply_objects(environment.skr, _sample("crd.yaml"))
     roles = [
         *_roles(files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()),
         *_roles(_sample("skr-role.yaml")),
     ]
     return await create_identity(
-        stage.skr, stage.skr_kubeconfig, name="lifecycle-manager", namespace="kube-system", roles=roles
+        environment.skr, environment.skr_kubeconfig, name="lifecycle-manager", namespace="kube-system", roles=roles
     )
 
 
-async def create_kyma(stage: Stage, skr_access: str) -> None:
+async def create_kyma(environment: Environment, skr_access: str) -> None:
     """Create the access Secret and the Kyma, as the environment broker does for a new cluster."""
     labels = {api_names.KYMA_NAME: names.KYMA, api_names.MANAGED_BY: api_names.LIFECYCLE_MANAGER}
     secret = {
@@ -140,7 +144,7 @@ async def create_kyma(stage: Stage, skr_access: str) -> None:
         },
         "spec": {"channel": "regular", "modules": []},
     }
-    await apply_objects(stage.kcp, dump_yaml(secret) + "\n---\n" + dump_yaml(kyma))
+    await apply_objects(environment.kcp, dump_yaml(secret) + "\n---\n" + dump_yaml(kyma))
 
 
 def infrastructure(name: str, volumes: dict[str, str], peerings: dict[str, str]) -> dict[str, Any]:

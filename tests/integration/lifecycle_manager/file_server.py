@@ -1,4 +1,4 @@
-"""Files behind links: an HTTPS server on this machine, which the Lifecycle Manager under test trusts."""
+"""An HTTPS server on this machine for files of modules; the Lifecycle Manager under test trusts its CA."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -14,26 +14,26 @@ _CA = create_local_ca()
 
 
 @dataclass
-class LinkServer:
+class FileServer:
     """Files by name."""
 
     base: str = ""
     files: dict[str, str] = field(default_factory=dict)
 
-    def hold(self, name: str, text: str) -> str:
-        """Take a file; return the link to it."""
+    def add(self, name: str, text: str) -> str:
+        """Add a file; return its URL."""
         self.files[name] = text
         return f"{self.base}/{name}"
 
-    async def answer(self, request: web.Request) -> web.Response:
-        """Give a file."""
+    async def serve(self, request: web.Request) -> web.Response:
+        """Return a file."""
         name = request.match_info["name"]
         if name not in self.files:
             raise web.HTTPNotFound
         return web.Response(text=self.files[name])
 
 
-def write_trust(folder: Path) -> Path:
+def write_ca(folder: Path) -> Path:
     """Write the certificate of the server's CA; return the file."""
     path = folder / "links-ca.crt"
     path.write_bytes(_CA.certificate_pem)
@@ -41,11 +41,11 @@ def write_trust(folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def link_server(folder: Path) -> AsyncIterator[LinkServer]:
+async def file_server(folder: Path) -> AsyncIterator[FileServer]:
     """Serve files on loopback."""
-    server = LinkServer()
+    server = FileServer()
     application = web.Application()
-    application.add_routes([web.get("/{name}", server.answer)])
+    application.add_routes([web.get("/{name}", server.serve)])
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -17,7 +17,7 @@ class NotSeen(Exception):
     """An object did not have the expected state in time."""
 
 
-class Witness:
+class ObjectWatcher:
     """Watches one kind, and measures when an object first has an expected state."""
 
     def __init__(self, client: Client, resource: Resource[JsonObject], namespace: str) -> None:
@@ -35,7 +35,7 @@ class Witness:
         """Wait until the watch has started."""
         await self._informer.wait_synced(timeout_seconds)
 
-    async def sees(self, name: str, expectation: Expectation, *, within: float) -> float:
+    async def wait_for(self, name: str, expectation: Expectation, *, within: float) -> float:
         """Return the time (of `time.perf_counter`) at which the object first had the expected state.
 
         The expectation receives None if the object does not exist. Raises NotSeen at the deadline.

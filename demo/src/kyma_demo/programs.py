@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kube_runtime import NotFound
 from kyma_demo import names, processes
-from kyma_demo.stage import Stage
+from kyma_demo.environment import Environment
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
@@ -19,10 +19,10 @@ TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
 
 
 @dataclass(eq=False)
-class Cast:
+class Programs:
     """The programs of the demo; `stack` stops them."""
 
-    stage: Stage
+    environment: Environment
     stack: AsyncExitStack
     manager_kubeconfig: Path = Path()
     module_kubeconfig: Path = Path()
@@ -31,23 +31,23 @@ class Cast:
     webhook_port: int = field(default_factory=free_port)
     admission_port: int = field(default_factory=free_port)
     running: dict[str, ChildProcess] = field(default_factory=dict)
-    _programs: dict[str, processes.Program] = field(default_factory=dict)
+    started: dict[str, processes.Program] = field(default_factory=dict)
 
     async def start_control_plane(self) -> None:
         """Start the Lifecycle Manager and the Module Manager, and wait until both are ready."""
-        kcp_routes = self.stage.kcp_routes
-        await self._start(
+        kcp_routes = self.environment.kcp_routes
+        await self.start(
             processes.lifecycle_manager(
                 self.manager_kubeconfig,
                 self.event_port,
-                by_interval=self.stage.skr_routes is None,
+                by_interval=self.environment.skr_routes is None,
                 admission_port=None if kcp_routes is None else self.admission_port,
             )
         )
         if kcp_routes is not None:
             route = Route(names.KCP_NAMESPACE, "lifecycle-manager-webhook", 443, "127.0.0.1", self.admission_port)
             add_route(kcp_routes, route)
-        await self._start(processes.module_manager(self.module_kubeconfig))
+        await self.start(processes.module_manager(self.module_kubeconfig))
         await self._wait_for_log("lifecycle-manager", '"msg":"ready"')
         await self._wait_for_log("module-manager", "watching")
 
@@ -56,12 +56,12 @@ class Cast:
 
         This replaces the kubelet: the Secret is mounted as files, and the Service is routed to the process.
         """
-        mount = self.stage.directory / "skr-webhook-tls"
+        mount = self.environment.directory / "skr-webhook-tls"
         await eventually(lambda: self._mount_secret(mount))
-        await self._start(processes.skr_watcher(mount, self.webhook_port, self.event_port))
-        if self.stage.skr_routes is not None:
+        await self.start(processes.skr_watcher(mount, self.webhook_port, self.event_port))
+        if self.environment.skr_routes is not None:
             route = Route(names.SKR_NAMESPACE, "skr-webhook", 443, "127.0.0.1", self.webhook_port)
-            add_route(self.stage.skr_routes, route)
+            add_route(self.environment.skr_routes, route)
 
     async def stop(self, name: str) -> None:
         """Stop a program with SIGTERM, as its Deployment would, and wait for its end."""
@@ -73,7 +73,7 @@ class Cast:
 
     async def restart(self, name: str) -> None:
         """Start a program again that was stopped or killed."""
-        await self._start(self._programs[name])
+        await self.start(self.started[name])
 
     def ended(self) -> str:
         """Return which programs have ended, with the end of their logs; empty while all run."""
@@ -84,32 +84,33 @@ class Cast:
         ]
         return "".join(ended)
 
-    async def _start(self, program: processes.Program) -> None:
-        self._programs[program.name] = program
-        process = await processes.start(program, self.stage.logs)
+    async def start(self, program: processes.Program) -> None:
+        """Start a program; `stack` stops it."""
+        self.started[program.name] = program
+        process = await processes.start(program, self.environment.logs)
         self.running[program.name] = process
         self.stack.push_async_callback(process.stop)
 
     async def _wait_for_log(self, name: str, text: str) -> None:
         """Wait until a program's log contains a text. Raises ProcessEnded if it ends before."""
 
-        async def said() -> bool:
+        async def logged() -> bool:
             if (code := self.running[name].returncode) is not None:
                 raise processes.ProcessEnded(name, code, self._log(name))
             return text in self._log(name).read_text(errors="replace")
 
-        await eventually(said)
+        await eventually(logged)
 
     async def _mount_secret(self, mount: Path) -> bool:
         try:
-            secret = await self.stage.skr.get(SECRETS, TLS_SECRET, names.SKR_NAMESPACE)
+            secret = await self.environment.skr.get(SECRETS, TLS_SECRET, names.SKR_NAMESPACE)
         except NotFound:
             return False
         project(secret, mount)
         return True
 
     def _log(self, name: str) -> Path:
-        return self.stage.logs / f"{name}.log"
+        return self.environment.logs / f"{name}.log"
 
 
 def project(secret: Secret, mount: Path) -> None:

@@ -1,4 +1,4 @@
-"""The limit of open files is the one that the process is given, and too low a one is told."""
+"""The limit of open files is raised as far as the process may, and a warning says where that is too low."""
 
 import resource
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def test_soft_limit_is_raised_to_the_hard_one() -> None:
     assert logs == []
 
 
-def test_limit_that_the_options_can_reach_is_told() -> None:
+def test_limit_that_the_options_can_reach_is_logged() -> None:
     with structlog.testing.capture_logs() as logs:
         allow_open_files(settings(max_event_connections=2**40))
     (line,) = logs

@@ -14,19 +14,19 @@ from kyma_demo.timeline import Station
 BAR_WIDTH = 14  # so that a line fits into 80 columns
 
 
-class TerminalNarrator:
+class TerminalOutput:
     """Prints each step: a spinner while it runs, then a mark."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._status: Status | None = None
 
-    def begins(self, name: str) -> None:
+    def step_started(self, name: str) -> None:
         """Show a spinner beside the step."""
         self._status = self._console.status(f"{name} …")
         self._status.start()
 
-    def ended(self, step: Step) -> None:
+    def step_finished(self, step: Step) -> None:
         """Replace the spinner by a mark, the duration, and the observed result."""
         if self._status is not None:
             self._status.stop()
@@ -37,7 +37,7 @@ class TerminalNarrator:
             style = "dim" if step.verified else "red"
             self._console.print(Padding(Text(step.detail, style=style), (0, 0, 0, 2)))
 
-    def shows(self, timeline: Sequence[Station], total_ms: float) -> None:
+    def show_timeline(self, timeline: Sequence[Station], total_ms: float) -> None:
         """Draw the timeline of one change."""
         if self._status is not None:
             self._status.stop()
