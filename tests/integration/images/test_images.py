@@ -143,6 +143,8 @@ async def test_lifecycle_manager_runs_as_the_images_user_on_a_read_only_tree(
         f"--health-probe-bind-address=127.0.0.1:{health}",
         f"--replica-bind-address=127.0.0.1:{free_port()}",
         "--event-address=127.0.0.1:443",
+        f"--leader-election-namespace={names.KCP_NAMESPACE}",
+        "--allow-unprotected-modules",  # it is an administrator here
     )
     await _ensure_namespace(kcp)
     async with _running(program, root, ("klm", *arguments), {}):
