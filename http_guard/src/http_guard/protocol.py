@@ -39,7 +39,8 @@ class Bounds:
 class GuardedProtocol(HttpToolsProtocol):
     """Closes a connection above the maximum number, with a slow request, or with a head that is too large.
 
-    `on_refusal` is called for each connection above the maximum number.
+    `on_refusal` is called for each connection above the maximum number. `requests_under_way` counts the requests that
+    have begun to arrive and are not answered.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._progressed = False
         self._bytes_outside_body = 0
+        self.requests_under_way = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # the signature of uvicorn
         """Accept the connection, or close it if there are too many."""
@@ -86,6 +88,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._deadline is None:
             self._start_deadline()
         self._in_head, self._bytes_outside_body = True, 0
+        self.requests_under_way += 1
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -117,6 +120,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Wait for the next request; uvicorn closes idle connections."""
         self._answering = False
+        self.requests_under_way -= 1
         super().on_response_complete()
 
     def _start_deadline(self) -> None:
