@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.figures import Figure
-from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
+from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
 from tests.security.events.test_attacks import ATTACKS, CA, Message
 
 ROUNDS = 5
@@ -61,13 +61,13 @@ async def _do_nothing(_: VerifiedEvent) -> None:
 async def _measure() -> dict[str, float]:
     """Return the CPU time of one request in microseconds by the attack's name: the minimum of the rounds."""
     refused: list[Reason] = []
-    app: Any = create_app(
+    app: Any = EventEndpoint(
         trust=lambda: CA.certificate_pem,
-        subscribers={"lifecycle-manager": _do_nothing},
+        subscriber=_do_nothing,
         ready=lambda: True,
         count_refusal=refused.append,
         options=EndpointOptions(events_per_second=1e9, burst=1_000_000_000),
-    )
+    ).app()
     costs: dict[str, float] = {}
     gc.disable()
     for name, change in _messages().items():

@@ -10,7 +10,7 @@ import uvloop
 
 from http_guard import Bounds
 from kyma_certs import ReloadingServerContext
-from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
+from lifecycle_manager.events import EndpointOptions, EventEndpoint, VerifiedEvent
 from lifecycle_manager.serving import serve
 
 
@@ -22,12 +22,12 @@ def main() -> None:
     """Serve until killed."""
     port, cert, key, ca, rate = sys.argv[1:6]
     trust = Path(ca).read_bytes()
-    app = create_app(
+    app = EventEndpoint(
         trust=lambda: trust,
-        subscribers={"lifecycle-manager": do_nothing},
+        subscriber=do_nothing,
         ready=lambda: True,
         options=EndpointOptions(events_per_second=float(rate), burst=int(float(rate) * 4)),
-    )
+    ).app()
     tls = ReloadingServerContext(Path(cert), Path(key), Path(ca), require_client_certificate=True)
     uvloop.run(serve(app, "127.0.0.1", int(port), tls, bounds=Bounds(connections=2000, request_seconds=120)))
 

@@ -98,7 +98,7 @@ async def lifecycle_manager(
         probes=map(split_address, (settings.health_probe_bind_address, settings.metrics_bind_address)),
         sync_timeout_seconds=settings.cache_sync_timeout.total_seconds(),
     )
-    connections = skr.connections_of(manager, of.skr_settings(settings), fence=manager.sharding.check)
+    connections = skr.connections_of(manager, of.skr_settings(settings))
     registries = Registries()
     async with AsyncExitStack() as stack:
         for each in (registries, connections):

@@ -18,12 +18,12 @@ from kube_runtime import Client, KubeError, Manager
 from kube_runtime.leases import LeaseSharding, Membership
 from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
-from lifecycle_manager.events import EventPublisher, ManagerPaths, Subscriber
+from lifecycle_manager.events import EventPublisher, Subscriber, managers_of
 from lifecycle_manager.events.arrival import Network
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
 from lifecycle_manager.object_set import Allowances
-from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, Distribution
+from lifecycle_manager.replicas import REPLICA_HOST, Deliveries
 from lifecycle_manager.resources import FIELD_MANAGER, WATCHERS
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
@@ -100,11 +100,11 @@ def setup(
     manager.before_start(endpoints.write_certificates)
     manager.runs(endpoints.renew_certificates, name="serving certificates")
     publisher = EventPublisher(manager, latency)
-    subscriber: Subscriber = Distribution.here(publisher)
+    subscriber: Subscriber = publisher.take_here
     if isinstance(manager.sharding, LeaseSharding):
         membership = manager.sharding.membership
         deliveries = Deliveries(endpoints.for_replicas.client_context)
-        subscriber = Distribution.among(publisher, membership, deliveries)
+        subscriber = replicas.distributed(publisher, membership, deliveries)
         manager.serves(deliveries.run, name="deliveries")
         manager.serves(partial(endpoints.serve_replicas, publisher, membership), name="events of replicas")
     manager.serves(partial(endpoints.serve_events, publisher, subscriber), name="events")
@@ -157,9 +157,10 @@ class Endpoints:
     async def serve_events(self, publisher: EventPublisher, subscriber: Subscriber) -> None:
         """Take the events of Watchers."""
         proxies = self._settings.trusted_proxies
-        app = events.create_app(
+        endpoint = events.EventEndpoint(
             trust=lambda: self._cas.current.trusted,
-            subscribers=ManagerPaths(self._watchers, subscriber),
+            subscriber=subscriber,
+            managers=lambda: managers_of(self._watchers.list()),
             ready=lambda: self._manager.working,
             revoked_before=publisher.revoked_before,
             count_refusal=self._count_refusal,
@@ -174,7 +175,7 @@ class Endpoints:
         # a proxy may have the certificate of the proxy.
         tls = self.for_events.server_context(require_client_certificate=not proxies, request_client_certificate=True)
         await serve(
-            app,
+            endpoint.app(),
             *self._settings.events,
             tls,
             bounds=Bounds(connections=self._settings.max_event_connections),

@@ -26,35 +26,23 @@ class ServingCertificate:
     usages: frozenset[Usage] = frozenset({Usage.SERVER})
 
     @property
-    def certificate_file(self) -> Path:
-        """The certificate in PEM."""
-        return self.directory / "tls.crt"
-
-    @property
-    def key_file(self) -> Path:
-        """Its private key in PEM."""
-        return self.directory / "tls.key"
-
-    @property
-    def trust_file(self) -> Path:
-        """The CAs whose client certificates are accepted, in PEM."""
-        return self.directory / "ca.crt"
+    def files(self) -> tuple[Path, Path, Path]:
+        """The certificate, its private key, and the CAs whose client certificates are accepted; each in PEM."""
+        return (self.directory / "tls.crt", self.directory / "tls.key", self.directory / "ca.crt")
 
     def server_context(
         self, *, require_client_certificate: bool, request_client_certificate: bool = False
     ) -> ReloadingServerContext:
         """Return a TLS context for a server that reloads these files."""
         return ReloadingServerContext(
-            self.certificate_file,
-            self.key_file,
-            self.trust_file,
+            *self.files,
             require_client_certificate=require_client_certificate,
             request_client_certificate=request_client_certificate,
         )
 
     def client_context(self) -> ReloadingClientContext:
         """Return a TLS context for a client that reloads these files."""
-        return ReloadingClientContext(self.certificate_file, self.key_file, self.trust_file)
+        return ReloadingClientContext(*self.files)
 
     async def write(self, cas: CAs) -> None:
         """Issue a certificate and replace the files; the TLS contexts reload them."""
@@ -68,11 +56,8 @@ class ServingCertificate:
             usages=self.usages,
         )
         pair = await asyncio.to_thread(issue, cas.signing, request, now=self.clock.now())
-        for path, content in (
-            (self.trust_file, cas.trusted),
-            (self.key_file, pair.key_pem),
-            (self.certificate_file, pair.certificate_pem),
-        ):
+        certificate, key, trust = self.files
+        for path, content in ((trust, cas.trusted), (key, pair.key_pem), (certificate, pair.certificate_pem)):
             temporary = path.with_suffix(".new")
             temporary.touch(mode=0o600)
             temporary.write_bytes(content)

@@ -20,9 +20,12 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from kube_runtime import Invalid, Resource
+from kube_runtime.leases.membership import GROUP_LABEL
+from kube_runtime.leases.rendezvous import rendezvous
 from kyma_demo.identities import SERVICE_ACCOUNTS
 from kyma_demo.names import USER
 from kyma_demo.witness import CONFIG_MAPS
+from kyma_module_manager.controller import LEADER
 from lifecycle_manager.resources import (
     KYMAS,
     MANIFESTS,
@@ -139,14 +142,13 @@ async def test_no_change_is_lost_when_a_replica_is_lost_with_its_node(world: Wor
 
 async def test_no_change_is_lost_while_the_leading_module_manager_is_killed(world: World) -> None:
     replicas = {run.name: run for run in await _ready(world.kcp_node, "cloud-resources", 2)}
-    working = await eventually(lambda: _holder_of(world, "module-manager-cloud-resources"))
-    pod, _, _ = working.rpartition("_")
-    child = replicas[pod].child
+    leader = await eventually(lambda: _leader_of(world, "module-manager-cloud-resources", replicas=2))
+    child = replicas[leader.rpartition("-")[0]].child
     assert child is not None
 
     async def taken_over() -> bool:
         """Tell whether another process leads: of the other Pod, or the next one of the same Pod."""
-        return await _holder_of(world, "module-manager-cloud-resources") not in {"", working}
+        return await _leader_of(world, "module-manager-cloud-resources", replicas=1) not in {"", leader}
 
     async with _changing(world):
         await child.kill()
@@ -369,10 +371,11 @@ async def _stored(world: World) -> dict[str, dict[str, tuple[str, bytes]]]:
     }
 
 
-async def _holder_of(world: World, lease: str) -> str:
-    """Return the identity of the process that holds a Lease; empty if none does."""
-    found = await world.kcp.get(LEASES, lease, names.KCP_NAMESPACE)
-    return str(found["spec"].get("holderIdentity", ""))
+async def _leader_of(world: World, group: str, *, replicas: int) -> str:
+    """Return the identity of the member that leads a group; empty while it has fewer members than replicas."""
+    leases = (await world.kcp.list(LEASES, names.KCP_NAMESPACE, label_selector=f"{GROUP_LABEL}={group}")).items
+    members = [str(lease["spec"]["holderIdentity"]) for lease in leases]
+    return rendezvous(LEADER, members) or "" if len(members) >= replicas else ""
 
 
 async def _add_metrics_of_lifecycle_manager(world: World, samples: dict[str, set[str]]) -> None:

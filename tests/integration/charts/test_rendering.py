@@ -288,8 +288,8 @@ async def test_metrics_that_exist_for_alerts_have_one(helm: Helm) -> None:
         "lifecycle_mgr_skr_event_path_broken",
         "lifecycle_mgr_self_signed_cert_not_renew",
         "lifecycle_mgr_maintenance_window_config_read_success",
-        "lifecycle_mgr_watcher_authority_expiry_timestamp_seconds",
-        "lifecycle_mgr_watcher_authority_phase_age_seconds",
+        "lifecycle_mgr_watcher_ca_expiry_timestamp_seconds",
+        "lifecycle_mgr_watcher_ca_phase_age_seconds",
     ):
         assert metric in asked
     for rule in alerts.values():

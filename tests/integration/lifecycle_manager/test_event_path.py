@@ -61,12 +61,12 @@ async def test_watcher_with_a_certificate_that_does_not_bear_its_service_is_told
 ) -> None:
     """It is who it says, and heard; but the API server does not believe that it asks the Service."""
     stage, began = story.stage, moment()
-    authority = key_pair_in(await stage.kcp.get(SECRETS, "klm-watcher", names.KCP_NAMESPACE))
-    assert authority is not None
+    ca = key_pair_in(await stage.kcp.get(SECRETS, "klm-watcher", names.KCP_NAMESPACE))
+    assert ca is not None
     shown = describe((stage.directory / TLS_SECRET / "tls.crt").read_bytes())
     request = LeafRequest(common_name=shown.common_name, dns_names=("elsewhere.example",))
-    pair = issue(authority, request, now=moment())
-    async with watcher_with(story, pair, authority.certificate_pem):
+    pair = issue(ca, request, now=moment())
+    async with watcher_with(story, pair, ca.certificate_pem):
         await eventually(lambda: says_everywhere(stage, manager, "EventPathBroken", began), within=120)
         await story.patch_volume("621Gi")
         await story.sees_volume("621Gi")

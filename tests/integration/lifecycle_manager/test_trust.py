@@ -1,4 +1,4 @@
-"""An operator replaces the authority, or revokes a cluster's certificate, while its user goes on."""
+"""An operator replaces the CA, or revokes a cluster's certificate, while its user goes on."""
 
 import asyncio
 import base64
@@ -28,7 +28,7 @@ from tests.integration.lifecycle_manager.watching import (
 )
 from tests.waiting import eventually
 
-AUTHORITY = "klm-watcher"
+CA_SECRET = "klm-watcher"
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def capacities() -> Iterator[str]:
 
 
 def trusted_in(webhook: dict[str, Any]) -> set[int]:
-    """Return how many authorities the API server trusts, for each webhook."""
+    """Return how many CAs the API server trusts, for each webhook."""
     bundles = [base64.b64decode(each["clientConfig"]["caBundle"]) for each in webhook["webhooks"]]
     return {bundle.count(b"BEGIN CERTIFICATE") for bundle in bundles}
 
@@ -59,7 +59,7 @@ class WatcherLog:
 
 @asynccontextmanager
 async def bundles_seen(stage: Stage, seen: list[set[int]]) -> AsyncGenerator[None, None]:
-    """Note how many authorities the API server trusts whenever its webhooks change, however short that lasts."""
+    """Note how many CAs the API server trusts whenever its webhooks change, however short that lasts."""
     informer = Informer(stage.skr, WEBHOOKS)
 
     def note(change: Change[JsonObject]) -> None:
@@ -74,19 +74,19 @@ async def bundles_seen(stage: Stage, seen: list[set[int]]) -> AsyncGenerator[Non
         watching.cancel()
 
 
-async def test_authority_is_replaced_and_no_event_fails(story: Story, capacities: Iterator[str]) -> None:
+async def test_ca_is_replaced_and_no_event_fails(story: Story, capacities: Iterator[str]) -> None:
     stage, log = story.stage, WatcherLog(story.stage)
-    before = await stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
+    before = await stage.kcp.get(SECRETS, CA_SECRET, names.KCP_NAMESPACE)
     trusted: list[set[int]] = []
-    doubted = len(distrusted(stage))
+    distrusted_before = len(distrusted(stage))
     async with kubelet(stage) as mount, bundles_seen(stage, trusted):
         await stage.kcp.merge_patch(
-            SECRETS, AUTHORITY, {"metadata": {"annotations": {ROTATE: "now"}}}, names.KCP_NAMESPACE
+            SECRETS, CA_SECRET, {"metadata": {"annotations": {ROTATE: "now"}}}, names.KCP_NAMESPACE
         )
         async with asyncio.timeout(240):
             while True:
                 await story.change_volume(next(capacities))
-                after = await stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
+                after = await stage.kcp.get(SECRETS, CA_SECRET, names.KCP_NAMESPACE)
                 if after.data["tls.crt"] != before.data["tls.crt"] and not after.data.keys() & {"former.crt"}:
                     break
         await eventually(lambda: (mount / "ca.crt").read_text().count("BEGIN CERTIFICATE") == 1)
@@ -97,7 +97,7 @@ async def test_authority_is_replaced_and_no_event_fails(story: Story, capacities
     ours = await stage.kcp.get(WEBHOOKS, "lifecycle-manager")
     assert {each["clientConfig"]["caBundle"] for each in ours["webhooks"]} == {after.data["ca.crt"]}
     assert not list(filter(went_wrong, log.lines()))
-    assert distrusted(stage)[doubted:] == []
+    assert distrusted(stage)[distrusted_before:] == []
 
 
 async def test_revoked_certificate_is_refused_and_replaced(story: Story, capacities: Iterator[str]) -> None:

@@ -1,4 +1,4 @@
-"""Two Lifecycle Managers replace the authority while users and Watchers go on: once, and nobody notices."""
+"""Two Lifecycle Managers replace the CA while users and Watchers go on: once, and no client fails."""
 
 import asyncio
 from collections import Counter
@@ -27,12 +27,12 @@ from tests.integration.lifecycle_manager.watching import (
 )
 from tests.waiting import eventually
 
-AUTHORITY = "klm-watcher"
+CA_SECRET = "klm-watcher"
 BESIDE = "lifecycle-manager-beside"
-PHASE = "lifecycle_mgr_watcher_authority_phase{"
+PHASE = "lifecycle_mgr_watcher_ca_phase{"
 ISSUED = "lifecycle_mgr_watcher_certificates_issued_total"
-STEPS = ("AuthorityAnnounced", "AuthoritySwitched", "AuthorityReplaced")
-# The authority there was made to live for ten years, so it is due as soon as these two begin; the next one is not.
+STEPS = ("CAAnnounced", "CASwitched", "CAReplaced")
+# The existing CA is valid for ten years, so its rotation is due as soon as these two start; the next one's is not.
 DUE_AT_ONCE = ("--self-signed-ca-duration=87648h", "--self-signed-ca-renew-before=87600h")
 
 
@@ -45,21 +45,21 @@ class Managers:
     event_ports: tuple[int, int]
     began: datetime
 
-    async def authority(self) -> Secret:
-        return await self.story.stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
+    async def ca_secret(self) -> Secret:
+        return await self.story.stage.kcp.get(SECRETS, CA_SECRET, names.KCP_NAMESPACE)
 
-    async def steps_told(self) -> Counter[str]:
-        """Count the steps that Events have told of since these two began."""
+    async def reported_steps(self) -> Counter[str]:
+        """Count the Events of each step since these two started."""
         events = await self.story.stage.kcp.list(
-            EVENTS, names.KCP_NAMESPACE, field_selector=f"regarding.kind=Secret,regarding.name={AUTHORITY}"
+            EVENTS, names.KCP_NAMESPACE, field_selector=f"regarding.kind=Secret,regarding.name={CA_SECRET}"
         )
         return Counter(
             each["reason"] for each in events.items if datetime.fromisoformat(each["eventTime"]) >= self.began
         )
 
-    async def every_step_is_told(self) -> bool:
+    async def every_step_is_reported(self) -> bool:
         """Tell whether there are Events of all steps; they are sent in the background."""
-        return (await self.steps_told()).keys() >= set(STEPS)
+        return (await self.reported_steps()).keys() >= set(STEPS)
 
     async def refusals(self) -> float:
         """Count the events that were refused, without those that the other one did not take in time."""
@@ -80,13 +80,13 @@ class Managers:
             if datetime.fromisoformat(line["time"]) >= self.began and "Timeout" not in line["error"]
         ]
 
-    async def both_say(self, phase: str) -> bool:
+    async def both_report(self, phase: str) -> bool:
         wanted = f'{PHASE}phase="{phase}"}}'
         return all([wanted in await manager.metrics() for manager in self.both])
 
     async def rotated(self, former: Secret) -> bool:
-        """Tell whether another authority is in force, and nothing is under way any more."""
-        now = await self.authority()
+        """Tell whether another CA is in force, and its rotation has ended."""
+        now = await self.ca_secret()
         return now.data["tls.crt"] != former.data["tls.crt"] and now.data.keys() == {"tls.crt", "tls.key", "ca.crt"}
 
 
@@ -95,7 +95,7 @@ async def managers(story: Story) -> AsyncIterator[Managers]:
     cast = story.cast
     await cast.stop(MANAGER)
     beside, began = free_port(), moment()
-    former = await story.stage.kcp.get(SECRETS, AUTHORITY, names.KCP_NAMESPACE)
+    former = await story.stage.kcp.get(SECRETS, CA_SECRET, names.KCP_NAMESPACE)
     async with kubelet(story.stage):
         first, second = await asyncio.gather(
             start_manager(cast, *DUE_AT_ONCE),
@@ -117,28 +117,28 @@ async def managers(story: Story) -> AsyncIterator[Managers]:
     await eventually(lambda: is_well(story.stage))
 
 
-async def test_authority_that_is_due_is_replaced_once(managers: Managers) -> None:
-    await eventually(lambda: managers.both_say("Stable"))
-    await eventually(managers.every_step_is_told)
-    told = await managers.steps_told()
-    assert [told[step] for step in STEPS] == [1, 1, 1]
+async def test_ca_that_is_due_is_replaced_once(managers: Managers) -> None:
+    await eventually(lambda: managers.both_report("Stable"))
+    await eventually(managers.every_step_is_reported)
+    reported = await managers.reported_steps()
+    assert [reported[step] for step in STEPS] == [1, 1, 1]
 
 
-async def test_authority_is_replaced_and_no_client_of_either_fails(managers: Managers) -> None:
-    story, former = managers.story, await managers.authority()
+async def test_ca_is_replaced_and_no_client_of_either_fails(managers: Managers) -> None:
+    story, former = managers.story, await managers.ca_secret()
     async with two_watchers(story, *managers.event_ports) as replicas:
         refused = await managers.refusals()
         issued = await managers.sums(ISSUED)
         before = {name: len(replicas.lines(name)) for name in (FIRST, SECOND)}
         patch = {"metadata": {"annotations": {ROTATE: "now"}}}
-        await story.stage.kcp.merge_patch(SECRETS, AUTHORITY, patch, names.KCP_NAMESPACE)
+        await story.stage.kcp.merge_patch(SECRETS, CA_SECRET, patch, names.KCP_NAMESPACE)
         trusted = len(distrusted(story.stage))
         rounds = 0
         async with asyncio.timeout(240):
             while not await managers.rotated(former):
                 await users_come_and_go(replicas, f"round-{rounds}")
                 rounds += 1
-        await eventually(lambda: managers.both_say("Stable"))
+        await eventually(lambda: managers.both_report("Stable"))
         await users_come_and_go(replicas, "after")
         for name in (FIRST, SECOND):
             assert not list(filter(went_wrong, replicas.lines(name)[before[name] :]))
@@ -150,7 +150,7 @@ async def test_authority_is_replaced_and_no_client_of_either_fails(managers: Man
 
 
 async def users_come_and_go(replicas: Replicas, prefix: str) -> None:
-    """Create objects at once, and delete them; the control plane hears of all."""
+    """Create objects at once, and delete them; the control plane receives the events of all."""
     created = await replicas.users_create(prefix)
     await replicas.control_plane_has(created)
     await replicas.users_delete(created)

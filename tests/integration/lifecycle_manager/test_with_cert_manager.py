@@ -22,7 +22,7 @@ from tests.integration.lifecycle_manager.watching import changes_are_told, is_we
 from tests.waiting import eventually
 
 KCP = names.KCP_NAMESPACE
-AUTHORITY, LEAF = "klm-watcher", "demo-webhook-tls"
+CA_SECRET, LEAF = "klm-watcher", "demo-webhook-tls"
 ISSUED = 'lifecycle_mgr_watcher_certificates_issued_total{issuer="cert-manager.io/v1"}'
 RIGHTS = f"""{files("lifecycle_manager.rbac").joinpath("kcp-cert-manager.yaml").read_text()}
 ---
@@ -61,18 +61,18 @@ async def test_certificates_are_cert_managers_and_a_rotation_has_them_issued_ane
     story: Story, manager_beside_cert_manager: Manager
 ) -> None:
     stage, manager = story.stage, manager_beside_cert_manager
-    former = await stage.kcp.get(SECRETS, AUTHORITY, KCP)
+    former = await stage.kcp.get(SECRETS, CA_SECRET, KCP)
     patch = {"metadata": {"annotations": {ROTATE: "now"}}}
-    await stage.kcp.merge_patch(SECRETS, AUTHORITY, patch, KCP)
+    await stage.kcp.merge_patch(SECRETS, CA_SECRET, patch, KCP)
 
     async def rotated() -> Secret | None:
-        now = await stage.kcp.get(SECRETS, AUTHORITY, KCP)
+        now = await stage.kcp.get(SECRETS, CA_SECRET, KCP)
         over = now.data["tls.crt"] != former.data["tls.crt"] and "former.crt" not in now.data
         return now if over else None
 
-    authority = base64.b64decode((await eventually(rotated, within=240)).data["tls.crt"])
+    ca = base64.b64decode((await eventually(rotated, within=240)).data["tls.crt"])
     leaf = await stage.kcp.get(SECRETS, LEAF, KCP)
-    assert issued_by(base64.b64decode(leaf.data["tls.crt"]), authority)
+    assert issued_by(base64.b64decode(leaf.data["tls.crt"]), ca)
     assert await manager.sample(ISSUED) == 1, "it was told once to issue it anew"
 
     async def is_in_cluster() -> bool:

@@ -65,7 +65,7 @@ async def says_everywhere(stage: Stage, manager: Manager, reason: str, since: da
 
 
 async def changes_are_told(story: Story, first: int) -> None:
-    """Change the volume as the user until the control plane was told of a change by an event.
+    """Change the volume as the user until an event has reported a change to the control plane.
 
     A single one may be missed and found at an interval: an API server waits 2 s for a Watcher, and lets it pass.
     """

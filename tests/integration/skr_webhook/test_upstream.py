@@ -25,7 +25,7 @@ RESYNC = ObjectChange("lifecycle-manager", "", "", "", "", "", "RESYNC", "", "",
 CHANGE = ObjectChange(
     "lifecycle-manager", "operator.kyma-project.io", "v1beta2", "Kyma", "kyma-system", "default", "UPDATE", "", "7", 1
 )
-AUTHORITY = new_ca()
+CA = new_ca()
 
 
 class UpstreamListener:
@@ -55,7 +55,7 @@ class UpstreamListener:
 async def delivering(
     endpoint: ServedEndpoint, pair: KeyPair, listener: str
 ) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
-    cert, key, ca = write_files(endpoint.folder / "watcher", pair, AUTHORITY.certificate_pem)
+    cert, key, ca = write_files(endpoint.folder / "watcher", pair, CA.certificate_pem)
     settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address, kcp_listener=listener)
     outbox = Outbox(100)
     metrics = Metrics()
@@ -69,8 +69,8 @@ async def delivering(
 
 async def test_upstreams_listener_gets_unsigned_events_that_it_understands(tmp_path: Path) -> None:
     listener = UpstreamListener()
-    endpoint = ServedEndpoint(tmp_path, CAs(AUTHORITY), EndpointOptions(), instead=listener)
-    async with delivering(endpoint, leaf(AUTHORITY, "mine"), "upstream") as (outbox, metrics):
+    endpoint = ServedEndpoint(tmp_path, CAs(CA), EndpointOptions(), instead=listener)
+    async with delivering(endpoint, leaf(CA, "mine"), "upstream") as (outbox, metrics):
         await asyncio.wait_for(outbox.drained(), 60)
         assert metrics.registry.get_sample_value("watcher_kcp_requests_total") == 2
     assert [(body["watched"], body["watchedGvk"]) for body in listener.bodies] == [
@@ -83,8 +83,8 @@ async def test_upstreams_listener_gets_unsigned_events_that_it_understands(tmp_p
 
 
 async def test_events_of_a_watcher_that_does_not_sign_are_refused_by_default(tmp_path: Path) -> None:
-    endpoint = ServedEndpoint(tmp_path, CAs(AUTHORITY), EndpointOptions(require_peer=True))
-    async with delivering(endpoint, leaf(AUTHORITY, "mine"), "upstream") as (_, metrics):
+    endpoint = ServedEndpoint(tmp_path, CAs(CA), EndpointOptions(require_peer=True))
+    async with delivering(endpoint, leaf(CA, "mine"), "upstream") as (_, metrics):
 
         async def refused() -> bool:
             return bool(metrics.registry.get_sample_value("watcher_failed_kcp_total", {"error_reason": "401"}))
@@ -96,8 +96,8 @@ async def test_events_of_a_watcher_that_does_not_sign_are_refused_by_default(tmp
 async def test_watcher_with_an_rsa_key_is_believed_by_its_connection_where_that_is_allowed(tmp_path: Path) -> None:
     request = LeafRequest(common_name="mine", dns_names=("a.example",), algorithm=Algorithm.RSA, rsa_key_size=2048)
     options = EndpointOptions(require_peer=True, accept_unsigned=True)
-    endpoint = ServedEndpoint(tmp_path, CAs(AUTHORITY), options)
-    async with delivering(endpoint, issue(AUTHORITY, request, now=now()), "klm") as (outbox, _):
+    endpoint = ServedEndpoint(tmp_path, CAs(CA), options)
+    async with delivering(endpoint, issue(CA, request, now=now()), "klm") as (outbox, _):
         await asyncio.wait_for(outbox.drained(), 60)
     assert sorted(event.event.operation for event in endpoint.taken) == ["RESYNC", "UPDATE"]
     assert {event.runtime_id for event in endpoint.taken} == {"mine"}

@@ -15,7 +15,7 @@ from http_guard import Bounds
 from kube_runtime import SYSTEM_CLOCK
 from kyma_certs import CAs, KeyPair, LeafRequest, ReloadingServerContext, create_ca, issue
 from kyma_local.ports import free_port
-from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
+from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from tests.security.events.subscribers import into
@@ -85,13 +85,13 @@ class ServedEndpoint:
         self.tls: ReloadingServerContext = self.certificate.server_context(
             require_client_certificate=require_client_certificate, request_client_certificate=True
         )
-        app: Any = create_app(
+        app: Any = EventEndpoint(
             trust=lambda: self.cas.trusted,
-            subscribers={"lifecycle-manager": into(self.taken)},
+            subscriber=into(self.taken),
             ready=lambda: True,
             count_refusal=self.refused.append,
             options=self.options,
-        )
+        ).app()
 
         async def delayed(scope: Any, receive: Any, send: Any) -> None:
             self.requests += 1

@@ -22,7 +22,14 @@ from prometheus_client import CollectorRegistry
 from kube_runtime.leases import NotHandedOver
 from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, content_digest, load_signing_key, sign
-from lifecycle_manager.events import EndpointOptions, Reason, UnknownRuntime, VerifiedEvent, create_app, refusal_counter
+from lifecycle_manager.events import (
+    EndpointOptions,
+    EventEndpoint,
+    Reason,
+    UnknownRuntime,
+    VerifiedEvent,
+    refusal_counter,
+)
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 CA = create_ca("ca", lifetime=timedelta(days=10), now=NOW)
@@ -108,15 +115,15 @@ class Endpoint:
         self.ready = True
         self.handed_over_in_vain = False
         self.clock = Clock()
-        app = create_app(
+        app = EventEndpoint(
             trust=lambda: CA.certificate_pem,
-            subscribers={"lifecycle-manager": self.take},
+            subscriber=self.take,
             ready=lambda: self.ready,
             revoked_before=self.revoked.get,
             count_refusal=self.refused.append,
             options=EndpointOptions(**options),
             clock=self.clock,
-        )
+        ).app()
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://kcp")
 
     async def take(self, event: VerifiedEvent) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kyma_certs import LeafRequest, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
-from lifecycle_manager.events import EndpointOptions, VerifiedEvent, create_app
+from lifecycle_manager.events import EndpointOptions, EventEndpoint, VerifiedEvent
 from lifecycle_manager.events.guards import Peers, Rates
 from tests.security.events.subscribers import into
 
@@ -49,12 +49,12 @@ class Sender:
 
 
 def endpoint(options: EndpointOptions, taken: list[VerifiedEvent]) -> httpx.AsyncClient:
-    app = create_app(
+    app = EventEndpoint(
         trust=lambda: CA.certificate_pem,
-        subscribers={"lifecycle-manager": into(taken)},
+        subscriber=into(taken),
         ready=lambda: True,
         options=options,
-    )
+    ).app()
     return httpx.AsyncClient(transport=httpx.ASGITransport(app, raise_app_exceptions=True))
 
 

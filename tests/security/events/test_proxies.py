@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kyma_certs import KeyPair, Usage
-from lifecycle_manager.events import EndpointOptions, Reason, VerifiedEvent, create_app
+from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
 from lifecycle_manager.events.arrival import forwarded_certificate
 from lifecycle_manager.events.problems import Refused
 from tests.security.events.subscribers import into
@@ -45,13 +45,13 @@ class Gateway:
     def __init__(self, address: str, options: EndpointOptions = OPTIONS) -> None:
         self.taken: list[VerifiedEvent] = []
         self.refused: list[Reason] = []
-        app = create_app(
+        app = EventEndpoint(
             trust=lambda: CA.certificate_pem,
-            subscribers={"lifecycle-manager": into(self.taken)},
+            subscriber=into(self.taken),
             ready=lambda: True,
             count_refusal=self.refused.append,
             options=options,
-        )
+        ).app()
         self.transport = httpx.ASGITransport(app, client=(address, 1))
 
     async def send(self, *forwarded: str) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from kube_runtime import SYSTEM_CLOCK
@@ -18,7 +19,7 @@ from kyma_certs import CAs, LeafRequest, Usage, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.events import VerifiedEvent
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries, create_app, sending
-from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, Handed, encode
+from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, Handed
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager_api import WatchEvent
@@ -175,7 +176,7 @@ async def test_replica_whose_certificate_is_refused_goes_on_and_a_later_event_ge
 
 
 async def test_certificate_of_a_watcher_is_refused(receiver: Receiver, tmp_path: Path) -> None:
-    body = encode([Handed(MINE, event(1))])
+    body = msgspec.json.encode([Handed(MINE, event(1))])
     for dns_names in ((), ("skr-webhook.kyma-system.svc",), ("evil.example.com",)):
         async with client_with(tmp_path, dns_names=dns_names, name=REPLICA_HOST) as client:
             assert (await post(client, receiver, body)).status_code == 403
@@ -186,7 +187,7 @@ async def test_nobody_gets_in_without_a_certificate(receiver: Receiver) -> None:
     context = ssl.create_default_context(cadata=TRUSTED.trusted.decode())
     async with httpx.AsyncClient(verify=context, trust_env=False, timeout=60) as client:
         with pytest.raises(httpx.TransportError):
-            await post(client, receiver, encode([Handed(MINE, event(1))]))
+            await post(client, receiver, msgspec.json.encode([Handed(MINE, event(1))]))
     assert receiver.taken == []
 
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 
 from kube_runtime import Controller, Manager
-from lifecycle_manager.events import EventPublisher, ManagerPaths, UnknownRuntime, VerifiedEvent
+from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent, managers_of
 from lifecycle_manager.resources import KYMAS, WATCHERS
 from lifecycle_manager.signals import (
     ObjectChanged,
@@ -24,7 +24,6 @@ from lifecycle_manager.signals import (
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import WatchEvent, decode_event, names
 from tests.clocks import ManualClock
-from tests.security.events.subscribers import into
 from tests.world import KCP, World, open_world
 
 SIGNALS = (ObjectChanged, ResyncRequested, UnclaimedChange, WatcherHeard)
@@ -134,8 +133,6 @@ async def test_revocation_is_that_of_the_kymas_of_the_runtime(publishing: Publis
 async def test_every_manager_that_a_watcher_cr_names_has_a_path() -> None:
     async with open_world() as world:
         informer = world.manager.informer(WATCHERS)
-        taken: list[VerifiedEvent] = []
-        paths = ManagerPaths(informer, into(taken))
         spec = {
             "field": "spec",
             "gateway": {"selector": {}},
@@ -146,6 +143,4 @@ async def test_every_manager_that_a_watcher_cr_names_has_a_path() -> None:
             document = {"metadata": {"name": name}, "spec": spec | {"manager": manager}}
             await world.kcp.create(WATCHERS, document, KCP, field_manager="test")
         await world.look()
-        assert set(paths) == {"lifecycle-manager", "painter"}
-        assert paths.get("stranger") is None
-        assert paths.get("painter") is not None
+        assert managers_of(informer.list()) == {"lifecycle-manager", "painter"}

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import ClusterUnreachable
+from kube_runtime import ClusterUnreachable, Manager
+from kube_runtime.leases import LeaseLost
+from kube_runtime.sharding import Alone
 from kube_simulation import Drop
 from lifecycle_manager import skr
 from lifecycle_manager.resources import SECRETS
@@ -13,6 +15,13 @@ from lifecycle_manager.skr import SkrUnreachable
 from lifecycle_manager_api import names
 from tests.waiting import eventually
 from tests.world import KCP, World, open_world
+
+
+class LostLease(Alone):
+    """The sharding of a replica that lost its lease."""
+
+    def check(self) -> None:
+        raise LeaseLost("test")
 
 
 def published_in(world: World, signal: type[Any]) -> list[str]:
@@ -67,6 +76,21 @@ async def test_failed_request_is_published_as_silence() -> None:
                 raise AssertionError("a silent cluster must get no request")
         assert silent == ["demo", "demo"]
         await connections.close()
+
+
+async def test_replica_that_lost_its_lease_writes_to_no_cluster() -> None:
+    async with open_world() as world:
+        await world.register()
+        manager = Manager(world.kcp, sharding=LostLease(), namespace=KCP)
+        connections = skr.connections_of(manager, skr.SkrSettings(allow_insecure_kubeconfigs=True))
+        async with manager.background():
+            await manager.wait_synced()
+            async with connections.to("demo") as client:
+                await client.list(SECRETS, KCP)
+                with pytest.raises(LeaseLost):
+                    await client.create(SECRETS, {"metadata": {"name": "any"}}, KCP, field_manager="test")
+        await connections.close()
+        assert world.writes_to("demo") == []
 
 
 async def test_changed_access_secret_is_published_for_its_kyma_alone() -> None:

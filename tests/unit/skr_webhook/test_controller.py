@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import ClusterUnreachable, Controller, Manager, NotFound, ObjectKey, Resource, Result
+from kube_runtime import (
+    ALONE,
+    ClusterUnreachable,
+    Controller,
+    Manager,
+    NotFound,
+    ObjectKey,
+    Resource,
+    Result,
+    Sharding,
+)
+from kube_runtime.sharding import Alone
 from kube_simulation import Drop
 from kyma_certs import RotationRules, describe
 from lifecycle_manager import skr_webhook
@@ -25,6 +36,7 @@ from lifecycle_manager.skr import SkrUnreachable
 from lifecycle_manager.skr_webhook import (
     CARotation,
     CAStore,
+    LeafRules,
     WatcherDeployment,
     WatcherSettings,
 )
@@ -43,6 +55,16 @@ WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
     namespaced=False,
 )
 SETTINGS = WatcherSettings(deployment=WatcherDeployment("watcher:1", "kcp.example.com:443"))
+
+
+@dataclass(frozen=True)
+class Shard(Alone):
+    """The share of a replica: the Kymas that it owns."""
+
+    owned: set[str]
+
+    def owns(self, owner: str) -> bool:
+        return owner in self.owned
 
 
 @dataclass(eq=False)
@@ -66,6 +88,11 @@ class Process:
         await self.world.look()
         return await self.controller.reconcile_now(KEY, *causes)
 
+    def overdue_sample(self) -> float | None:
+        """Return the sample of the metric for a late renewal of the Kyma's certificate."""
+        name = "lifecycle_mgr_self_signed_cert_not_renew"
+        return self.manager.registry.get_sample_value(name, {"kyma_name": "demo"})
+
     async def reported(self) -> tuple[str, bool]:
         """Reconcile the Watcher; return the reason of the condition, and whether the event path is faulty."""
         await self.turn()
@@ -83,9 +110,11 @@ def set_up(world: World, manager: Manager, settings: WatcherSettings) -> tuple[C
 
 
 @asynccontextmanager
-async def process(world: World, settings: WatcherSettings = SETTINGS) -> AsyncGenerator[Process, None]:
+async def process(
+    world: World, settings: WatcherSettings = SETTINGS, sharding: Sharding = ALONE
+) -> AsyncGenerator[Process, None]:
     """Run the caches of another process of LM in a world; its controller is driven turn by turn."""
-    manager = Manager(world.kcp, clock=world.clock, namespace=KCP, events=world.recorder)
+    manager = Manager(world.kcp, sharding=sharding, clock=world.clock, namespace=KCP, events=world.recorder)
     cas, controller = set_up(world, manager, settings)
     await cas.start()
     made = Process(world, manager, controller)
@@ -225,20 +254,25 @@ async def test_signals_of_the_cluster_and_of_the_cas_enqueue_the_watcher() -> No
 
 
 async def test_renewal_that_is_late_is_a_metric_until_it_took_place() -> None:
-    settings = WatcherSettings(deployment=SETTINGS.deployment, renewal_alarm=timedelta(days=60))
-
-    def sample(one: Process) -> float | None:
-        name = "lifecycle_mgr_self_signed_cert_not_renew"
-        return one.manager.registry.get_sample_value(name, {"kyma_name": "demo"})
-
-    async with world_with_kyma() as world:
-        async with process(world, settings) as one:
+    rules = LeafRules(lifetime=timedelta(days=90), renew_before=timedelta(days=30))
+    settings = WatcherSettings(deployment=SETTINGS.deployment, certificates=rules, renewal_alarm=timedelta(days=59))
+    async with world_with_kyma() as world, process(world, settings) as one:
+        samples = []
+        for days in (0, 32, 29):
+            world.clock.advance(timedelta(days=days).total_seconds())
             await one.turn()
-            assert sample(one) is None
-        late = WatcherSettings(deployment=SETTINGS.deployment, renewal_alarm=timedelta(days=91))
-        async with process(world, late) as another:
-            await another.turn()
-            assert sample(another) == 1
+            samples.append(one.overdue_sample())
+        assert samples == [None, 1, None]
+
+
+async def test_late_renewal_is_reported_only_by_the_replica_that_has_the_kyma() -> None:
+    settings = WatcherSettings(deployment=SETTINGS.deployment, renewal_alarm=timedelta(days=91))
+    shard = Shard({"demo"})
+    async with world_with_kyma() as world, process(world, settings, shard) as one:
+        await one.turn()
+        assert one.overdue_sample() == 1
+        shard.owned.clear()
+        assert one.overdue_sample() is None
 
 
 async def test_certificate_has_the_domain_in_the_annotation_skr_domain() -> None:

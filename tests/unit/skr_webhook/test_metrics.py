@@ -5,17 +5,17 @@ from datetime import UTC, datetime, timedelta
 from prometheus_client import CollectorRegistry
 
 from kyma_certs import CAs, announced, create_ca, describe, dropped, switched
-from lifecycle_manager.skr_webhook.metrics import CACollector
+from lifecycle_manager.skr_webhook.metrics import AtScrape, ca_metrics
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 LIFETIME = timedelta(days=30)
 OLD, NEW = (create_ca("ca", lifetime=LIFETIME, now=NOW) for _ in range(2))
-PREFIX = "lifecycle_mgr_watcher_authority"
+PREFIX = "lifecycle_mgr_watcher_ca"
 
 
 def registry_of(in_force: CAs | None, *behind: str) -> CollectorRegistry:
     registry = CollectorRegistry()
-    registry.register(CACollector(lambda: in_force, lambda: behind, lambda: NOW + timedelta(seconds=90)))
+    registry.register(AtScrape(lambda: ca_metrics(in_force, lambda: behind, NOW + timedelta(seconds=90))))
     return registry
 
 

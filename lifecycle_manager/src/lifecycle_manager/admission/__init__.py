@@ -1,8 +1,7 @@
 """Validating webhooks of KCP: invalid objects are refused when they are written.
 
 Every check is repeated when the object is reconciled, so the webhooks may be unavailable; they are ignored then.
-`review` is the API server's request and the response, `endpoint` serves them, and `configuration` is the
-ValidatingWebhookConfiguration.
+`endpoint` answers the API server, and `configuration` is the ValidatingWebhookConfiguration.
 """
 
 from lifecycle_manager.admission.configuration import ADMISSION_WEBHOOKS, webhook_configuration

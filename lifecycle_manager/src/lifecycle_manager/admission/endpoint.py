@@ -1,14 +1,14 @@
-"""The HTTP endpoint of the validating webhooks."""
+"""The HTTP endpoint of the validating webhooks, by AdmissionReviews (admission.k8s.io/v1)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import structlog
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lifecycle_manager.admission.review import AdmissionRequest, ReviewMalformed, answer, decode_review
 from lifecycle_manager.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import ApiObject, NotDecodable, decode
 
@@ -29,9 +29,28 @@ class Verdict(NamedTuple):
 Validator = Callable[[bytes], Verdict]
 """Validates the JSON of an object."""
 
+NULL = msgspec.Raw(b"null")
+INVALID = 422
 MAX_REVIEW_BYTES = 8 * 1024 * 1024  # two objects of the maximum size of etcd, escaped
 
 log = structlog.get_logger("admission")
+
+
+class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """One object to be stored, undecoded."""
+
+    uid: str
+    name: str = ""
+    namespace: str = ""
+    operation: str = ""
+    object: msgspec.Raw = NULL
+
+
+class _Review(msgspec.Struct, frozen=True):
+    request: AdmissionRequest
+
+
+_decoder = msgspec.json.Decoder(_Review)
 
 
 def validator_for(kind: type[T], check: Check[T] = lambda _: None, warnings: Warnings[T] = lambda _: ()) -> Validator:
@@ -58,9 +77,9 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
         if validator is None:
             return _text(404, f"no validation for {resource}")
         try:
-            review = decode_review(await read_body(request, MAX_REVIEW_BYTES))
-        except ReviewMalformed as error:
-            return _text(400, str(error))
+            review = _decoder.decode(await read_body(request, MAX_REVIEW_BYTES)).request
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return _text(400, f"invalid AdmissionReview: {error}")
         except BodyTooLarge as error:
             return _text(413, str(error))
         verdict = validator(bytes(review.object))
@@ -70,6 +89,16 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
 
     app.add_route("/validate/{resource}", validate, methods=["POST"])
     return app
+
+
+def answer(uid: str, error: str | None, warnings: Sequence[str] = ()) -> bytes:
+    """Return the response: allowed, or refused with an error; clients show the warnings."""
+    response: dict[str, object] = {"uid": uid, "allowed": error is None}
+    if warnings:
+        response["warnings"] = list(warnings)
+    if error is not None:
+        response["status"] = {"code": INVALID, "reason": "Invalid", "message": error}
+    return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 
 
 def _text(code: int, text: str) -> Response:

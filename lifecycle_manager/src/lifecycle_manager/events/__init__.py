@@ -4,19 +4,19 @@
 answers as the contract says, and `publishing` turns an event into signals.
 """
 
-from lifecycle_manager.events.endpoint import EndpointOptions, Subscriber, UnknownRuntime, VerifiedEvent, create_app
+from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, Subscriber, UnknownRuntime, VerifiedEvent
 from lifecycle_manager.events.metrics import refusal_counter
 from lifecycle_manager.events.problems import Reason
-from lifecycle_manager.events.publishing import EventPublisher, ManagerPaths
+from lifecycle_manager.events.publishing import EventPublisher, managers_of
 
 __all__ = [
     "EndpointOptions",
+    "EventEndpoint",
     "EventPublisher",
-    "ManagerPaths",
     "Reason",
     "Subscriber",
     "UnknownRuntime",
     "VerifiedEvent",
-    "create_app",
+    "managers_of",
     "refusal_counter",
 ]

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from lifecycle_manager.events.problems import Reason, not_verified
+from lifecycle_manager.events.problems import Reason, Refused
 
 FORWARDED_CERTIFICATE = "x-forwarded-client-cert"
 Network = IPv4Network | IPv6Network
@@ -46,18 +46,18 @@ def forwarded_certificate(field: str) -> bytes:
     More than one element means that somebody in front of the proxy wrote one too, and it is unknown which is right.
     """
     if not _ELEMENT.fullmatch(field):
-        raise not_verified(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} is not one element of key=value pairs")
+        raise Refused(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} is not one element of key=value pairs")
     pairs = [(key.lower(), quoted or plain) for key, quoted, plain in _PAIRS.findall(field)]
     certificates = [value for key, value in pairs if key == "cert"]
     digests = [value for key, value in pairs if key == "hash"]
     if len(certificates) != 1 or len(digests) > 1:
-        raise not_verified(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} does not have one Cert")
+        raise Refused(Reason.PROXY_HEADER, f"{FORWARDED_CERTIFICATE} does not have one Cert")
     try:
         certificate = x509.load_pem_x509_certificate(unquote(certificates[0]).encode())
     except ValueError:
-        raise not_verified(Reason.PROXY_HEADER, f"Cert in {FORWARDED_CERTIFICATE} is not a certificate") from None
+        raise Refused(Reason.PROXY_HEADER, f"Cert in {FORWARDED_CERTIFICATE} is not a certificate") from None
     if digests and digests[0].lower() != certificate.fingerprint(hashes.SHA256()).hex():
-        raise not_verified(Reason.PROXY_HEADER, f"Hash in {FORWARDED_CERTIFICATE} belongs to another certificate")
+        raise Refused(Reason.PROXY_HEADER, f"Hash in {FORWARDED_CERTIFICATE} belongs to another certificate")
     return certificate.public_bytes(serialization.Encoding.DER)
 
 

@@ -1,7 +1,7 @@
 """POST /v2/<manager>/event: takes an event, or answers why not."""
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,7 +18,7 @@ from lifecycle_manager.events.identity import Identifier, Message, Sender
 from lifecycle_manager.events.openapi import CONTRACT, openapi_document
 from lifecycle_manager.events.problems import Reason, Refused
 from lifecycle_manager.serving import BodyTooLarge, read_body
-from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event
+from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event, names
 
 # Header fields that decide about something: each may occur once.
 DECIDING_FIELDS = {
@@ -77,56 +77,25 @@ class EndpointOptions:
     trusted_proxies: tuple[Network, ...] = ()
 
 
-def create_app(
-    *,
-    trust: Callable[[], bytes],
-    subscribers: Mapping[str, Subscriber],
-    ready: Callable[[], bool],
-    revoked_before: Callable[[str], datetime | None] = lambda _: None,
-    count_refusal: Callable[[Reason], None] = lambda _: None,
-    options: EndpointOptions = EndpointOptions(),
-    clock: Clock = SYSTEM_CLOCK,
-) -> FastAPI:
-    """Return the application.
+@dataclass(eq=False, kw_only=True)
+class EventEndpoint:
+    """The endpoint. It takes events for each of `managers`, all of which have the same subscriber.
 
     `trust` gives the CAs that issue senders' certificates as PEM, and `revoked_before` the time from which on the
     certificates of a runtime must be valid.
     """
-    endpoint = _Endpoint(
-        trust=trust,
-        subscribers=subscribers,
-        ready=ready,
-        revoked_before=revoked_before,
-        count_refusal=count_refusal,
-        options=options,
-        clock=clock,
-    )
-    app = FastAPI(title="Lifecycle Manager events", version=CONTRACT)
-    app.openapi = openapi_document  # type: ignore[method-assign]  # the hot path is no FastAPI operation
-    app.add_route(f"/{CONTRACT}/{{manager}}/event", endpoint.handle, methods=["POST"])
-    app.add_exception_handler(HTTPException, endpoint.handle_no_route)
-    return app
 
+    trust: Callable[[], bytes]
+    subscriber: Subscriber
+    ready: Callable[[], bool]
+    managers: Callable[[], Container[str]] = lambda: (names.LIFECYCLE_MANAGER,)
+    revoked_before: Callable[[str], datetime | None] = lambda _: None
+    count_refusal: Callable[[Reason], None] = lambda _: None
+    options: EndpointOptions = EndpointOptions()
+    clock: Clock = SYSTEM_CLOCK
 
-class _Endpoint:
-    def __init__(
-        self,
-        *,
-        trust: Callable[[], bytes],
-        subscribers: Mapping[str, Subscriber],
-        ready: Callable[[], bool],
-        revoked_before: Callable[[str], datetime | None],
-        count_refusal: Callable[[Reason], None],
-        options: EndpointOptions,
-        clock: Clock,
-    ) -> None:
-        self._trust = trust
-        self._subscribers = subscribers
-        self._ready = ready
-        self._revoked_before = revoked_before
-        self._count_refusal = count_refusal
-        self._options = options
-        self._clock = clock
+    def __post_init__(self) -> None:
+        options = self.options
         self._identifier = Identifier(
             skew_seconds=options.skew_seconds,
             max_seconds=options.max_signature_seconds,
@@ -137,85 +106,91 @@ class _Endpoint:
         self._rates = Rates(options.events_per_second, options.burst)
         self._peers = Peers()
 
-    async def handle(self, request: Request) -> Response:
+    def app(self) -> FastAPI:
+        """Return the application that serves the endpoint."""
+        app = FastAPI(title="Lifecycle Manager events", version=CONTRACT)
+        app.openapi = openapi_document  # type: ignore[method-assign]  # the hot path is no FastAPI operation
+        app.add_route(f"/{CONTRACT}/{{manager}}/event", self._handle, methods=["POST"])
+        app.add_exception_handler(HTTPException, self._handle_no_route)
+        return app
+
+    async def _handle(self, request: Request) -> Response:
         try:
-            subscriber = self._subscriber(request)
+            manager = self._manager(request)
             fields = self._fields(request)
             message = Message(
                 fields,
                 await self._body(request, fields),
                 _target_uri(request),
-                arrival_of(request.scope, self._options.trusted_proxies),
+                arrival_of(request.scope, self.options.trusted_proxies),
             )
-            await self._take(message, request.path_params["manager"], subscriber)
+            await self._take(message, manager)
         except Refused as refused:
             return self._refuse(refused)
         return Response(status_code=200)
 
-    async def handle_no_route(self, _: Request, error: Exception) -> Response:
+    async def _handle_no_route(self, _: Request, error: Exception) -> Response:
         """Answer requests without a route as every refusal is answered."""
         if isinstance(error, HTTPException) and error.status_code == 405:
-            answer = self._refuse(Refused(405, Reason.METHOD, "Method not allowed", "send events by POST"))
+            answer = self._refuse(Refused(Reason.METHOD, "send events by POST"))
             answer.headers.update(error.headers or {})  # Allow
             return answer
-        return self._refuse(Refused(404, Reason.UNKNOWN_PATH, "Not found", "no such path"))
+        return self._refuse(Refused(Reason.UNKNOWN_PATH, "no such path"))
 
     def _refuse(self, refused: Refused) -> Response:
-        self._count_refusal(refused.reason)
+        self.count_refusal(refused.reason)
         return refused.response()
 
-    async def _take(self, message: Message, manager: str, subscriber: Subscriber) -> None:
-        """Verify an event and give it to its subscriber. Raises Refused."""
-        now = self._clock.now()
+    async def _take(self, message: Message, manager: str) -> None:
+        """Verify an event and give it to the subscriber. Raises Refused."""
+        now = self.clock.now()
         moment = now.timestamp()
         peer = None if message.arrival.by_proxy else message.arrival.peer_der
         known = self._peers.runtime_of(peer)
         if known is not None and (wait := self._rates.exhausted(known, moment)):
             raise _too_many(wait)
-        sender = self._identifier.identify(message, trust=self._trust(), now=now)
-        revoked = self._revoked_before(sender.runtime_id)
+        sender = self._identifier.identify(message, trust=self.trust(), now=now)
+        revoked = self.revoked_before(sender.runtime_id)
         if revoked is not None and sender.not_before < revoked:
-            raise Refused(403, Reason.REVOKED, "Revoked", "this certificate is revoked; a new one is being issued")
+            raise Refused(Reason.REVOKED, "this certificate is revoked; a new one is being issued")
         self._peers.remember(peer, sender.runtime_id)
         self._guard(sender, moment)
         try:
             event = decode_event(message.body)
         except MalformedEvent as error:
-            raise Refused(400, Reason.MALFORMED, "Malformed event", str(error)) from None
+            raise Refused(Reason.MALFORMED, str(error)) from None
         try:
-            await subscriber(VerifiedEvent(sender.runtime_id, manager, event, now))
+            await self.subscriber(VerifiedEvent(sender.runtime_id, manager, event, now))
         except UnknownRuntime as error:
-            raise Refused(403, Reason.UNKNOWN_RUNTIME, "Unknown runtime", str(error)) from None
+            raise Refused(Reason.UNKNOWN_RUNTIME, str(error)) from None
         except NotHandedOver as error:
-            raise Refused(503, Reason.NOT_HANDED_OVER, "Not taken", str(error), retry_after=1) from None
+            raise Refused(Reason.NOT_HANDED_OVER, str(error), retry_after=1) from None
 
     def _guard(self, sender: Sender, moment: float) -> None:
         """Refuse replays and floods; a replay does not count for the rate of its runtime. Raises Refused."""
         signed = sender.parameters
         if signed is not None and self._nonces.knows(signed.keyid, signed.nonce):
-            raise Refused(409, Reason.REPLAYED, "Replayed", "this nonce was used before")
+            raise Refused(Reason.REPLAYED, "this nonce was used before")
         if wait := self._rates.wait(sender.runtime_id, moment):
             raise _too_many(wait)
         if signed is not None:
-            until = signed.expires + self._options.skew_seconds
+            until = signed.expires + self.options.skew_seconds
             self._nonces.remember(signed.keyid, signed.nonce, until, moment)
 
-    def _subscriber(self, request: Request) -> Subscriber:
-        """Return the subscriber for the manager in the path. Raises Refused."""
-        if not self._ready():
-            raise Refused(503, Reason.NOT_READY, "Not ready", "this replica is starting or stopping", retry_after=1)
-        manager = request.path_params["manager"]
-        subscriber = self._subscribers.get(manager)
-        if subscriber is None:
-            detail = f"no Watcher CR has the manager {manager[:64]!r}"
-            raise Refused(404, Reason.UNKNOWN_MANAGER, "Unknown manager", detail)
-        return subscriber
+    def _manager(self, request: Request) -> str:
+        """Return the manager in the path. Raises Refused."""
+        if not self.ready():
+            raise Refused(Reason.NOT_READY, "this replica is starting or stopping", retry_after=1)
+        manager: str = request.path_params["manager"]
+        if manager not in self.managers():
+            raise Refused(Reason.UNKNOWN_MANAGER, f"no Watcher CR has the manager {manager[:64]!r}")
+        return manager
 
     def _fields(self, request: Request) -> dict[str, str]:
         """Return the header fields that decide about something, each of which may occur once. Raises Refused."""
         raw, size = request.headers.raw, 0
-        if len(raw) > self._options.max_fields:
-            raise Refused(413, Reason.TOO_LARGE, "Too large", "the header has too many fields")
+        if len(raw) > self.options.max_fields:
+            raise Refused(Reason.TOO_LARGE, "the header has too many fields")
         found: dict[str, str] = {}
         for name, value in raw:
             size += len(name) + len(value)
@@ -223,30 +198,28 @@ class _Endpoint:
             if deciding is None:
                 continue
             if deciding in found:
-                detail = f"the header field {deciding} occurs more than once"
-                raise Refused(400, Reason.DUPLICATE_FIELD, "Malformed request", detail)
+                raise Refused(Reason.DUPLICATE_FIELD, f"the header field {deciding} occurs more than once")
             found[deciding] = value.decode("latin-1")
-        if size > self._options.max_header_bytes:
-            raise Refused(413, Reason.TOO_LARGE, "Too large", "the header is too large")
+        if size > self.options.max_header_bytes:
+            raise Refused(Reason.TOO_LARGE, "the header is too large")
         return found
 
     async def _body(self, request: Request, fields: Mapping[str, str]) -> bytes:
         """Read the body up to its limit. Raises Refused."""
         if fields.get("content-type") != "application/json" or "content-encoding" in fields:
-            detail = "send application/json without Content-Encoding"
-            raise Refused(415, Reason.MEDIA_TYPE, "Unsupported media type", detail)
-        limit = self._options.max_body_bytes
+            raise Refused(Reason.MEDIA_TYPE, "send application/json without Content-Encoding")
+        limit = self.options.max_body_bytes
         try:
             return await read_body(request, limit)
         except BodyTooLarge:
-            raise Refused(413, Reason.TOO_LARGE, "Too large", f"an event may have {limit} bytes") from None
+            raise Refused(Reason.TOO_LARGE, f"an event may have {limit} bytes") from None
         except ClientDisconnect:
-            raise Refused(400, Reason.INCOMPLETE, "Incomplete", "the connection ended within the body") from None
+            raise Refused(Reason.INCOMPLETE, "the connection ended within the body") from None
 
 
 def _too_many(wait: float) -> Refused:
     detail = "this runtime sends more events than its rate allows"
-    return Refused(429, Reason.RATE, "Too many events", detail, retry_after=math.ceil(wait))
+    return Refused(Reason.RATE, detail, retry_after=math.ceil(wait))
 
 
 def _target_uri(request: Request) -> str:

@@ -12,7 +12,7 @@ import binascii
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from cryptography import x509
@@ -20,7 +20,7 @@ from cryptography import x509
 from kyma_certs import CertificateRejected, Usage, describe_certificate, is_common_name, verify_chain
 from kyma_certs.message_signatures import SignatureParameters, SignatureRejected, read_parameters, verify
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Arrival, forwarded_certificate
-from lifecycle_manager.events.problems import Reason, not_verified
+from lifecycle_manager.events.problems import Reason, Refused
 
 MAX_CERTIFICATE_LENGTH = 8192
 SIGNATURE_FIELDS = frozenset({"signature-input", "signature", "client-cert"})
@@ -51,30 +51,22 @@ class _Verified:
     common_name: str
 
 
+@dataclass(eq=False, kw_only=True)
 class Identifier:
-    """Verifies senders. Verified certificates are remembered, each with the CAs that were trusted then."""
+    """Verifies senders. Up to `remembered` certificates are remembered, each with the CAs that were trusted then."""
 
-    def __init__(
-        self,
-        *,
-        skew_seconds: int,
-        max_seconds: int,
-        accept_unsigned: bool = False,
-        require_peer: bool = False,
-        remembered: int = 20_000,
-    ) -> None:
-        self._skew_seconds = skew_seconds
-        self._max_seconds = max_seconds
-        self._accept_unsigned = accept_unsigned
-        self._require_peer = require_peer
-        self._remembered = remembered
-        self._known: OrderedDict[tuple[bytes, bytes], _Verified] = OrderedDict()
+    skew_seconds: int
+    max_seconds: int
+    accept_unsigned: bool = False
+    require_peer: bool = False
+    remembered: int = 20_000
+    _known: OrderedDict[tuple[bytes, bytes], _Verified] = field(default_factory=OrderedDict, init=False)
 
     def identify(self, message: Message, *, trust: bytes, now: datetime) -> Sender:
         """Return the sender of a message. Raises Refused with 401 where it can't be verified."""
         arrival = message.arrival
-        if self._require_peer and not arrival.by_proxy and arrival.peer_der is None:
-            raise not_verified(Reason.NO_TLS_PEER, "TLS needs the client certificate of the cluster's Watcher")
+        if self.require_peer and not arrival.by_proxy and arrival.peer_der is None:
+            raise Refused(Reason.NO_TLS_PEER, "TLS needs the client certificate of the cluster's Watcher")
         if SIGNATURE_FIELDS.isdisjoint(message.headers):
             return self._by_transport(message, trust, now)
         return self._by_signature(message, trust, now)
@@ -84,13 +76,13 @@ class Identifier:
         try:
             parameters = read_parameters(headers.get("signature-input", ""))
         except SignatureRejected as error:
-            raise not_verified(Reason.SIGNATURE_INPUT, str(error)) from None
+            raise Refused(Reason.SIGNATURE_INPUT, str(error)) from None
         self._check_window(parameters, now)
         der = _client_cert(headers)
         if not arrival.by_proxy and arrival.peer_der is not None and arrival.peer_der != der:
-            raise not_verified(Reason.TLS_PEER, "Client-Cert is not the certificate of the TLS connection")
+            raise Refused(Reason.TLS_PEER, "Client-Cert is not the certificate of the TLS connection")
         if parameters.keyid != hashlib.sha256(der).hexdigest():
-            raise not_verified(Reason.KEY_ID, "keyid is not the SHA-256 of the certificate")
+            raise Refused(Reason.KEY_ID, "keyid is not the SHA-256 of the certificate")
         verified = self._certificate(der, trust, now)
         try:
             verify(
@@ -102,31 +94,31 @@ class Identifier:
                 certificate=verified.certificate,
             )
         except SignatureRejected as error:
-            raise not_verified(Reason.SIGNATURE, str(error)) from None
+            raise Refused(Reason.SIGNATURE, str(error)) from None
         return _sender(verified, parameters)
 
     def _by_transport(self, message: Message, trust: bytes, now: datetime) -> Sender:
-        if not self._accept_unsigned:
-            raise not_verified(Reason.UNSIGNED, "the event is not signed")
+        if not self.accept_unsigned:
+            raise Refused(Reason.UNSIGNED, "the event is not signed")
         forwarded = message.headers.get(FORWARDED_CERTIFICATE)
         if message.arrival.by_proxy:
             der = forwarded_certificate(forwarded or "")
         elif forwarded is not None:
-            raise not_verified(Reason.UNTRUSTED_PROXY, f"{FORWARDED_CERTIFICATE} is not accepted from this address")
+            raise Refused(Reason.UNTRUSTED_PROXY, f"{FORWARDED_CERTIFICATE} is not accepted from this address")
         elif message.arrival.peer_der is None:
-            raise not_verified(Reason.NO_TLS_PEER, "an event without a signature needs a certificate in TLS")
+            raise Refused(Reason.NO_TLS_PEER, "an event without a signature needs a certificate in TLS")
         else:
             der = message.arrival.peer_der
         return _sender(self._certificate(der, trust, now), None)
 
     def _check_window(self, parameters: SignatureParameters, now: datetime) -> None:
         moment = int(now.timestamp())
-        if parameters.created > moment + self._skew_seconds:
-            raise not_verified(Reason.TIME_WINDOW, "the signature was created in the future; check the clocks")
-        if parameters.expires < moment - self._skew_seconds:
-            raise not_verified(Reason.TIME_WINDOW, "the signature has expired; check the clocks")
-        if not 0 < parameters.expires - parameters.created <= self._max_seconds:
-            raise not_verified(Reason.TIME_WINDOW, f"a signature may be valid for {self._max_seconds} s at most")
+        if parameters.created > moment + self.skew_seconds:
+            raise Refused(Reason.TIME_WINDOW, "the signature was created in the future; check the clocks")
+        if parameters.expires < moment - self.skew_seconds:
+            raise Refused(Reason.TIME_WINDOW, "the signature has expired; check the clocks")
+        if not 0 < parameters.expires - parameters.created <= self.max_seconds:
+            raise Refused(Reason.TIME_WINDOW, f"a signature may be valid for {self.max_seconds} s at most")
 
     def _certificate(self, der: bytes, trust: bytes, now: datetime) -> _Verified:
         """Return a certificate with its common name, once it was verified against the trusted CAs."""
@@ -137,9 +129,9 @@ class Identifier:
             certificate = verify_chain(der, trust, usage=Usage.CLIENT, now=now)
             verified = _Verified(certificate, describe_certificate(certificate).common_name)
         except (CertificateRejected, ValueError) as error:
-            raise not_verified(Reason.CERTIFICATE, str(error)) from None
+            raise Refused(Reason.CERTIFICATE, str(error)) from None
         self._known[der, trust] = verified
-        while len(self._known) > self._remembered:
+        while len(self._known) > self.remembered:
             self._known.popitem(last=False)
         return verified
 
@@ -147,16 +139,16 @@ class Identifier:
 def _sender(verified: _Verified, parameters: SignatureParameters | None) -> Sender:
     """Return the sender that a certificate names. Raises Refused where its common name can't be a runtime id."""
     if not is_common_name(verified.common_name):
-        raise not_verified(Reason.NO_RUNTIME, "the common name of the certificate is not a runtime id")
+        raise Refused(Reason.NO_RUNTIME, "the common name of the certificate is not a runtime id")
     return Sender(verified.common_name, verified.certificate.not_valid_before_utc, parameters)
 
 
 def _client_cert(headers: Mapping[str, str]) -> bytes:
     """Return the certificate in Client-Cert, an sf-binary item (RFC 9440). Raises Refused."""
-    field = headers.get("client-cert", "")
-    if not 3 <= len(field) <= MAX_CERTIFICATE_LENGTH or field[0] != ":" or field[-1] != ":":
-        raise not_verified(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate")
+    value = headers.get("client-cert", "")
+    if not 3 <= len(value) <= MAX_CERTIFICATE_LENGTH or value[0] != ":" or value[-1] != ":":
+        raise Refused(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate")
     try:
-        return base64.b64decode(field[1:-1], validate=True)
+        return base64.b64decode(value[1:-1], validate=True)
     except (binascii.Error, ValueError):  # the latter for characters outside of ASCII
-        raise not_verified(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate") from None
+        raise Refused(Reason.CERTIFICATE, "Client-Cert is missing or not a certificate") from None

@@ -7,57 +7,58 @@ from starlette.responses import Response
 
 
 class Reason(StrEnum):
-    """Why an event was refused; the label of the metric."""
+    """Why an event was refused; the value is the label of the metric. Each has a status code and a heading."""
 
-    NOT_READY = "not_ready"
-    UNKNOWN_PATH = "unknown_path"
-    UNKNOWN_MANAGER = "unknown_manager"
-    METHOD = "method"
-    MEDIA_TYPE = "media_type"
-    TOO_LARGE = "too_large"
-    DUPLICATE_FIELD = "duplicate_field"
-    INCOMPLETE = "incomplete"
-    NO_TLS_PEER = "no_tls_peer"
-    UNSIGNED = "unsigned"
-    UNTRUSTED_PROXY = "untrusted_proxy"
-    PROXY_HEADER = "proxy_header"
-    SIGNATURE_INPUT = "signature_input"
-    TIME_WINDOW = "time_window"
-    CERTIFICATE = "certificate"
-    TLS_PEER = "tls_peer"
-    KEY_ID = "key_id"
-    SIGNATURE = "signature"
-    NO_RUNTIME = "no_runtime"
-    REVOKED = "revoked"
-    REPLAYED = "replayed"
-    RATE = "rate"
-    MALFORMED = "malformed"
-    UNKNOWN_RUNTIME = "unknown_runtime"
-    NOT_HANDED_OVER = "not_handed_over"
+    status: int
+    heading: str
+
+    def __new__(cls, value: str, status: int, heading: str) -> "Reason":
+        """Return a member."""
+        member = str.__new__(cls, value)
+        member._value_, member.status, member.heading = value, status, heading
+        return member
+
+    NOT_READY = "not_ready", 503, "Not ready"
+    UNKNOWN_PATH = "unknown_path", 404, "Not found"
+    UNKNOWN_MANAGER = "unknown_manager", 404, "Unknown manager"
+    METHOD = "method", 405, "Method not allowed"
+    MEDIA_TYPE = "media_type", 415, "Unsupported media type"
+    TOO_LARGE = "too_large", 413, "Too large"
+    DUPLICATE_FIELD = "duplicate_field", 400, "Malformed request"
+    INCOMPLETE = "incomplete", 400, "Incomplete"
+    NO_TLS_PEER = "no_tls_peer", 401, "Not verified"
+    UNSIGNED = "unsigned", 401, "Not verified"
+    UNTRUSTED_PROXY = "untrusted_proxy", 401, "Not verified"
+    PROXY_HEADER = "proxy_header", 401, "Not verified"
+    SIGNATURE_INPUT = "signature_input", 401, "Not verified"
+    TIME_WINDOW = "time_window", 401, "Not verified"
+    CERTIFICATE = "certificate", 401, "Not verified"
+    TLS_PEER = "tls_peer", 401, "Not verified"
+    KEY_ID = "key_id", 401, "Not verified"
+    SIGNATURE = "signature", 401, "Not verified"
+    NO_RUNTIME = "no_runtime", 401, "Not verified"
+    REVOKED = "revoked", 403, "Revoked"
+    REPLAYED = "replayed", 409, "Replayed"
+    RATE = "rate", 429, "Too many events"
+    MALFORMED = "malformed", 400, "Malformed event"
+    UNKNOWN_RUNTIME = "unknown_runtime", 403, "Unknown runtime"
+    NOT_HANDED_OVER = "not_handed_over", 503, "Not taken"
 
 
 class Refused(Exception):
-    """A refused event: status code, reason, title and detail."""
+    """A refused event: why, in detail, and after how many seconds to try again where that helps."""
 
-    def __init__(self, status: int, reason: Reason, title: str, detail: str, *, retry_after: int | None = None) -> None:
+    def __init__(self, reason: Reason, detail: str, *, retry_after: int | None = None) -> None:
         super().__init__(detail)
-        self.status = status
         self.reason = reason
-        self.title = title
         self.detail = detail
         self.retry_after = retry_after
 
     def response(self) -> Response:
         """Return the answer to the sender."""
-        problem = {"type": "about:blank", "title": self.title, "status": self.status, "detail": self.detail}
+        status = self.reason.status
+        problem = {"type": "about:blank", "title": self.reason.heading, "status": status, "detail": self.detail}
         headers = {"Retry-After": str(self.retry_after)} if self.retry_after is not None else {}
-        if self.status == 503:
+        if status == 503:
             headers["Connection"] = "close"  # another connection may reach another replica
-        return Response(
-            msgspec.json.encode(problem), self.status, headers=headers, media_type="application/problem+json"
-        )
-
-
-def not_verified(reason: Reason, detail: str) -> Refused:
-    """Return the refusal of a sender that could not be verified."""
-    return Refused(401, reason, "Not verified", detail)
+        return Response(msgspec.json.encode(problem), status, headers=headers, media_type="application/problem+json")

@@ -5,14 +5,13 @@ Kymas of the one runtime that its certificate names, so no SKR can reach the obj
 signal concerns is theirs to decide.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import structlog
 
 from kube_runtime import Informer, Manager, ObjectKey
-from lifecycle_manager.events.endpoint import Subscriber, UnknownRuntime, VerifiedEvent
+from lifecycle_manager.events.endpoint import UnknownRuntime, VerifiedEvent
 from lifecycle_manager.indexes import BY_RUNTIME
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.signals import (
@@ -33,30 +32,12 @@ log = structlog.get_logger("events")
 RESYNC = "RESYNC"
 
 
-@dataclass(frozen=True, eq=False)
-class ManagerPaths(Mapping[str, Subscriber]):
-    """The managers whose path takes events: LM's, and each that a Watcher CR names.
+def managers_of(watchers: Iterable[Watcher]) -> set[str]:
+    """Return the managers whose path takes events: LM's, and each that a Watcher CR names.
 
     Only LM accesses SKRs, so whatever manager an event is for, LM reads the object.
     """
-
-    watchers: Informer[Watcher]
-    subscriber: Subscriber
-
-    def __getitem__(self, manager: str) -> Subscriber:
-        """Return the subscriber to the events for a manager."""
-        if manager not in set(self):
-            raise KeyError(manager)
-        return self.subscriber
-
-    def __iter__(self) -> Iterator[str]:
-        """Name the managers."""
-        named = (manager_of(watcher) for watcher in self.watchers.list())
-        return iter(dict.fromkeys((names.LIFECYCLE_MANAGER, *named)))
-
-    def __len__(self) -> int:
-        """Count the managers."""
-        return sum(1 for _ in self)
+    return {names.LIFECYCLE_MANAGER, *map(manager_of, watchers)}
 
 
 class EventPublisher:
@@ -78,6 +59,11 @@ class EventPublisher:
         """Return the time from which on certificates of a runtime must be valid, or None where none is revoked."""
         kymas = self._kymas.by_index(BY_RUNTIME, runtime_id)
         return max(filter(None, map(revoked_before, kymas)), default=None)
+
+    async def take_here(self, verified: VerifiedEvent) -> None:
+        """Take an event for all Kymas of its runtime, where this is the only replica. Raises UnknownRuntime."""
+        for kyma in self.kymas_of(verified):
+            self.take(kyma.metadata.name, verified)
 
     def take(self, kyma_name: str, verified: VerifiedEvent) -> None:
         """Publish the signals of an event for a Kyma."""

@@ -4,9 +4,9 @@
 `message` is what they send. The runtime decides by Leases which replica has which Kyma.
 """
 
-from lifecycle_manager.replicas.distribution import Distribution
+from lifecycle_manager.replicas.distribution import distributed
 from lifecycle_manager.replicas.message import REPLICA_HOST
 from lifecycle_manager.replicas.receiving import create_app
 from lifecycle_manager.replicas.sending import Deliveries
 
-__all__ = ["REPLICA_HOST", "Deliveries", "Distribution", "create_app"]
+__all__ = ["REPLICA_HOST", "Deliveries", "create_app", "distributed"]

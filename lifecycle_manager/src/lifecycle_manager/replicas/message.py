@@ -24,18 +24,3 @@ class Answer(msgspec.Struct, frozen=True):
     """The positions of the events that were refused."""
 
     refused: tuple[int, ...] = ()
-
-
-def encode(message: list[Handed] | Answer) -> bytes:
-    """Return a message as JSON."""
-    return msgspec.json.encode(message)
-
-
-def decode_handed(body: bytes) -> list[Handed]:
-    """Return the events that were handed over. Unknown fields are ignored. Raises msgspec.DecodeError."""
-    return msgspec.json.decode(body, type=list[Handed])
-
-
-def decode_answer(body: bytes) -> Answer:
-    """Return the answer. Raises msgspec.DecodeError."""
-    return msgspec.json.decode(body, type=Answer)

@@ -11,15 +11,7 @@ from starlette.routing import Route
 
 from kube_runtime.leases import Membership
 from lifecycle_manager.events import EventPublisher
-from lifecycle_manager.replicas.message import (
-    MAX_BODY_BYTES,
-    PATH,
-    REPLICA_HOST,
-    Answer,
-    Handed,
-    decode_handed,
-    encode,
-)
+from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, REPLICA_HOST, Answer, Handed
 from lifecycle_manager.serving import BodyTooLarge, read_body
 
 
@@ -35,13 +27,13 @@ def create_app(publisher: EventPublisher, membership: Membership, ready: Callabl
         if not ready():
             return Response("this replica is starting or stopping", 503)
         try:
-            handed = decode_handed(await read_body(request, MAX_BODY_BYTES))
+            handed = msgspec.json.decode(await read_body(request, MAX_BODY_BYTES), type=list[Handed])
         except BodyTooLarge as error:
             return Response(str(error), 413)
         except msgspec.DecodeError as error:
             return Response(str(error), 400)
         refused = [position for position, each in enumerate(handed) if not _take(each)]
-        return Response(encode(Answer(tuple(refused))), media_type="application/json")
+        return Response(msgspec.json.encode(Answer(tuple(refused))), media_type="application/json")
 
     def _take(handed: Handed) -> bool:
         owner = membership.owner_of(handed.kyma)

@@ -12,7 +12,7 @@ import structlog
 from kube_runtime.leases import Member, NotHandedOver
 from kyma_certs import ReloadingClientContext
 from lifecycle_manager.events import VerifiedEvent
-from lifecycle_manager.replicas.message import MAX_BATCH, PATH, REPLICA_HOST, Answer, Handed, decode_answer, encode
+from lifecycle_manager.replicas.message import MAX_BATCH, PATH, REPLICA_HOST, Answer, Handed
 
 log = structlog.get_logger("replicas")
 
@@ -120,12 +120,12 @@ class _Link:
     async def _send(self, client: httpx.AsyncClient, batch: list[Handed]) -> Answer:
         response = await client.post(
             f"https://{self.to.address}{PATH}",
-            content=encode(batch),
+            content=msgspec.json.encode(batch),
             headers={"Content-Type": "application/json"},
             extensions={"sni_hostname": REPLICA_HOST},
         )
         response.raise_for_status()
-        return decode_answer(response.content)
+        return msgspec.json.decode(response.content, type=Answer)
 
 
 def _settle(taken: "asyncio.Future[None]", error: NotHandedOver | None) -> None:

@@ -10,9 +10,7 @@ folders know of the Watcher.
 from lifecycle_manager.skr.access import (
     ACCESS_SECRETS,
     OUR_SECRETS,
-    AccessSecretIncomplete,
     AccessSecretMissing,
-    AccessSecretUnusable,
     ClusterClaimed,
     SkrAccessError,
     SkrUnreachable,
@@ -25,9 +23,7 @@ from lifecycle_manager.skr.failure import SkrFailure, failure_of
 __all__ = [
     "ACCESS_SECRETS",
     "OUR_SECRETS",
-    "AccessSecretIncomplete",
     "AccessSecretMissing",
-    "AccessSecretUnusable",
     "Announcement",
     "Announcements",
     "ClusterClaimed",

@@ -57,7 +57,7 @@ class Connections:
     policy: KubeconfigPolicy
     max_clients: int = 1000
     fence: Callable[[], None] = lambda: None
-    on_silence: Callable[[str], None] = lambda _: None
+    on_silence: Callable[[str], object] = lambda _: None
     _connections: OrderedDict[str, _Connection] = field(default_factory=OrderedDict, init=False)
     _opening: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
@@ -119,7 +119,8 @@ class Connections:
                 self._connections[kyma_name] = connection = opened
             connection.users += 1
             self._connections.move_to_end(kyma_name)
-        await self._close_idle()
+        while len(self._connections) > self.max_clients:
+            await self._retire(next(iter(self._connections)))
         return connection
 
     def _secret_of(self, kyma_name: str) -> Secret:
@@ -131,10 +132,6 @@ class Connections:
         except (KubeconfigInvalid, KubeconfigRefused) as error:
             raise AccessSecretUnusable(secret, str(error)) from None
         return client.fenced_by(self.fence)
-
-    async def _close_idle(self) -> None:
-        while len(self._connections) > self.max_clients:
-            await self._retire(next(iter(self._connections)))
 
     async def _retire(self, kyma_name: str) -> None:
         connection = self._connections.pop(kyma_name)

@@ -4,7 +4,7 @@ The key is the name of a Kyma. An SKR that stays silent is probed after growing 
 other keys do not wait for it. Once it answers, or its access Secret changes, ClusterReachable enqueues all that failed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -52,10 +52,8 @@ class SkrSettings:
     max_concurrent_probes: int = 200
 
 
-def connections_of(
-    manager: Manager, settings: SkrSettings = SkrSettings(), *, fence: Callable[[], None] = lambda: None
-) -> Connections:
-    """Return the connections to SKRs. `fence` is called before each write, and raises where it is not allowed."""
+def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> Connections:
+    """Return the connections to SKRs. Their writes are fenced by the sharding of the manager."""
     options = ClientOptions(
         qps=settings.qps,
         burst=settings.burst,
@@ -73,8 +71,8 @@ def connections_of(
         options,
         policy,
         max_clients=settings.max_clients,
-        fence=fence,
-        on_silence=lambda kyma: _publish_silence(manager, kyma),
+        fence=manager.sharding.check,
+        on_silence=lambda kyma: manager.publish(ClusterSilent(kyma)),
     )
 
 
@@ -104,8 +102,12 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
     controller.receives(ClusterSilent, to=unless_probed, after=FIRST_PROBE_SECONDS)
     controller.reconciles(probe)
 
+    def publish_access(change: Change[Secret]) -> None:
+        for kyma in kymas_of_access(change):
+            manager.publish(ClusterReachable(kyma))
+
     async def follow_secrets() -> None:  # from the start on: what exists then is reconciled anyway
-        connections.secrets.on_change(lambda change: _publish_access(manager, change), replay=False)
+        connections.secrets.on_change(publish_access, replay=False)
 
     manager.before_start(follow_secrets)
     return controller
@@ -115,12 +117,3 @@ def kymas_of_access(change: Change[Secret]) -> frozenset[str]:
     """Return the names of the Kymas whose access Secret was created, changed or deleted."""
     secrets = (change.old, change.new)
     return frozenset(kyma for secret in secrets if secret is not None for kyma in access_index(secret))
-
-
-def _publish_silence(manager: Manager, kyma: str) -> None:
-    manager.publish(ClusterSilent(kyma))
-
-
-def _publish_access(manager: Manager, change: Change[Secret]) -> None:
-    for kyma in kymas_of_access(change):
-        manager.publish(ClusterReachable(kyma))

@@ -8,23 +8,16 @@ of Watcher CRs.
 """
 
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation, setup_ca
-from lifecycle_manager.skr_webhook.ca_store import CA_SECRET, ROTATE, CAStore, StoredCAs
+from lifecycle_manager.skr_webhook.ca_store import ROTATE, CAStore
 from lifecycle_manager.skr_webhook.canary import CanaryTimes
 from lifecycle_manager.skr_webhook.cert_manager import CertificatePending, CertManagerStore
-from lifecycle_manager.skr_webhook.certificates import (
-    CertificateMemory,
-    CertificatesRevoked,
-    CertificateStore,
-    LeafRules,
-    LeafStore,
-)
+from lifecycle_manager.skr_webhook.certificates import CertificateMemory, CertificateStore, LeafRules
 from lifecycle_manager.skr_webhook.controller import WatcherSettings, setup
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment
 from lifecycle_manager.skr_webhook.timers import WatcherTimes
 from lifecycle_manager.skr_webhook.watcher_status import setup_status
 
 __all__ = [
-    "CA_SECRET",
     "ROTATE",
     "CARotation",
     "CAStore",
@@ -33,10 +26,7 @@ __all__ = [
     "CertificateMemory",
     "CertificatePending",
     "CertificateStore",
-    "CertificatesRevoked",
     "LeafRules",
-    "LeafStore",
-    "StoredCAs",
     "WatcherDeployment",
     "WatcherSettings",
     "WatcherTimes",

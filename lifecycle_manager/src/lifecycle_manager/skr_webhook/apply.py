@@ -18,7 +18,8 @@ from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.signals import WebhookRulesChanged
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation
 from lifecycle_manager.skr_webhook.canary import send_canary
-from lifecycle_manager.skr_webhook.certificates import CertificateMemory, LeafStore
+from lifecycle_manager.skr_webhook.cert_manager import LeafStore
+from lifecycle_manager.skr_webhook.certificates import CertificateMemory
 from lifecycle_manager.skr_webhook.documents import INVENTORY, Document, WatcherDeployment
 from lifecycle_manager.skr_webhook.plan import (
     ApplyObjects,
@@ -101,7 +102,7 @@ class WatcherSteps:
             self.manager.client,
             kyma,
             WEBHOOK,
-            (status.status, status.reason, status.message),
+            status,
             now=self.manager.clock.now(),
             field_manager=FIELD_MANAGER,
         )

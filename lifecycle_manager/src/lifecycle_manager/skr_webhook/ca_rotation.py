@@ -5,12 +5,13 @@ others read the result. Which CAs an SKR has is recorded on its Kyma once they w
 of the Secret.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
 import structlog
+from prometheus_client.core import Metric
 
 from kube_runtime import Causes, Change, Conflict, Controller, Informer, Manager, ObjectKey, Result
 from kyma_certs import CAs, RotationRules, Step, describe, next_step
@@ -19,7 +20,7 @@ from lifecycle_manager.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.signals import CAsChanged
 from lifecycle_manager.skr import OUR_SECRETS
 from lifecycle_manager.skr_webhook.ca_store import CAStore, StoredCAs
-from lifecycle_manager.skr_webhook.metrics import CACollector
+from lifecycle_manager.skr_webhook.metrics import AtScrape, ca_metrics
 from lifecycle_manager_api import Kyma
 
 IDLE_SECONDS = 3600.0
@@ -39,24 +40,20 @@ log = structlog.get_logger("ca")
 
 @dataclass(eq=False)
 class CARotation:
-    """Keeps the CAs up to date. `current` are those in force in this process, after `start`."""
+    """Keeps the CAs up to date. `in_force` are those of this process, None before `start`."""
 
     manager: Manager
     store: CAStore
     kymas: Informer[Kyma]
     rules: RotationRules
-    _current: CAs | None = field(default=None, init=False)
+    in_force: CAs | None = field(default=None, init=False)
 
     @property
     def current(self) -> CAs:
-        """The CAs in force in this process."""
-        if self._current is None:
+        """The CAs in force in this process, after `start`."""
+        if self.in_force is None:
             raise RuntimeError("the CAs are read at the start of the manager, which has not run yet")
-        return self._current
-
-    def current_or_none(self) -> CAs | None:
-        """Return the CAs in force in this process, None before its start."""
-        return self._current
+        return self.in_force
 
     async def start(self) -> None:
         """Read the CAs, or create the first one. Raises CASecretInvalid or KubeError."""
@@ -117,7 +114,7 @@ class CARotation:
 
     def _follow(self, cas: CAs) -> None:
         """Put the CAs in force in this process."""
-        before, self._current = self._current, cas
+        before, self.in_force = self.in_force, cas
         if before is not None and before.fingerprint != cas.fingerprint:
             self.manager.publish(CAsChanged())
 
@@ -134,7 +131,10 @@ def setup_ca(manager: Manager, store: CAStore, rules: RotationRules) -> CARotati
         secret = change.new or change.old
         return secret is not None and SECRETS.key_of(secret) == store.key
 
-    manager.registry.register(CACollector(rotation.current_or_none, rotation.clusters_behind, manager.clock.now))
+    def metrics() -> Iterator[Metric]:
+        return ca_metrics(rotation.in_force, rotation.clusters_behind, manager.clock.now())
+
+    manager.registry.register(AtScrape(metrics))
     manager.before_start(rotation.start)
     controller: Controller[ObjectKey, None] = manager.controller(
         "ca", owner=lambda _: "", exists=lambda _: True, concurrency=1

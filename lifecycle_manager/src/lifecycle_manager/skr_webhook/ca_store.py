@@ -9,7 +9,6 @@ import asyncio
 import base64
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from kube_runtime import AlreadyExists, Client, Clock, NotFound, ObjectKey
 from kyma_certs import (
@@ -24,11 +23,17 @@ from kyma_certs import (
     switched,
 )
 from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
-from lifecycle_manager.skr_webhook.tls_secret import CA_PURPOSE, key_pair_in, purpose_labels, tls_secret_document
+from lifecycle_manager.skr_webhook.tls_secret import (
+    CA_PURPOSE,
+    encoded,
+    key_pair_in,
+    purpose_labels,
+    tls_secret_document,
+)
 from lifecycle_manager_api import names
 
 CA_SECRET = "klm-watcher"  # noqa: S105 - a name
-ROTATE = f"{names.GROUP}/rotate-authority"
+ROTATE = f"{names.GROUP}/rotate-ca"
 """Set by an operator on the Secret, with any value, to have the CA replaced ahead of time."""
 
 SINCE = f"{names.GROUP}/rotation-since"
@@ -84,7 +89,10 @@ class CAStore:
                 after = switched(stored.cas, now=now)
             case Step.DROP:
                 after = dropped(stored.cas)
-        annotations = _times(after) | ({ROTATE: None} if step is Step.ANNOUNCE else {})
+        times = {SINCE: after.since, SPREAD_AT: after.spread_at}
+        annotations = {name: moment.isoformat() if moment is not None else None for name, moment in times.items()}
+        if step is Step.ANNOUNCE:
+            annotations[ROTATE] = None
         patch = {
             "metadata": {"resourceVersion": stored.secret.metadata.resource_version, "annotations": annotations},
             "data": _data(after),
@@ -128,27 +136,17 @@ class CAStore:
         return StoredCAs(secret, cas, bool(annotations.get(ROTATE)))
 
 
-def _times(cas: CAs) -> dict[str, str | None]:
-    return {
-        name: moment.isoformat() if moment is not None else None
-        for name, moment in ((SINCE, cas.since), (SPREAD_AT, cas.spread_at))
-    }
-
-
-def _data(cas: CAs) -> dict[str, Any]:
+def _data(cas: CAs) -> dict[str, str | None]:
     """Return all fields of the Secret; null removes one."""
-    following = cas.following
     contents = {
         "tls.crt": cas.signing.certificate_pem,
         "tls.key": cas.signing.key_pem,
-        "next.crt": following.certificate_pem if following is not None else None,
-        "next.key": following.key_pem if following is not None else None,
+        "next.crt": cas.following.certificate_pem if cas.following is not None else None,
+        "next.key": cas.following.key_pem if cas.following is not None else None,
         "former.crt": cas.former_pem,
         "ca.crt": cas.trusted,
     }
-    return {
-        key: base64.b64encode(content).decode() if content is not None else None for key, content in contents.items()
-    }
+    return {key: encoded(content) if content is not None else None for key, content in contents.items()}
 
 
 def _time(text: str | None) -> datetime | None:

@@ -14,7 +14,14 @@ import msgspec
 from kube_runtime import Client, Clock, Informer, ObjectKey, Resource
 from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest
 from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
-from lifecycle_manager.skr_webhook.certificates import CertificateMemory, LeafRules, may_stay, owner_references
+from lifecycle_manager.skr_webhook.ca_store import CA_SECRET
+from lifecycle_manager.skr_webhook.certificates import (
+    CertificateMemory,
+    CertificateStore,
+    LeafRules,
+    may_stay,
+    owner_references,
+)
 from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
 from lifecycle_manager_api import Kyma, names
 
@@ -42,7 +49,7 @@ class CertManagerStore:
     secrets: Informer[Secret]
     clock: Clock
     rules: LeafRules
-    ca_secret: str
+    ca_secret: str = CA_SECRET
     issuer: str = "klm-watcher-selfsigned"
     count: Callable[[], object] = lambda: None
     _issuer_memory: CertificateMemory = field(default_factory=CertificateMemory, init=False)
@@ -124,19 +131,22 @@ class CertManagerStore:
         }
 
 
+LeafStore = CertificateStore | CertManagerStore
+"""Where the certificates of the Watchers come from."""
+
+
 def _document(resource: Resource[Any], name: str) -> dict[str, Any]:
     metadata = {"name": name, "namespace": names.KCP_NAMESPACE}
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 
 
 def _key(request: LeafRequest) -> dict[str, Any]:
-    match request.algorithm:
-        case Algorithm.ECDSA_P256:
-            return {"algorithm": "ECDSA", "size": 256}
-        case Algorithm.ED25519:
-            return {"algorithm": "Ed25519"}
-        case Algorithm.RSA:
-            return {"algorithm": "RSA", "size": request.rsa_key_size}
+    keys: dict[Algorithm, dict[str, Any]] = {
+        Algorithm.ECDSA_P256: {"algorithm": "ECDSA", "size": 256},
+        Algorithm.ED25519: {"algorithm": "Ed25519"},
+        Algorithm.RSA: {"algorithm": "RSA", "size": request.rsa_key_size},
+    }
+    return keys[request.algorithm]
 
 
 def _go_duration(seconds: float) -> str:

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from kube_runtime import AlreadyExists, Client, Clock, Conflict, Informer, ObjectKey
 from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
@@ -114,14 +113,6 @@ class CertificateMemory:
     renewal_requested_at: float = float("-inf")
 
 
-class LeafStore(Protocol):
-    """Where the certificates of the Watchers come from."""
-
-    async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
-        """Return the certificate of a Kyma's Watcher, a new one where the existing one may not stay."""
-        ...
-
-
 @dataclass(eq=False)
 class CertificateStore:
     """Keeps one certificate for each Kyma's Watcher in a Secret in KCP, and renews it before it expires.
@@ -151,22 +142,20 @@ class CertificateStore:
             name, names.KCP_NAMESPACE, pair, trust=cas.trusted, labels=self.rules.labels(kyma)
         )
         document["metadata"]["ownerReferences"] = owner_references(kyma)
-        return await self._store(name, document, known) or await self._of_another_replica(name, request, cas)
-
-    async def _store(self, name: str, document: dict[str, object], known: Secret | None) -> KeyPair | None:
-        """Store a certificate in place of the one that was read; None where another replica was faster."""
-        namespace = names.KCP_NAMESPACE
         try:
-            if known is None:
-                stored = await self.kcp.create(SECRETS, document, namespace, field_manager=FIELD_MANAGER)
-            else:
-                patch = {"metadata": {"resourceVersion": known.metadata.resource_version}, "data": document["data"]}
-                stored = await self.kcp.merge_patch(SECRETS, name, patch, namespace, field_manager=FIELD_MANAGER)
+            stored = await self._store(name, document, known)
         except (AlreadyExists, Conflict):
-            return None
+            return await self._of_another_replica(name, request, cas)
         self.secrets.wrote(stored)
         self.count()
-        return key_pair_in(stored)
+        return pair
+
+    async def _store(self, name: str, document: dict[str, object], known: Secret | None) -> Secret:
+        """Create the Secret, or replace the certificate in the version that was read."""
+        if known is None:
+            return await self.kcp.create(SECRETS, document, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
+        patch = {"metadata": {"resourceVersion": known.metadata.resource_version}, "data": document["data"]}
+        return await self.kcp.merge_patch(SECRETS, name, patch, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
 
     async def _of_another_replica(self, name: str, request: LeafRequest, cas: CAs) -> KeyPair:
         """Return what another replica issued meanwhile. Raises CertificateContended where that may not stay."""

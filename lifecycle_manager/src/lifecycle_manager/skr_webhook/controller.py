@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeGuard
 
-from kube_runtime import Causes, Controller, Informer, KubeError, Manager, ObjectKey, Priority, Result, run_steps
+from kube_runtime import Causes, Controller, KubeError, Manager, ObjectKey, Priority, Result, run_steps
 from lifecycle_manager.kyma_changes import kyma_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.resources import KYMAS, MODULE_TEMPLATES, SECRETS, WATCHERS
@@ -15,11 +15,10 @@ from lifecycle_manager.signals import CAsChanged, ClusterReachable, ClusterRepla
 from lifecycle_manager.skr import OUR_SECRETS, AccessSecretMissing, Connections, SkrAccessError
 from lifecycle_manager.skr_webhook.apply import WatcherState, WatcherSteps
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation
-from lifecycle_manager.skr_webhook.ca_store import CA_SECRET
-from lifecycle_manager.skr_webhook.cert_manager import CertManagerStore
-from lifecycle_manager.skr_webhook.certificates import CertificateStore, LeafRules, LeafStore
+from lifecycle_manager.skr_webhook.cert_manager import CertManagerStore, LeafStore
+from lifecycle_manager.skr_webhook.certificates import CertificateStore, LeafRules
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment
-from lifecycle_manager.skr_webhook.metrics import RenewalCollector, certificates_issued
+from lifecycle_manager.skr_webhook.metrics import AtScrape, certificates_issued, renewal_metrics
 from lifecycle_manager.skr_webhook.plan import Done, Step, is_managed, plan
 from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherSnapshot
 from lifecycle_manager.skr_webhook.status import failed
@@ -93,7 +92,7 @@ def setup(
         deployment=settings.deployment,
         renewal_alarm=settings.renewal_alarm,
     )
-    controller.reconciles(WatcherReconciler(manager, connections, kymas, steps, times).reconcile)
+    controller.reconciles(WatcherReconciler(connections, steps, times).reconcile)
 
     def overdue() -> Iterator[str]:
         for kyma in kymas.list():
@@ -101,7 +100,7 @@ def setup(
             if state is not None and state.renewal_overdue and manager.sharding.owns(kyma.metadata.name):
                 yield kyma.metadata.name
 
-    manager.registry.register(RenewalCollector(overdue))
+    manager.registry.register(AtScrape(lambda: renewal_metrics(overdue())))
     return controller
 
 
@@ -109,17 +108,10 @@ def leaf_store(manager: Manager, settings: WatcherSettings) -> LeafStore:
     """Return the store of the Watchers' certificates that the settings ask for."""
     secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS)
     count = certificates_issued(manager.registry).labels(settings.cert_management).inc
+    common = (manager.client, secrets, manager.clock, settings.certificates)
     if settings.cert_management == BUILT_IN:
-        return CertificateStore(manager.client, secrets, manager.clock, settings.certificates, count)
-    return CertManagerStore(
-        manager.client,
-        secrets,
-        manager.clock,
-        settings.certificates,
-        ca_secret=CA_SECRET,
-        issuer=settings.issuer,
-        count=count,
-    )
+        return CertificateStore(*common, count=count)
+    return CertManagerStore(*common, issuer=settings.issuer, count=count)
 
 
 def key_of(signal: WatcherHeard | ClusterReachable | ClusterReplaced) -> ObjectKey:
@@ -131,15 +123,14 @@ def key_of(signal: WatcherHeard | ClusterReachable | ClusterReplaced) -> ObjectK
 class WatcherReconciler:
     """Runs the steps for one Watcher, and reports their outcome."""
 
-    manager: Manager
     connections: Connections
-    kymas: Informer[Kyma]
     steps: WatcherSteps
     times: WatcherTimes
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: WatcherState) -> Result:
         """Do what this Watcher needs. Raises KubeError or SkrAccessError after the condition has reported it."""
-        kyma = self.kymas.get(key)
+        kymas = self.steps.kymas
+        kyma = kymas.get(key)
         if kyma is None or not is_managed(kyma):
             return Result()
         if causes.of(ClusterReplaced) or causes.overflowed:
@@ -149,16 +140,16 @@ class WatcherReconciler:
         except (KubeError, SkrAccessError) as error:
             if kyma.metadata.being_deleted and isinstance(error, AccessSecretMissing):
                 return Result()
-            await self.steps.report(self.kymas.get(key) or kyma, failed(error))
+            await self.steps.report(kymas.get(key) or kyma, failed(error))
             raise
-        await self.steps.report(self.kymas.get(key) or kyma, done.status)
+        await self.steps.report(kymas.get(key) or kyma, done.status)
         return Result(requeue_after=done.requeue_after)
 
     async def _run(self, kyma: Kyma, state: WatcherState) -> Done:
         async with self.connections.to(kyma.metadata.name) as skr:
-            seen = WatcherSnapshot(kyma=kyma, now=self.manager.clock.monotonic(), times=self.times, timers=state.timers)
-            apply = partial(self.steps.apply, state=state, skr=skr)
-            fence = self.manager.sharding.check
+            manager = self.steps.manager
+            seen = WatcherSnapshot(kyma=kyma, now=manager.clock.monotonic(), times=self.times, timers=state.timers)
+            apply, fence = partial(self.steps.apply, state=state, skr=skr), manager.sharding.check
             done = await run_steps(seen, plan=plan, apply=apply, is_done=is_done, fence=fence)
             state.timers = done.timers  # before anything is awaited: an event may change them meanwhile
             return done

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kube_runtime import InventoryEntry
@@ -19,6 +20,7 @@ METRICS_PORT = 2112
 LABELS = {"app": NAME}
 DNS = ("UDP", "TCP")
 CONTRACT = "v2"
+DEFAULT_WEBHOOK = f"{names.KCP_NAMESPACE}.{names.LIFECYCLE_MANAGER}.{names.GROUP}"
 CATALOG_WEBHOOK = f"{names.KCP_NAMESPACE}.module-catalog.{names.GROUP}"
 CANARY_WEBHOOK = f"{names.KCP_NAMESPACE}.canary.{names.GROUP}"
 MODULES_WEBHOOK = f"{names.KCP_NAMESPACE}.module-configs.{names.GROUP}"
@@ -70,8 +72,7 @@ def workload_documents(settings: WatcherDeployment, certificate: KeyPair, trust:
     labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}
     return (
         _priority_class(),
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(NAME)}
-        | {"automountServiceAccountToken": False},
+        _document("v1", "ServiceAccount", automountServiceAccountToken=False),
         tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust=trust, labels=labels),
         _service(),
         _network_policy(settings),
@@ -87,18 +88,26 @@ def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleR
 
     Without any Watcher CR there is a default one, for changes of the Kyma CR.
     """
-    from_watchers = [_webhook_of(watcher, trust) for watcher in sorted(watchers, key=_watcher_name)]
-    rules = sorted(set(module_rules))
-    modules = [_module_webhook(rules, trust)] if rules else []
+    webhook, of_kyma = partial(_webhook, trust), {names.WATCHED_BY: "kyma"}
+    from_watchers = [
+        webhook(name_of(each), [_rule_of(each)], each.spec.labels_to_watch, manager=manager_of(each))
+        for each in sorted(watchers, key=_watcher_name)
+    ]
+    catalog = [_rule(names.GROUP, "*", kind.PLURAL) for kind in (ModuleTemplate, ModuleReleaseMeta)]
+    canary = _rule("", "v1", "serviceaccounts") | {"operations": ["UPDATE"], "scope": "Namespaced"}
+    modules = [_rule(rule.group, "*", rule.plural) for rule in sorted(set(module_rules))]
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": NAME, "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}},
         "webhooks": [
-            *(from_watchers or [_default_webhook(trust)]),
-            _catalog_webhook(trust),
-            _canary_webhook(trust),
-            *modules,
+            *(from_watchers or [webhook(DEFAULT_WEBHOOK, [_rule(names.GROUP, "*", "kymas")], of_kyma)]),
+            # Edits of LM's objects are reported, so that they are reverted at once.
+            webhook(CATALOG_WEBHOOK, catalog, of_kyma),
+            # LM's own changes of the Watcher's ServiceAccount test the event path.
+            webhook(CANARY_WEBHOOK, [canary], LABELS)
+            | {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": names.SKR_NAMESPACE}}},
+            *([webhook(MODULES_WEBHOOK, modules, {})] if modules else []),
         ],
     }
 
@@ -108,41 +117,20 @@ def name_of(watcher: Watcher) -> str:
     return f"{watcher.metadata.namespace}.{watcher.metadata.name}.{names.GROUP}"
 
 
-def _default_webhook(trust: bytes) -> Document:
-    rule = _rule(names.GROUP, "*", "kymas")
-    selector = {names.WATCHED_BY: "kyma"}
-    name = f"{names.KCP_NAMESPACE}.{names.LIFECYCLE_MANAGER}.{names.GROUP}"
-    return _webhook(name, names.LIFECYCLE_MANAGER, [rule], selector, trust)
-
-
-def _webhook_of(watcher: Watcher, trust: bytes) -> Document:
-    manager = manager_of(watcher)
+def _rule_of(watcher: Watcher) -> Document:
     watched = watcher.spec.resource_to_watch
     plural = watched.resource if watcher.spec.field == "spec" else f"{watched.resource}/status"
-    rule = _rule(watched.group, watched.version, plural)
-    return _webhook(name_of(watcher), manager, [rule], watcher.spec.labels_to_watch, trust)
+    return _rule(watched.group, watched.version, plural)
 
 
-def _catalog_webhook(trust: bytes) -> Document:
-    """Report edits of the objects of LM in the catalog, so that they are reverted at once."""
-    rules = [_rule(names.GROUP, "*", kind.PLURAL) for kind in (ModuleTemplate, ModuleReleaseMeta)]
-    return _webhook(CATALOG_WEBHOOK, names.LIFECYCLE_MANAGER, rules, {names.WATCHED_BY: "kyma"}, trust)
-
-
-def _canary_webhook(trust: bytes) -> Document:
-    """Report LM's own changes of the Watcher's ServiceAccount, which test the event path."""
-    rule = _rule("", "v1", "serviceaccounts") | {"operations": ["UPDATE"], "scope": "Namespaced"}
-    webhook = _webhook(CANARY_WEBHOOK, names.LIFECYCLE_MANAGER, [rule], LABELS, trust)
-    namespace = {"matchLabels": {"kubernetes.io/metadata.name": names.SKR_NAMESPACE}}
-    return webhook | {"namespaceSelector": namespace}
-
-
-def _module_webhook(rules: Iterable[ModuleRule], trust: bytes) -> Document:
-    entries = [_rule(rule.group, "*", rule.plural) for rule in rules]
-    return _webhook(MODULES_WEBHOOK, names.LIFECYCLE_MANAGER, entries, {}, trust)
-
-
-def _webhook(name: str, manager: str, rules: list[Document], selector: Mapping[str, str], trust: bytes) -> Document:
+def _webhook(
+    trust: bytes,
+    name: str,
+    rules: list[Document],
+    selector: Mapping[str, str],
+    *,
+    manager: str = names.LIFECYCLE_MANAGER,
+) -> Document:
     service = {"namespace": names.SKR_NAMESPACE, "name": NAME, "path": f"/validate/{manager}", "port": 443}
     return {
         "name": name,
@@ -179,15 +167,8 @@ def _priority_class() -> Document:
 
 
 def _service() -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(NAME),
-        "spec": {
-            "selector": {"app": NAME},
-            "ports": [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": WEBHOOK_PORT}],
-        },
-    }
+    port = {"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": WEBHOOK_PORT}
+    return _document("v1", "Service", spec={"selector": LABELS, "ports": [port]})
 
 
 def _network_policy(settings: WatcherDeployment) -> Document:
@@ -196,65 +177,48 @@ def _network_policy(settings: WatcherDeployment) -> Document:
     The addresses of the API server and of KCP are not known here, so only ports are restricted.
     """
     port = int(settings.kcp_address.rpartition(":")[2])
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": _metadata(NAME),
-        "spec": {
-            "podSelector": {"matchLabels": LABELS},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": [
-                {"ports": [{"port": WEBHOOK_PORT, "protocol": "TCP"}]},
-                {"ports": [{"port": METRICS_PORT, "protocol": "TCP"}]},
-            ],
-            "egress": [
-                {"ports": [{"port": port, "protocol": "TCP"}]},
-                {"ports": [{"port": number, "protocol": protocol} for number in (53, 8053) for protocol in DNS]},
-            ],
-        },
+    spec = {
+        "podSelector": {"matchLabels": LABELS},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"ports": [{"port": number, "protocol": "TCP"}]} for number in (WEBHOOK_PORT, METRICS_PORT)],
+        "egress": [
+            {"ports": [{"port": port, "protocol": "TCP"}]},
+            {"ports": [{"port": number, "protocol": protocol} for number in (53, 8053) for protocol in DNS]},
+        ],
     }
+    return _document("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 
 
 def _disruption_budget() -> Document:
     """Have nodes drained one Watcher at a time. A single one may be evicted: it requests a resync when it starts."""
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": _metadata(NAME),
-        "spec": {
-            "maxUnavailable": 1,
-            "selector": {"matchLabels": LABELS},
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        },
+    spec = {
+        "maxUnavailable": 1,
+        "selector": {"matchLabels": LABELS},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
+    return _document("policy/v1", "PodDisruptionBudget", spec=spec)
 
 
 def _deployment(settings: WatcherDeployment) -> Document:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": _metadata(NAME),
-        "spec": {
-            "replicas": settings.replicas,
-            "selector": {"matchLabels": {"app": NAME}},
-            "template": {
-                "metadata": {"labels": {"app": NAME}},
-                "spec": {
-                    "serviceAccountName": NAME,
-                    "automountServiceAccountToken": False,
-                    "priorityClassName": PRIORITY_CLASS,
-                    "terminationGracePeriodSeconds": SECONDS_TO_STOP,
-                    "securityContext": {
-                        "runAsNonRoot": True,
-                        "runAsUser": 10001,
-                        "seccompProfile": {"type": "RuntimeDefault"},
-                    },
-                    "containers": [_container(settings)],
-                    "volumes": [{"name": "tls", "secret": {"secretName": TLS_SECRET}}],
-                },
-            },
+    pod = {
+        "serviceAccountName": NAME,
+        "automountServiceAccountToken": False,
+        "priorityClassName": PRIORITY_CLASS,
+        "terminationGracePeriodSeconds": SECONDS_TO_STOP,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 10001,
+            "seccompProfile": {"type": "RuntimeDefault"},
         },
+        "containers": [_container(settings)],
+        "volumes": [{"name": "tls", "secret": {"secretName": TLS_SECRET}}],
     }
+    spec = {
+        "replicas": settings.replicas,
+        "selector": {"matchLabels": LABELS},
+        "template": {"metadata": {"labels": LABELS}, "spec": pod},
+    }
+    return _document("apps/v1", "Deployment", spec=spec)
 
 
 def _container(settings: WatcherDeployment) -> Document:
@@ -290,8 +254,9 @@ def _container(settings: WatcherDeployment) -> Document:
     }
 
 
-def _metadata(name: str) -> Document:
-    return {"name": name, "namespace": names.SKR_NAMESPACE, "labels": {"app": NAME}}
+def _document(api_version: str, kind: str, **content: Any) -> Document:
+    metadata = {"name": NAME, "namespace": names.SKR_NAMESPACE, "labels": LABELS}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
 
 
 def _watcher_name(watcher: Watcher) -> tuple[str, str]:

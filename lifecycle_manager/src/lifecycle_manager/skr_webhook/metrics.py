@@ -1,6 +1,6 @@
 """Metrics of the CAs and of the Watchers' certificates."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter
@@ -8,8 +8,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kyma_certs import CAs, describe
-
-STABLE, ANNOUNCED, SWITCHED = "Stable", "Announced", "Switched"
 
 
 def certificates_issued(registry: CollectorRegistry) -> Counter:
@@ -22,80 +20,63 @@ def certificates_issued(registry: CollectorRegistry) -> Counter:
     )
 
 
-class CACollector(Collector):
-    """The CAs in force in this process and the phase of the rotation, at the time of the scrape."""
+class AtScrape(Collector):
+    """Metrics whose samples are known only at the time of a scrape, in the thread of the metrics server."""
 
-    def __init__(
-        self,
-        current: Callable[[], CAs | None],
-        clusters_behind: Callable[[], Sequence[str]],
-        now: Callable[[], datetime],
-    ) -> None:
-        self._current = current
-        self._clusters_behind = clusters_behind
-        self._now = now
+    def __init__(self, samples: Callable[[], Iterator[Metric]]) -> None:
+        self._samples = samples
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics. Called in the thread of the metrics server."""
-        in_force, now = self._current(), self._now()
-        if in_force is None:
-            return  # the manager has not started yet
-        phase = GaugeMetricFamily(
-            "lifecycle_mgr_watcher_authority_phase",
-            "The phase of the rotation of the Watchers' CA; only the present one has a sample.",
-            labels=["phase"],
-        )
-        phase.add_metric([phase_of(in_force)], 1)
-        yield phase
-        yield GaugeMetricFamily(
-            "lifecycle_mgr_watcher_authority_phase_age_seconds",
-            "How long the rotation of the Watchers' CA has been in its phase; 0 where there is none.",
-            value=_seconds_since(in_force.since, now),
-        )
-        yield GaugeMetricFamily(
-            "lifecycle_mgr_watcher_authority_expiry_timestamp_seconds",
-            "When the CA expires that issues the Watchers' certificates, in Unix time.",
-            value=describe(in_force.signing.certificate_pem).not_after.timestamp(),
-        )
-        yield GaugeMetricFamily(
-            "lifecycle_mgr_watcher_authority_clusters_behind",
-            "Clusters whose Watcher does not have the CAs in force yet; a rotation waits for them.",
-            value=len(self._clusters_behind()),
-        )
+        """Give the metrics."""
+        return self._samples()
 
     def describe(self) -> Iterator[Metric]:
-        """Give no samples: they are known only at the time of a scrape."""
+        """Give no samples."""
         yield from ()
 
 
-class RenewalCollector(Collector):
-    """The Kymas of this replica whose Watcher's certificate should have been renewed."""
+def ca_metrics(in_force: CAs | None, clusters_behind: Callable[[], Sequence[str]], now: datetime) -> Iterator[Metric]:
+    """Give the metrics of the CAs in force in this process, and of the phase of the rotation."""
+    if in_force is None:
+        return  # the manager has not started yet
+    phase = GaugeMetricFamily(
+        "lifecycle_mgr_watcher_ca_phase",
+        "The phase of the rotation of the Watchers' CA; only the present one has a sample.",
+        labels=["phase"],
+    )
+    phase.add_metric([phase_of(in_force)], 1)
+    yield phase
+    yield GaugeMetricFamily(
+        "lifecycle_mgr_watcher_ca_phase_age_seconds",
+        "How long the rotation of the Watchers' CA has been in its phase; 0 where there is none.",
+        value=max(0.0, (now - (in_force.since or now)).total_seconds()),
+    )
+    yield GaugeMetricFamily(
+        "lifecycle_mgr_watcher_ca_expiry_timestamp_seconds",
+        "When the CA expires that issues the Watchers' certificates, in Unix time.",
+        value=describe(in_force.signing.certificate_pem).not_after.timestamp(),
+    )
+    yield GaugeMetricFamily(
+        "lifecycle_mgr_watcher_ca_clusters_behind",
+        "Clusters whose Watcher does not have the CAs in force yet; a rotation waits for them.",
+        value=len(clusters_behind()),
+    )
 
-    def __init__(self, overdue: Callable[[], Iterator[str]]) -> None:
-        self._overdue = overdue
 
-    def collect(self) -> Iterator[Metric]:
-        """Give the metric. Called in the thread of the metrics server."""
-        overdue = GaugeMetricFamily(
-            "lifecycle_mgr_self_signed_cert_not_renew",
-            "Whether a Watcher's certificate should have been renewed; one without a sample was.",
-            labels=["kyma_name"],
-        )
-        for name in self._overdue():
-            overdue.add_metric([name], 1)
-        yield overdue
-
-    def describe(self) -> Iterator[Metric]:
-        """Give no samples: they are known only at the time of a scrape."""
-        yield from ()
+def renewal_metrics(overdue: Iterable[str]) -> Iterator[Metric]:
+    """Give the metric of the Kymas of this replica whose Watcher's certificate should have been renewed."""
+    family = GaugeMetricFamily(
+        "lifecycle_mgr_self_signed_cert_not_renew",
+        "Whether a Watcher's certificate should have been renewed; one without a sample was.",
+        labels=["kyma_name"],
+    )
+    for name in overdue:
+        family.add_metric([name], 1)
+    yield family
 
 
 def phase_of(cas: CAs) -> str:
     """Return the phase of a rotation."""
     if cas.following is not None:
-        return ANNOUNCED
-    return SWITCHED if cas.former_pem is not None else STABLE
-
-
-def _seconds_since(moment: datetime | None, now: datetime) -> float:
-    return max(0.0, (now - moment).total_seconds()) if moment is not None else 0.0
+        return "Announced"
+    return "Switched" if cas.former_pem is not None else "Stable"

@@ -7,12 +7,9 @@ Watcher has arrived, so that no request of a user waits for a backend that does 
 from dataclasses import dataclass, replace
 
 from lifecycle_manager.kyma_conditions import (
-    BROKEN_AFTER_WORKING,
     EVENT_PATH_BROKEN,
-    EVENT_PATH_FAULTS,
     WATCHER_NEVER_HEARD,
     WATCHER_SILENT,
-    WEBHOOK,
     is_introduced,
     modules_removed,
 )
@@ -25,11 +22,12 @@ from lifecycle_manager.skr_webhook.status import (
     WATCHER_READY,
     WATCHER_STARTING,
     Status,
+    condition_of,
+    has_webhook,
     reason_of,
 )
 from lifecycle_manager.skr_webhook.timers import FAULT_REPAIR_SECONDS, Timers
 from lifecycle_manager_api import Kyma, names
-from lifecycle_manager_api.conditions import find
 
 UNKNOWN_KIND_SECONDS = 2.0
 REMOVAL_SECONDS = 2.0
@@ -109,7 +107,7 @@ def plan(seen: WatcherSnapshot) -> Step:
 
 def plan_installation(seen: WatcherSnapshot) -> Step:
     """Return the next step until it is known which objects belong into the SKR."""
-    if find(seen.kyma.status.conditions, WEBHOOK) is None:
+    if condition_of(seen.kyma) is None:
         return Report(INSTALLATION_BEGUN)
     if seen.certificate is None:
         return EnsureCertificate()
@@ -117,7 +115,7 @@ def plan_installation(seen: WatcherSnapshot) -> Step:
         missing = seen.certificate
         return Done(Status("False", missing.reason, missing.message), seen.timers, missing.retry_after)
     if seen.desired is None:
-        return FindDesired(with_webhook=seen.timers.was_heard or _was_ready(seen.kyma))
+        return FindDesired(with_webhook=seen.timers.was_heard or has_webhook(seen.kyma))
     return plan_desired(seen, seen.desired)
 
 
@@ -205,17 +203,9 @@ def _is_repair_due(seen: WatcherSnapshot) -> bool:
 
 def _is_applied(seen: WatcherSnapshot, desired: Desired) -> bool:
     """Tell whether these objects were applied, and the reconcile that did so ended without an error."""
-    condition = find(seen.kyma.status.conditions, WEBHOOK)
-    ended_well = condition is not None and (
-        condition.status == "True" or condition.reason in {WATCHER_STARTING, *EVENT_PATH_FAULTS}
-    )
+    ended_well = has_webhook(seen.kyma) or reason_of(seen.kyma) in {WATCHER_STARTING, WATCHER_NEVER_HEARD}
     return ended_well and _is_recorded(seen.kyma, desired)
 
 
 def _is_recorded(kyma: Kyma, desired: Desired) -> bool:
     return desired.records.items() <= kyma.metadata.annotations.items()
-
-
-def _was_ready(kyma: Kyma) -> bool:
-    condition = find(kyma.status.conditions, WEBHOOK)
-    return condition is not None and (condition.status == "True" or condition.reason in BROKEN_AFTER_WORKING)

@@ -1,7 +1,7 @@
 """What the controller knows of one SKR's Watcher at a moment of a reconcile, as one immutable value."""
 
 import hashlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -86,8 +86,8 @@ class ModuleRuleReader:
         """Return the rules. Raises KubeError."""
         rules: list[ModuleRule] = []
         unknown: list[str] = []
-        with_state = self._kinds_with_state(kyma)
-        for kind in {*[each async for each in self._module_kinds(kyma)], *with_state}:
+        watched, with_state = await self._kinds_of(kyma)
+        for kind in watched | with_state:
             try:
                 resource = await skr.mapper.resource(kind.api_version, kind.kind)
             except KindUnknown:
@@ -98,26 +98,22 @@ class ModuleRuleReader:
                 rules.append(ModuleRule(resource.group, f"{resource.plural}/status"))
         return ModuleRules(tuple(rules), tuple(unknown))
 
-    async def _module_kinds(self, kyma: Kyma) -> AsyncIterator[ModuleCrKind]:
+    async def _kinds_of(self, kyma: Kyma) -> tuple[set[ModuleCrKind], set[ModuleCrKind]]:
+        """Return the kinds that are watched, and those whose default Module CR shows the state of a module."""
+        watched: set[ModuleCrKind] = set()
+        with_state: set[ModuleCrKind] = set()
         for module in kyma.status.modules:
             template = self._template_of(module.template)
-            if template is None or not template.spec.enable_module_config:
+            if template is None:
                 continue
-            try:
-                kinds = await self.kinds.of(template)
-            except TemplateUnreadable as error:
-                log.warning("module is not watched", kyma=kyma.metadata.name, module=module.name, error=str(error))
-                continue
-            for kind in kinds:
-                yield kind
-
-    def _kinds_with_state(self, kyma: Kyma) -> frozenset[ModuleCrKind]:
-        """Return the kinds whose default Module CR shows the state of an installed module."""
-        templates = [
-            self._template_of(module.template) for module in kyma.status.modules if module.manifest is not None
-        ]
-        kinds = [self.kinds.of_default(template) for template in templates if template is not None]
-        return frozenset(kind for kind in kinds if kind is not None)
+            if module.manifest is not None and (default := self.kinds.of_default(template)) is not None:
+                with_state.add(default)
+            if template.spec.enable_module_config:
+                try:
+                    watched.update(await self.kinds.of(template))
+                except TemplateUnreadable as error:
+                    log.warning("module is not watched", kyma=kyma.metadata.name, module=module.name, error=str(error))
+        return watched, with_state
 
     def _template_of(self, reference: TrackingObject | None) -> ModuleTemplate | None:
         if reference is None:

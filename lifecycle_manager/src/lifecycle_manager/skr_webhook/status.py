@@ -1,16 +1,21 @@
 """The condition SKRWebhook of a Kyma: its reasons, what a reconcile reports, and which change of it is an Event."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kube_runtime import KubeError
 from kyma_certs import NameRefused
-from lifecycle_manager.kyma_conditions import EVENT_PATH_FAULTS, REMOVED, WEBHOOK, is_event_path_faulty
+from lifecycle_manager.kyma_conditions import (
+    BROKEN_AFTER_WORKING,
+    EVENT_PATH_FAULTS,
+    REMOVED,
+    WEBHOOK,
+    is_event_path_faulty,
+)
 from lifecycle_manager.skr import SkrAccessError, failure_of
 from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
 from lifecycle_manager.skr_webhook.certificates import CertificateContended, CertificatesRevoked, NameReserved
-from lifecycle_manager_api import ConditionStatus, Kyma
+from lifecycle_manager_api import Condition, ConditionStatus, Kyma
 from lifecycle_manager_api.conditions import find
 
 INSTALLING = "Installing"
@@ -28,8 +33,7 @@ NO_CERTIFICATE: Mapping[type[Exception], tuple[str, float]] = {
 """Why a Watcher has no certificate: the reason, and after how many seconds to try again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """The condition that a reconcile reports."""
 
     status: ConditionStatus
@@ -47,10 +51,21 @@ def failed(error: KubeError | SkrAccessError) -> Status:
     return Status("False", failure.reason, failure.message)
 
 
+def condition_of(kyma: Kyma) -> Condition | None:
+    """Return the condition that is reported now."""
+    return find(kyma.status.conditions, WEBHOOK)
+
+
 def reason_of(kyma: Kyma) -> str:
     """Return the reason that is reported now, or an empty text."""
-    condition = find(kyma.status.conditions, WEBHOOK)
+    condition = condition_of(kyma)
     return condition.reason if condition is not None else ""
+
+
+def has_webhook(kyma: Kyma) -> bool:
+    """Tell whether the webhook is installed: the Watcher is reported ready, or broken after it was."""
+    condition = condition_of(kyma)
+    return condition is not None and (condition.status == "True" or condition.reason in BROKEN_AFTER_WORKING)
 
 
 def is_reported(kyma: Kyma, status: Status) -> bool:

@@ -8,7 +8,7 @@ from kyma_certs import KeyPair
 from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import names
 
-CA_PURPOSE = "watcher-authority"  # stored in the Secret's label, so it stays
+CA_PURPOSE = "watcher-ca"
 CERTIFICATE_PURPOSE = "watcher-certificate"
 
 
@@ -22,9 +22,9 @@ def tls_secret_document(
         "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
         "type": "kubernetes.io/tls",
         "data": {
-            "tls.crt": _encode(pair.certificate_pem),
-            "tls.key": _encode(pair.key_pem),
-            "ca.crt": _encode(trust),
+            "tls.crt": encoded(pair.certificate_pem),
+            "tls.key": encoded(pair.key_pem),
+            "ca.crt": encoded(trust),
         },
     }
 
@@ -42,5 +42,6 @@ def purpose_labels(purpose: str) -> dict[str, str]:
     return {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.PURPOSE: purpose}
 
 
-def _encode(content: bytes) -> str:
+def encoded(content: bytes) -> str:
+    """Return a value of a Secret's `data`."""
     return base64.b64encode(content).decode()

@@ -7,18 +7,17 @@ SKRs must not cause ten thousand writes of one object.
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
-from kube_runtime import Causes, Change, Controller, Informer, Manager, ObjectKey, Result
+from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
 from lifecycle_manager.kcp_writes import write_status
 from lifecycle_manager.kyma_changes import WATCHER_RECORD
-from lifecycle_manager.kyma_conditions import BROKEN_AFTER_WORKING, WEBHOOK
 from lifecycle_manager.resources import KYMAS, WATCHERS
 from lifecycle_manager.skr.watcher import manager_of
+from lifecycle_manager.skr_webhook.status import has_webhook
 from lifecycle_manager.skr_webhook.watcher_validation import error_of
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma, State, Watcher, WatcherStatus
-from lifecycle_manager_api.conditions import find, set_condition
+from lifecycle_manager_api.conditions import set_condition
 
 FIELD_MANAGER = "lifecycle-manager-watcher-status"
 RECORD_SEPARATOR = "."
@@ -34,29 +33,9 @@ ROLLOUT_SECONDS = 5.0
 INTERVAL_SECONDS = 300.0
 
 
-@dataclass(frozen=True, eq=False)
-class WatcherStatusReconciler:
-    """Keeps the status of one Watcher CR."""
-
-    manager: Manager
-    watchers: Informer[Watcher]
-    kymas: Informer[Kyma]
-
-    async def reconcile(self, key: ObjectKey, _causes: Causes, _state: None) -> Result:
-        """Write the status where it has changed. Raises KubeError."""
-        watcher = self.watchers.get(key)
-        if watcher is None or watcher.metadata.being_deleted:
-            return Result()
-        status = status_of(watcher, self.watchers.list(), self.kymas.list(), self.manager.clock.now())
-        if status != watcher.status:
-            client, metadata = self.manager.client, watcher.metadata
-            self.watchers.wrote(await write_status(client, WATCHERS, metadata, status, field_manager=FIELD_MANAGER))
-        return Result(requeue_after=ROLLOUT_SECONDS if status.state == State.PROCESSING else INTERVAL_SECONDS)
-
-
 def setup_status(manager: Manager) -> Controller[ObjectKey, None]:
     """Keep the status of each Watcher CR, on one replica."""
-    watchers = manager.informer(WATCHERS)
+    watchers, kymas = manager.informer(WATCHERS), manager.informer(KYMAS)
     controller: Controller[ObjectKey, None] = manager.controller(
         "watcher-status", owner=lambda key: f"Watcher {key.name}", concurrency=1
     )
@@ -64,9 +43,22 @@ def setup_status(manager: Manager) -> Controller[ObjectKey, None]:
     def all_watchers(_: Change[Watcher]) -> Iterable[ObjectKey]:
         return map(WATCHERS.key_of, watchers.list())
 
+    async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        """Write the status where it has changed. Raises KubeError."""
+        watcher = watchers.get(key)
+        if watcher is None or watcher.metadata.being_deleted:
+            return Result()
+        status = status_of(watcher, watchers.list(), kymas.list(), manager.clock.now())
+        if status != watcher.status:
+            written = await write_status(
+                manager.client, WATCHERS, watcher.metadata, status, field_manager=FIELD_MANAGER
+            )
+            watchers.wrote(written)
+        return Result(requeue_after=ROLLOUT_SECONDS if status.state == State.PROCESSING else INTERVAL_SECONDS)
+
     controller.watches(watchers, to=all_watchers, when=watches_other, after=SETTLE_SECONDS)
     controller.starts_with(lambda: map(WATCHERS.key_of, watchers.list()))
-    controller.reconciles(WatcherStatusReconciler(manager, watchers, manager.informer(KYMAS)).reconcile)
+    controller.reconciles(reconcile)
     return controller
 
 
@@ -114,7 +106,9 @@ def _progress(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable
     if (error := error_of(watcher)) is not None:
         return State.ERROR, INVALID, error
     digest = watchers_digest(all_watchers)
-    reached = [_recorded_watchers(kyma) == digest for kyma in kymas if _has_webhook(kyma)]
+    reached = [
+        _recorded_watchers(kyma) == digest for kyma in kymas if has_webhook(kyma) and not kyma.metadata.being_deleted
+    ]
     if behind := reached.count(False):
         return State.PROCESSING, ROLLING_OUT, f"not in force yet in {behind} of {len(reached)} clusters"
     return State.READY, IN_FORCE, "in force in every cluster"
@@ -122,9 +116,3 @@ def _progress(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable
 
 def _recorded_watchers(kyma: Kyma) -> str:
     return kyma.metadata.annotations.get(WATCHER_RECORD, "").partition(RECORD_SEPARATOR)[2]
-
-
-def _has_webhook(kyma: Kyma) -> bool:
-    condition = find(kyma.status.conditions, WEBHOOK)
-    installed = condition is not None and (condition.status == "True" or condition.reason in BROKEN_AFTER_WORKING)
-    return installed and not kyma.metadata.being_deleted

@@ -1,0 +1,44 @@
+"""Requests of the API server for validation: what is malformed is refused as such, and objects get a verdict."""
+
+import httpx
+import msgspec
+import pytest
+
+from lifecycle_manager.admission import create_app, validator_for
+from lifecycle_manager.admission.endpoint import MAX_REVIEW_BYTES
+from lifecycle_manager_api import SyncResource, as_document
+from tests import builders
+
+
+async def post(body: bytes, resource: str = "syncresources") -> httpx.Response:
+    app = create_app({"syncresources": validator_for(SyncResource, lambda _: "too many objects")})
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://kcp") as client:
+        return await client.post(f"/validate/{resource}", content=body)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"request": {}}', b'{"request": {"uid": 5}}'])
+async def test_body_that_is_no_review_is_refused(body: bytes) -> None:
+    response = await post(body)
+    assert (response.status_code, response.text.startswith("invalid AdmissionReview: ")) == (400, True)
+
+
+async def test_review_above_the_limit_is_refused() -> None:
+    assert (await post(b" " * (MAX_REVIEW_BYTES + 1))).status_code == 413
+
+
+async def test_resource_without_validation_is_not_found() -> None:
+    assert (await post(b"{}", "kymas")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ({"metadata": {"name": "one"}, "spec": 5}, "spec"),
+        (as_document(builders.sync_resource()), "too many objects"),
+    ],
+)
+async def test_invalid_object_is_answered_with_its_error(item: object, message: str) -> None:
+    review = {"request": {"uid": "u1", "operation": "CREATE", "object": item}}
+    answer = (await post(msgspec.json.encode(review))).json()["response"]
+    assert (answer["uid"], answer["allowed"], answer["status"]["code"]) == ("u1", False, 422)
+    assert message in answer["status"]["message"]
