@@ -25,6 +25,7 @@ from skr_watcher.logs import configure_logs
 from skr_watcher.memory import return_large_blocks
 from skr_watcher.settings import Settings
 
+WORK_MS = 0.02
 LONG_MS = 1.0
 MAX_KEPT = 40
 # More reviews at once were waiting while other processes had the CPU. Their turn is long on any server.
@@ -105,10 +106,11 @@ class Observer:
         return Turns(len(self._turns), round(ordered[int(len(ordered) * 0.99)], 3), ordered[-1], longest, total)
 
     def _record(self, milliseconds: float) -> None:
-        for name, spent in {**self._parts, "all": milliseconds}.items():
+        works = milliseconds > WORK_MS
+        for name, spent in {**self._parts, "all": milliseconds * works}.items():
             self._total[name] += spent
         counts, self._reviews = self._reviews <= MAX_REVIEWS, 0
-        if milliseconds > 0.02 and counts:  # less is a turn without work
+        if works and counts:
             self._turns.append(milliseconds)
         if milliseconds > LONG_MS and counts:
             parts = {name: round(spent, 2) for name, spent in self._parts.items()}

@@ -180,6 +180,7 @@ class Delivery:
             self._identity.check()
             body = self._body(entry)
             fields, tls = self._identity.headers(self._origin + path, body), self._identity.ssl_context
+            await asyncio.sleep(0)  # so that the next event is prepared in another turn of the loop
         started = time.perf_counter()
         try:
             answer = await self._client.post(path, fields, body, tls)
