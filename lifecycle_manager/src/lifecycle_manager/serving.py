@@ -3,18 +3,16 @@
 import asyncio
 import hashlib
 import ssl
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from http_guard import Bounds, GuardedProtocol, server_for
+from http_guard import Bounds, GuardedProtocol, close_longest_idle, server_for
 from kyma_certs import ReloadingServerContext
 
 BOUNDS = Bounds(connections=500)
-CLOSE_SECONDS = 0.1
 
 
 class BodyTooLarge(Exception):
@@ -35,53 +33,25 @@ class Shares:
     """The connections of each certificate, up to a limit, so that no peer takes the connections of the others.
 
     Above the limit the peer's longest idle connection is closed, since some clients (the Go Watcher) open a connection
-    for each request and close none. A new connection is refused only while all others have a request under way.
+    for each request and close none. A new connection is refused only while all others are busy.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._peers: dict[bytes, _Connections] = {}
+        self._taken: dict[bytes, set[PeerCertificateProtocol]] = {}
 
     def take(self, peer: bytes, connection: "PeerCertificateProtocol") -> bool:
         """Count a connection of a certificate; return whether it is allowed. Call `give` when it ends."""
-        connections = self._peers.setdefault(_key(peer), _Connections())
-        if len(connections.open) >= self._limit:
-            longest_idle = next(iter(connections.idle), None)
-            if longest_idle is None:
-                return False
-            connections.remove(longest_idle)
-            longest_idle.close_idle()
-        connections.open.add(connection)
-        return True
-
-    def mark(self, peer: bytes, connection: "PeerCertificateProtocol", *, idle: bool) -> None:
-        """Note that a connection has answered all its requests, or has a new one."""
-        connections = self._peers.get(_key(peer))
-        if connections is None or connection not in connections.open:
-            return
-        connections.idle.pop(connection, None)
-        if idle:
-            connections.idle[connection] = None
+        taken = self._taken.setdefault(_key(peer), set())
+        taken.add(connection)
+        return sum(not each.transport.is_closing() for each in taken) <= self._limit or close_longest_idle(taken)
 
     def give(self, peer: bytes, connection: "PeerCertificateProtocol") -> None:
         """Stop counting a connection."""
         key = _key(peer)
-        if (connections := self._peers.get(key)) is not None:
-            connections.remove(connection)
-            if not connections.open:
-                del self._peers[key]
-
-
-@dataclass(slots=True)
-class _Connections:
-    """The open connections of one certificate; those without a request under way in the order in which they ended."""
-
-    open: set["PeerCertificateProtocol"] = field(default_factory=set)
-    idle: dict["PeerCertificateProtocol", None] = field(default_factory=dict)
-
-    def remove(self, connection: "PeerCertificateProtocol") -> None:
-        self.open.discard(connection)
-        self.idle.pop(connection, None)
+        self._taken[key].discard(connection)
+        if not self._taken[key]:
+            del self._taken[key]
 
 
 class PeerCertificateProtocol(GuardedProtocol):
@@ -97,6 +67,8 @@ class PeerCertificateProtocol(GuardedProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        if transport.is_closing():
+            return
         tls = transport.get_extra_info("ssl_object")
         self._peer = tls.getpeercert(True) if isinstance(tls, ssl.SSLObject | ssl.SSLSocket) else None
         if self._shares is not None and self._peer is not None and not self._shares.take(self._peer, self):
@@ -111,20 +83,6 @@ class PeerCertificateProtocol(GuardedProtocol):
         super().on_message_begin()
         if self._peer is not None:
             self.scope.setdefault("extensions", {})["tls"] = {"client_cert_der": self._peer}
-            self._mark(idle=False)
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._mark(idle=not self.requests_under_way)
-
-    def close_idle(self) -> None:
-        """Close the connection, soon even if the peer does not close it on its side."""
-        self.transport.close()
-        self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
-
-    def _mark(self, *, idle: bool) -> None:
-        if self._shares is not None and self._peer is not None:
-            self._shares.mark(self._peer, self, idle=idle)
 
 
 async def serve(
