@@ -52,14 +52,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=4.0, help="length of each round")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each server, in turns")
+    parser.add_argument(
+        "--per-second", type=float, default=0.0, help="reviews per second instead of half the throughput"
+    )
     parser.add_argument("--former", type=Path, help="the program skr-watcher of another version, to measure as well")
     arguments = parser.parse_args()
     os.sched_setaffinity(0, {LOAD_CORE})
-    uvloop.run(measure(arguments.seconds, arguments.rounds, arguments.former))
+    uvloop.run(measure(arguments.seconds, arguments.rounds, arguments.per_second, arguments.former))
     return 0
 
 
-async def measure(seconds: float, rounds: int, former: Path | None) -> None:
+async def measure(seconds: float, rounds: int, per_second: float, former: Path | None) -> None:
     """Measure the throughput beside the echo, then the latency at half of the throughput."""
     context = ssl.create_default_context(cadata=CA.certificate_pem.decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -70,7 +73,7 @@ async def measure(seconds: float, rounds: int, former: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="watcher-bench-") as directory:
         folder = Path(directory)
         rates = await _throughput(folder, context, bodies, seconds, rounds)
-        pace = Pace(context, bodies["with a change"], seconds, rates["with a change"] / 2)
+        pace = Pace(context, bodies["with a change"], seconds, per_second or rates["with a change"] / 2)
         await _latency(folder, pace, rounds, former)
 
 
