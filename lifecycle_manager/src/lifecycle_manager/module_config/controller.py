@@ -104,6 +104,7 @@ def setup(
         owner=lambda key: key.kyma,
         exists=modules.exists,
         concurrency=settings.concurrency,
+        max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
     everything = Read.EVERYTHING
