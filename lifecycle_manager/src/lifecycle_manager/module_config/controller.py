@@ -104,6 +104,8 @@ def setup(
         owner=lambda key: key.kyma,
         exists=modules.exists,
         concurrency=settings.concurrency,
+        max_per_owner=3,
+        timeout_seconds=30.0,  # three requests that hardly succeed; an event is not to be held up for longer
         not_retried=(SkrAccessError,),
     )
     everything = Read.EVERYTHING

@@ -106,6 +106,7 @@ def setup(
         state=ManifestState,
         owner=owner,
         concurrency=settings.concurrency,
+        max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
     controller.watches(manifests, when=wants_other_module)

@@ -87,6 +87,7 @@ def setup(
         state=SyncResourceState,
         owner=owner,
         concurrency=settings.concurrency,
+        max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
     controller.watches(sync_resources, when=wants_other_objects)
