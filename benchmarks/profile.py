@@ -22,8 +22,8 @@ from benchmarks.profiling.hops import LAST_HOP, ON_PATH, Changes, measure_change
 
 FOLDER = Path(".local/profile")
 LOADS = {
-    "sync_resource": ("sync_resource_throughput", "--clusters=5", "--resources=500"),
-    "fleet": ("fleet", "--kymas=500", "--users=5", "--quiet-seconds=10"),
+    "sync_resource": ("sync_resource_throughput", "--clusters=4", "--resources=400"),
+    "fleet": ("fleet", "--kymas=300", "--users=5", "--quiet-seconds=10"),
 }
 PROGRAM = ("klm", "run")  # the end of the path of the program, and its first argument
 MIN_SHARE = 0.01
