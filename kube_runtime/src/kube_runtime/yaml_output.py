@@ -4,8 +4,9 @@ Keys stand in an order that does not depend on where the object came from, so th
 The text is written value by value and not from a tree, so that a text which gets too long ends where it does.
 """
 
+import io
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import IO, Any, cast
 
 import msgspec
 import yaml
@@ -38,7 +39,7 @@ def dump_yaml(document: Mapping[str, Any], *, max_bytes: int | None = None) -> s
     `max_bytes` limits the size of the text as a JSON string. Raises TextTooLong as soon as it is exceeded.
     """
     sink = _Sink(max_bytes)
-    emitter = yaml.CSafeDumper(sink, allow_unicode=True, width=1_000_000)
+    emitter = yaml.CSafeDumper(cast("IO[str]", sink), allow_unicode=True, width=1_000_000)
     emit: Emit = emitter.emit
     emit(yaml.StreamStartEvent())
     emit(yaml.DocumentStartEvent(explicit=False))
@@ -48,7 +49,7 @@ def dump_yaml(document: Mapping[str, Any], *, max_bytes: int | None = None) -> s
     return "".join(sink.parts)
 
 
-class _Sink:
+class _Sink(io.TextIOBase):
     """Takes the text, as long as it is within its limit."""
 
     def __init__(self, max_bytes: int | None) -> None:
@@ -56,12 +57,13 @@ class _Sink:
         self._max_bytes = max_bytes
         self._size = 2  # the quotes of the JSON string
 
-    def write(self, part: str) -> None:
+    def write(self, part: str, /) -> int:
         if self._max_bytes is not None:
             self._size += len(msgspec.json.encode(part)) - 2
             if self._size > self._max_bytes:
                 raise TextTooLong(self._max_bytes)
         self.parts.append(part)
+        return len(part)
 
 
 def _write(emit: Emit, value: Any) -> None:
@@ -89,7 +91,7 @@ def _text(text: str) -> yaml.ScalarEvent:
         style: str | None = "|"
     else:
         style = None if is_plain_text(text) else '"'
-    is_plain = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False)) == _TEXT_TAG
+    is_plain = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False)) == _TEXT_TAG  # type: ignore[no-untyped-call]
     return yaml.ScalarEvent(None, _TEXT_TAG, (is_plain, True), text, style=style)
 
 

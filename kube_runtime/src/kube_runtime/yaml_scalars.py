@@ -27,6 +27,7 @@ _INTEGER = re.compile(
 )
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _BASES = {"hex": 16, "octal": 8, "binary": 2, "decimal": 10}
+_MAX_DIGITS = 400
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 
 
@@ -51,6 +52,8 @@ def is_plain_text(text: str) -> bool:
 def _integer(digits: str) -> int | None:
     matched = _INTEGER.fullmatch(digits)
     if matched is None or matched.lastgroup is None:
+        return None
+    if len(digits) > _MAX_DIGITS:  # beyond 64 bits, and beyond what Python reads
         return None
     value = int(matched[matched.lastgroup], _BASES[matched.lastgroup])
     value = -value if digits[0] == "-" else value

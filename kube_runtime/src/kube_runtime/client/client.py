@@ -1,5 +1,6 @@
 """The verbs of the Kubernetes API on typed objects, for one cluster."""
 
+import asyncio
 import copy
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -176,6 +177,7 @@ class Client:
                     raise
                 continue
             size = self._measured(size + len(answer.body))
+            await asyncio.sleep(0)  # counting takes milliseconds for megabytes, and so does decoding
             items, token = decoding.raw_list(answer.body)
             for item in items:
                 yield item

@@ -17,12 +17,13 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 class JsonLimits:
     """How many bytes a text has at most, how many values, and how deep they are nested.
 
-    The depth is measured cheaply: `max_depth` levels are always accepted, more than twice as many never.
+    The depth is measured cheaply: `max_depth` levels are always accepted, more than twice as many never. Without it the
+    decoder refuses what is nested deeper than Python's stack.
     """
 
     max_bytes: int
     max_nodes: int
-    max_depth: int = 100
+    max_depth: int | None = 100
 
 
 def check_json(text: bytes, limits: JsonLimits) -> int:
@@ -38,8 +39,9 @@ def check_json(text: bytes, limits: JsonLimits) -> int:
         nodes = _count(text)
         if nodes > limits.max_nodes:
             raise _too_many(limits)
-    if _opened(text) > limits.max_depth and _is_too_deep(_without_strings(text, limits), limits.max_depth):
-        raise ResponseTooLarge(f"nested deeper than {limits.max_depth} levels")
+    most = limits.max_depth
+    if most is not None and _opened(text) > most and _is_too_deep(_without_strings(text, limits), most):
+        raise ResponseTooLarge(f"nested deeper than {most} levels")
     return nodes
 
 

@@ -19,7 +19,7 @@ from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_re
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
 from lifecycle_manager.module_config.plan import Undecided, acceptable, decide, plan, sources_of
-from lifecycle_manager.module_config.reading import Found, find_all, find_some
+from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, find_all, find_some
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import SyncedCondition, failed, internal_error
 from lifecycle_manager.module_config.texts import Memory, TextMaker, TextThread
@@ -255,7 +255,9 @@ class _Reconciler:
         try:
             kinds = await self.modules.kinds.of(template)
             async with self.connections.to(key.kyma) as skr:
-                found = await (find_all(skr, kinds) if is_complete else find_some(skr, kinds, sorted(named)))
+                found = await find_all(skr, kinds) if is_complete else NOTHING_FOUND
+                if not found.complete and (missing := named.difference(found.module_crs)):
+                    found = found.with_others(await find_some(skr, kinds, sorted(missing)))
         except (KubeError, SkrAccessError, TemplateUnreadable) as error:
             await self._apply(key, state, problem=failed(error))
             raise

@@ -128,7 +128,8 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
     accepted = acceptable(seen, reading)
     steps: list[Step] = []
     exceeding: list[ModuleCr] = []
-    absent, present = set(existing) if reading.complete else set(), set()
+    absent: set[str] = set(existing) if reading.complete else set()
+    present: set[str] = set()
     for reference, module_cr in reading.found.items():
         name = _name(seen, reading, reference)
         (absent if _is_gone(module_cr) else present).add(name)

@@ -3,6 +3,7 @@
 An answer is bounded before it is decoded, and its objects are identified one at a time; `texts` does the rest.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Annotated
 import msgspec
 import structlog
 
-from kube_runtime import Client, JsonLimits, KindUnknown, NotFound, ResponseTooLarge
+from kube_runtime import Client, JsonLimits, KindUnknown, NotFound, ResponseInvalid
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.snapshot import ModuleCr
 from lifecycle_manager.module_config.status import undecodable
@@ -22,7 +23,9 @@ from lifecycle_manager_api.event import Name, Number, Text
 log = structlog.get_logger("module_config")
 
 MIB = 1024 * 1024
-ANSWER = JsonLimits(max_bytes=8 * MIB, max_nodes=100_000)
+# Any object that etcd stores is accepted here, so that none hides the others of its list; `texts` bounds each of them.
+ANSWER = JsonLimits(max_bytes=8 * MIB, max_nodes=1_600_000, max_depth=None)
+LARGE_BYTES = 256 * 1024
 MAX_KEPT_BYTES = 16 * MIB
 
 
@@ -53,11 +56,20 @@ class Found:
     sources: Mapping[ObjectReference, bytes]
     complete: bool
 
+    def with_others(self, others: "Found") -> "Found":
+        """Return these Module CRs and others."""
+        return Found(
+            others.default, {**self.module_crs, **others.module_crs}, {**self.sources, **others.sources}, False
+        )
+
+
+NOTHING_FOUND = Found(None, {}, {}, complete=False)
+
 
 async def find_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Found:
     """Read every Module CR of some kinds; the SKR need not know all of them (yet). Raises KubeError.
 
-    Of more than the client takes for a list the first are read, and the result is not complete.
+    Of a list that is too long, or that ends in what is no list, the first are read, and the result is not complete.
     """
     module_crs: dict[ObjectReference, ModuleCr | None] = {}
     sources: dict[ObjectReference, bytes] = {}
@@ -68,6 +80,8 @@ async def find_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Found:
             try:
                 async for item in skr.items_undecoded(resource, limits=ANSWER):
                     raw = bytes(item)
+                    if len(raw) > LARGE_BYTES:
+                        await asyncio.sleep(0)
                     module_cr = _identified(kind, raw)
                     if module_cr is None:
                         complete = False
@@ -78,7 +92,7 @@ async def find_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Found:
                     while kept > MAX_KEPT_BYTES:
                         largest = max(sources, key=lambda each: len(sources[each]))
                         kept -= len(sources.pop(largest))
-            except ResponseTooLarge as error:
+            except ResponseInvalid as error:
                 log.warning("module crs not listed completely", kind=kind.kind, error=str(error))
                 complete = False
     return Found(_default_of(kinds), module_crs, sources, complete)
@@ -98,7 +112,7 @@ async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iter
             resource = await skr.mapper.resource(kind.api_version, kind.kind)
             try:
                 raw = await skr.get_undecoded(resource, reference.name, reference.namespace or None, limits=ANSWER)
-            except ResponseTooLarge as error:
+            except ResponseInvalid as error:
                 module_crs[reference] = _nameless(kind, reference, str(error))
                 continue
             module_cr = _identified(kind, raw)

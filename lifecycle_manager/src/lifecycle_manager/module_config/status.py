@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog.module_kinds import TemplateUnreadable
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr import failure_of
@@ -12,9 +13,6 @@ from lifecycle_manager_api.conditions import shortened
 
 SYNCED = "Synced"
 """The type of the condition."""
-
-COMPLETE = "Complete"
-"""The type of a condition of one ModuleConfig of a module: whether every Module CR has a ModuleConfig."""
 
 READ = "Read"
 MODULE_CR_TOO_LARGE = "ModuleCRTooLarge"

@@ -53,7 +53,7 @@ class Memory:
 
     def note(self, module_cr: ModuleCr, raw: bytes) -> None:
         """Remember the text of a Module CR."""
-        if module_cr.text is not None and len(self.made) < MAX_REMEMBERED:
+        if module_cr.text is not None and (module_cr.source in self.made or len(self.made) < MAX_REMEMBERED):
             self.made[module_cr.source] = Made(_digest(raw), _digest(module_cr.text.encode()))
 
     def keep(self, configs: Collection[ObjectReference]) -> None:
