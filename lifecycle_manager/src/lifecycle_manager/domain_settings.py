@@ -11,7 +11,7 @@ from lifecycle_manager.endpoints import EndpointSettings, admission_names
 from lifecycle_manager.kyma import KymaSettings, Patience
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
-from lifecycle_manager.module_config import ModuleConfigSettings
+from lifecycle_manager.module_config import ModuleConfigSettings, Quota
 from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.object_set import parse_allowances
 from lifecycle_manager.oci import AllowedHosts
@@ -120,6 +120,7 @@ def module_config_settings(options: Settings) -> ModuleConfigSettings:
     return ModuleConfigSettings(
         interval_seconds=options.module_config_requeue_success_interval.total_seconds(),
         concurrency=options.max_concurrent_module_config_reconciles,
+        quota=Quota(options.max_module_crs, options.max_module_crs_bytes),
     )
 
 

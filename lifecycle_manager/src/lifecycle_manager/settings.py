@@ -159,6 +159,12 @@ class Settings(BaseSettings):
     module_config_requeue_success_interval: Duration = Field(
         timedelta(minutes=4), description="interval at which Module CRs are read without an event"
     )
+    max_module_crs: int = Field(
+        200, ge=1, description="maximum of Module CRs of one module that are synchronized from an SKR"
+    )
+    max_module_crs_bytes: int = Field(
+        4 * 1024 * 1024, ge=1024, description="maximum of bytes of their texts; what was synchronized before stays"
+    )
     sync_resource_requeue_success_interval: Duration = Field(
         timedelta(minutes=2),
         description="interval at which the objects of a SyncResource are reconciled without an event",

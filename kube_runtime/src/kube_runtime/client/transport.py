@@ -30,6 +30,7 @@ from kube_runtime.exceptions import (
     ApiError,
     ClusterUnreachable,
     ResponseInvalid,
+    ResponseTooLarge,
     ServerUnavailable,
     TooManyRequests,
     Unauthorized,
@@ -101,11 +102,13 @@ class Transport:
         fence: Fence | None = None,
         probe: bool = False,
         accept: str | None = None,
+        max_bytes: int | None = None,
     ) -> Answer:
         """Send a request and return its answer.
 
         `target` is path and query, already quoted. The fence is checked before each attempt and when it is sent. A
         probe is sent while the circuit is open, too. `accept` requests another representation.
+        `max_bytes` is a lower limit than that of this client.
         Raises ApiError, ClusterUnreachable and ResponseInvalid, and whatever the fence raises.
         """
         timeout = self._timeout
@@ -118,7 +121,7 @@ class Transport:
         while True:
             attempt += 1
             try:
-                return await self._attempt(method, target, body, content_type, timeout, fence, accept)
+                return await self._attempt(method, target, body, content_type, timeout, fence, accept, max_bytes)
             except Unauthorized:
                 if refused_before or attempt >= self.options.attempts or not await self._renew_identity():
                     raise
@@ -255,6 +258,7 @@ class Transport:
         limit: aiohttp.ClientTimeout,
         fence: Fence | None,
         accept: str | None,
+        max_bytes: int | None,
     ) -> Answer:
         async with self._limits:
             headers = {**self._fixed, **await self._connection.credentials.headers()}
@@ -274,7 +278,7 @@ class Transport:
                         allow_redirects=False,
                         **self._extra,
                     ) as response:
-                        content = await self._body(response)
+                        content = await self._body(response, max_bytes)
             except _UNREACHABLE as error:
                 if fence is not None:
                     fence()  # where it was what stopped the request, say so
@@ -286,15 +290,15 @@ class Transport:
             raise self._refusal(response, content)
         return Answer(response.status, content)
 
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _body(self, response: aiohttp.ClientResponse, max_bytes: int | None = None) -> bytes:
         self._check_encoding(response)
-        limit = self.options.max_response_bytes
+        limit = min(max_bytes or math.inf, self.options.max_response_bytes)
         parts: list[bytes] = []
         size = 0
         while chunk := await response.content.readany():
             size += len(chunk)
             if size > limit:
-                raise ResponseInvalid(f"the answer is longer than {limit} bytes")
+                raise ResponseTooLarge(f"the answer is longer than {limit} bytes")
             parts.append(chunk)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
