@@ -21,7 +21,7 @@ from lifecycle_manager.module_installation.snapshot import (
 )
 from lifecycle_manager.module_installation.status import ManagerView, references_to
 from lifecycle_manager.object_set.inventory import identities, is_crd, without
-from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.object_set.ownership import Holder, SetOwner
 from lifecycle_manager_api import Manifest, names
 from tests import builders
 from tests.modules import as_text
@@ -48,7 +48,7 @@ def manifest(inventory: set[InventoryEntry], *, deleted: bool = False) -> Manife
 
 
 def holder(has: set[InventoryEntry], *, manages: bool) -> Holder:
-    return Holder(ObjectKey("kcp-system", "demo-meadow"), "meadow", identities(has), manages=manages)
+    return Holder(SetOwner(ObjectKey("kcp-system", "demo-meadow"), "uid", "meadow"), identities(has), manages=manages)
 
 
 @dataclass
