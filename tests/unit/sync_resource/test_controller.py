@@ -351,8 +351,9 @@ async def test_recorded_object_of_the_lifecycle_managers_own_is_never_deleted(wo
     await world.write("first", "one")
     await world.reconcile("first")
     resource = await world.kcp.get(SYNC_RESOURCES, "first", KCP)
+    labels = {**OF_TELEMETRY, names.MODULE_NAME: "cloud-resources"}
     marks = {names.OWNED_BY: f"{KCP}/first", names.OWNER_UID: resource.metadata.uid}
-    metadata = {"name": "skr-webhook", "namespace": SKR, "annotations": marks, "labels": OF_TELEMETRY}
+    metadata = {"name": "skr-webhook", "namespace": SKR, "annotations": marks, "labels": labels}
     await world.skr.create(CONFIG_MAPS, {"metadata": metadata}, SKR, field_manager="test")
     recorded = {"synced": [*SYNCED, {**SYNCED[0], "name": "skr-webhook"}]}
     await world.kcp.merge_patch(SYNC_RESOURCES, "first", {"status": recorded}, KCP, subresource="status")

@@ -18,7 +18,7 @@ from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import Undecided, decide, plan
+from lifecycle_manager.module_config.plan import Undecided, decide, plan, usual_names
 from lifecycle_manager.module_config.snapshot import JsonObject, Reading, Snapshot, read_all, read_some
 from lifecycle_manager.module_config.status import SyncedCondition, failed
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, DatedReleaseMeta
@@ -155,6 +155,12 @@ class _Modules:
         """Return the ModuleConfigs of a module."""
         return self.configs.by_index(MODULE_CONFIGS_BY_MODULE, f"{key.kyma}/{key.module}")
 
+    def taken_names(self, key: ModuleKey, reading: Reading) -> frozenset[str]:
+        """Return the names that a module would use and that ModuleConfigs of others have."""
+        usual = usual_names(key.kyma, key.module, reading)
+        found = (self.configs.get(ObjectKey(key.namespace, name)) for name in usual)
+        return frozenset(each.metadata.name for each in found if each is not None and _key_of_config(each) != key)
+
     def of_changed_kyma(self, change: Change[Kyma]) -> Iterable[ModuleKey]:
         """Return the modules that a Kyma had and has, and those that have ModuleConfigs."""
         configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, versions(change)[0].metadata.name)
@@ -250,7 +256,9 @@ class _Reconciler:
         reading: Reading | None = None,
         problem: SyncedCondition | None = None,
     ) -> None:
-        seen = Snapshot(key.kyma, key.module, key.namespace, self.modules.configs_of(key), reading, problem)
+        taken = self.modules.taken_names(key, reading) if reading is not None else frozenset()
+        existing = self.modules.configs_of(key)
+        seen = Snapshot(key.kyma, key.module, key.namespace, existing, reading, problem, taken)
         traces = {announcement.object: announcement.trace for announcement in state.announcements.of()}
         # A change that was announced during the read may have been read as well.
         waiting = self.controller.waiting_causes(key).of(ObjectChanged)

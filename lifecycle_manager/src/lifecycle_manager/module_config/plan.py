@@ -1,5 +1,6 @@
 """The rules of a module's configuration: whether it has one, and which ModuleConfigs to write, delete or mark."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import msgspec
@@ -90,10 +91,30 @@ def plan(seen: Snapshot) -> tuple[Step, ...]:
 
 
 def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
-    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it."""
+    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it.
+
+    It may be that of another Kyma and module, too: `a` with `b-c`, and `a-b` with `c`.
+    """
     if reference == default:
         return joined_name(kyma, module)
     return joined_name(kyma, module, distinct_by="/".join(reference))
+
+
+def distinct_name(kyma: str, module: str, reference: ObjectReference) -> str:
+    """Return the name of the ModuleConfig of a Module CR where another Kyma or module has the usual one."""
+    return joined_name(kyma, module, distinct_by="/".join((kyma, module, *reference)))
+
+
+def usual_names(kyma: str, module: str, reading: Reading) -> frozenset[str]:
+    """Return the usual names of the ModuleConfigs of the Module CRs that were read."""
+    return frozenset(config_name(kyma, module, reading.default, reference) for reference in reading.found)
+
+
+def _name_of(seen: Snapshot, reading: Reading, reference: ObjectReference, existing: Collection[str]) -> str:
+    """Return the name of the ModuleConfig of a Module CR: the one it has, or else one that nobody has."""
+    usual = config_name(seen.kyma, seen.module, reading.default, reference)
+    distinct = distinct_name(seen.kyma, seen.module, reference)
+    return distinct if usual not in existing and (distinct in existing or usual in seen.taken) else usual
 
 
 def text_of(module_cr: JsonObject) -> str:
@@ -116,7 +137,7 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
     steps: list[Step] = []
     absent, present = set(existing) if reading.complete else set(), set()
     for reference, module_cr in sorted(reading.found.items()):
-        name = config_name(seen.kyma, seen.module, reading.default, reference)
+        name = _name_of(seen, reading, reference, existing)
         if module_cr is None or "deletionTimestamp" in module_cr["metadata"]:
             absent.add(name)
             continue

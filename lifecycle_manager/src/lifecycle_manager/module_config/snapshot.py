@@ -31,6 +31,7 @@ class Snapshot:
     """The configuration of one module of a Kyma.
 
     - `existing`: its ModuleConfigs in KCP
+    - `taken`: names that ModuleConfigs of other modules or Kymas have, of those that this module would use
     - `reading`: its Module CRs in the SKR; None where the module has no configuration, or the SKR can't be read
     - `unreadable`: the condition that says why nothing could be read
     """
@@ -41,6 +42,7 @@ class Snapshot:
     existing: tuple[ModuleConfig, ...]
     reading: Reading | None
     unreadable: SyncedCondition | None = None
+    taken: frozenset[str] = frozenset()
 
 
 async def read_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Reading:
