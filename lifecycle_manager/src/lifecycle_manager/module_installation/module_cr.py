@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kube_runtime import InventoryEntry
-from lifecycle_manager.object_set.protected import is_protected_entry
+from kube_runtime import KubernetesObject
+from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import Manifest, names, raw_object
 
 _OF_THE_SERVER = frozenset(
@@ -48,8 +48,7 @@ def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE)
     namespace = "" if cluster_scoped else str(given.get("namespace") or default_namespace)
     name = str(given.get("name") or "default")
     document = _document(wanted, given, namespace, name, owner_of(manifest))
-    group, _, version = api_version.rpartition("/")
-    if is_protected_entry(InventoryEntry(group, version, kind, namespace, name)):
+    if is_protected(KubernetesObject(api_version, kind, namespace, name, document, 0)):
         return None
     return DefaultCr(api_version, kind, namespace, name, document)
 
