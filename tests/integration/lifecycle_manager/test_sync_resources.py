@@ -211,7 +211,8 @@ async def test_crd_and_its_object_are_applied_from_one_text(environment: Environ
 async def test_annotation_that_names_objects_of_another_module_deletes_none(environment: Environment) -> None:
     marks = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma", names.MODULE_NAME: "cloud-resources"}
     owner = {names.OWNED_BY: f"{KCP}/demo-telemetry"}
-    crd = {**COLOUR_CRD, "metadata": {**COLOUR_CRD["metadata"], "labels": marks, "annotations": owner}}
+    metadata = {"name": "colours.test.example.com", "labels": marks, "annotations": owner}
+    crd = {**COLOUR_CRD, "metadata": metadata}
     entry = ["apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "colours.test.example.com"]
     forged = {"operator.kyma-project.io/intended-objects": json.dumps({"generation": 1, "objects": [entry]})}
     async with rights(environment, "colours", ["test.example.com"], ["colours"]):
