@@ -17,7 +17,9 @@ from lifecycle_manager.module_config.plan import (
     WriteModuleConfig,
     config_name,
     decide,
+    distinct_name,
     plan,
+    usual_names,
 )
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import (
@@ -198,6 +200,31 @@ def test_names_fit_and_differ(kyma: str, name: str) -> None:
     other = config_name(kyma, "m", KIND.default, KIND.reference("other", name))
     assert default != other
     assert max(len(default), len(other)) <= MAX_NAME_LENGTH
+
+
+def test_name_that_another_kyma_and_module_have_is_not_touched() -> None:
+    """Kyma `demo` with `cloud-resources` and Kyma `demo-cloud` with `resources` have one usual name."""
+    read = reading(builders.infrastructure())
+    taken = frozenset({"demo-cloud-resources"})
+    assert usual_names("demo-cloud", "resources", read) == usual_names("demo", "cloud-resources", read) == taken
+
+    write, mark = plan(replace(snapshot(read), taken=taken))
+
+    assert isinstance(write, WriteModuleConfig)
+    assert isinstance(mark, SetCondition)
+    own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
+    assert write.name == mark.name == own not in taken
+    gone = replace(snapshot(reading(missing=("default",), complete=False)), taken=taken)
+    assert plan(gone) == (DeleteModuleConfig(own),)
+
+
+def test_existing_module_config_keeps_its_name() -> None:
+    changed = builders.infrastructure(nfsVolumes=[])
+    own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
+    for name in ("demo-cloud-resources", own):
+        for taken in (frozenset[str](), frozenset({"demo-cloud-resources"}) - {name}):
+            steps = plan(replace(snapshot(reading(changed), builders.module_config(name)), taken=taken))
+            assert {step.name for step in steps} == {name}
 
 
 def test_kyma_without_a_state_decides_nothing() -> None:

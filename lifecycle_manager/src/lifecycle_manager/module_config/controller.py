@@ -18,7 +18,7 @@ from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import Undecided, acceptable, decide, plan, sources_of
+from lifecycle_manager.module_config.plan import Undecided, acceptable, decide, plan, sources_of, usual_names
 from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, find_all, find_some
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import SyncedCondition, failed, internal_error
@@ -169,6 +169,12 @@ class _Modules:
         """Return the ModuleConfigs of a module."""
         return self.configs.by_index(MODULE_CONFIGS_BY_MODULE, f"{key.kyma}/{key.module}")
 
+    def taken_names(self, key: ModuleKey, reading: Reading) -> frozenset[str]:
+        """Return the names that a module would use and that ModuleConfigs of others have."""
+        usual = usual_names(key.kyma, key.module, reading)
+        found = (self.configs.get(ObjectKey(key.namespace, name)) for name in usual)
+        return frozenset(each.metadata.name for each in found if each is not None and _key_of_config(each) != key)
+
     def of_changed_kyma(self, change: Change[Kyma]) -> Iterable[ModuleKey]:
         """Return the modules that a Kyma had and has, and those that have ModuleConfigs."""
         configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, versions(change)[0].metadata.name)
@@ -287,7 +293,8 @@ class _Reconciler:
 
     def _snapshot(self, key: ModuleKey, reading: Reading | None, problem: SyncedCondition | None = None) -> Snapshot:
         existing = self.modules.configs_of(key)
-        return Snapshot(key.kyma, key.module, key.namespace, existing, reading, problem, self.settings.quota)
+        taken = self.modules.taken_names(key, reading) if reading is not None else frozenset()
+        return Snapshot(key.kyma, key.module, key.namespace, existing, reading, problem, self.settings.quota, taken)
 
     async def _apply(
         self,

@@ -94,10 +94,23 @@ def plan(seen: Snapshot) -> tuple[Step, ...]:
 
 
 def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
-    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it."""
+    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it.
+
+    It may be that of another Kyma and module, too: `a` with `b-c`, and `a-b` with `c`.
+    """
     if reference == default:
         return joined_name(kyma, module)
     return joined_name(kyma, module, distinct_by="/".join(reference))
+
+
+def distinct_name(kyma: str, module: str, reference: ObjectReference) -> str:
+    """Return the name of the ModuleConfig of a Module CR where another Kyma or module has the usual one."""
+    return joined_name(kyma, module, distinct_by="/".join((kyma, module, *reference)))
+
+
+def usual_names(kyma: str, module: str, reading: Reading) -> frozenset[str]:
+    """Return the usual names of the ModuleConfigs of the Module CRs that were read."""
+    return frozenset(config_name(kyma, module, reading.default, reference) for reference in reading.found)
 
 
 def acceptable(seen: Snapshot, reading: Reading) -> frozenset[ObjectReference]:
@@ -218,7 +231,11 @@ def _is_gone(module_cr: ModuleCr | None) -> bool:
 
 
 def _name(seen: Snapshot, reading: Reading, reference: ObjectReference) -> str:
-    return config_name(seen.kyma, seen.module, reading.default, reference)
+    """Return the name of the ModuleConfig of a Module CR: the one it has, or else one that nobody has."""
+    existing = {config.metadata.name for config in seen.existing}
+    usual = config_name(seen.kyma, seen.module, reading.default, reference)
+    distinct = distinct_name(seen.kyma, seen.module, reference)
+    return distinct if usual not in existing and (distinct in existing or usual in seen.taken) else usual
 
 
 def _age(module_cr: ModuleCr) -> tuple[str, ObjectReference]:

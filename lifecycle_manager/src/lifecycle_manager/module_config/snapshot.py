@@ -51,6 +51,7 @@ class Snapshot:
     """The configuration of one module of a Kyma.
 
     - `existing`: its ModuleConfigs in KCP
+    - `taken`: names that ModuleConfigs of other modules or Kymas have, of those that this module would use
     - `reading`: its Module CRs in the SKR; None where the module has no configuration, or the SKR can't be read
     - `unreadable`: the condition that says why nothing could be read
     """
@@ -62,3 +63,4 @@ class Snapshot:
     reading: Reading | None
     unreadable: SyncedCondition | None = None
     quota: Quota = Quota()
+    taken: frozenset[str] = frozenset()

@@ -196,7 +196,7 @@ class ManifestReconciler:
         finalizer = names.MANIFEST_FINALIZER
         record = Record(self.kcp, self.events, self.manifests, manifest, finalizer=finalizer, action="Install")
         skr = BorrowedSkr(self.connections, kyma_of_manifest(manifest))
-        steps = Steps(self.services, record, key, state, skr)
+        steps = Steps(self.services, record, state, skr)
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
         if isinstance(end, Done):
             await record.report(end.status)

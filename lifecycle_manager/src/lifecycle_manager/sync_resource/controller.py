@@ -161,7 +161,7 @@ class SyncResourceReconciler:
         finalizer = names.SYNC_RESOURCE_FINALIZER
         record = Record(self.kcp, self.events, self.sync_resources, resource, finalizer=finalizer, action="Apply")
         skr = BorrowedSkr(self.connections, resource.spec.kyma)
-        steps, seen = Steps(record, key, state, skr), await self._snapshot(key, resource, state)
+        steps, seen = Steps(record, state, skr), await self._snapshot(key, resource, state)
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
         if isinstance(end, Done):
             return await self._finish(record, state, end)

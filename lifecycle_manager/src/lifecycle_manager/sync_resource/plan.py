@@ -1,12 +1,13 @@
 """The rules of a SyncResource: its next step from a snapshot. Pure functions, no I/O.
 
 The order of the lines is the rule. An object that another SyncResource claimed first is never touched; nothing is
-pruned in a round with a failure; nothing is deleted that the inventory does not name.
+pruned in a round with a failure; nothing is deleted that the inventory does not name, or that another owner has by now.
 """
 
 from collections.abc import Iterable
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
+from lifecycle_manager.object_set.inventory import listed, name_of
 from lifecycle_manager.object_set.ownership import conflicts
 from lifecycle_manager.object_set.policy import Allowances
 from lifecycle_manager.object_set.steps import (
@@ -20,7 +21,14 @@ from lifecycle_manager.object_set.steps import (
 )
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.snapshot import Snapshot, read_text, since
-from lifecycle_manager.sync_resource.status import CONFLICT, KYMA_DELETING, KYMA_NOT_FOUND, TOO_MANY_OBJECTS, Refusal
+from lifecycle_manager.sync_resource.status import (
+    CONFLICT,
+    FORBIDDEN,
+    KYMA_DELETING,
+    KYMA_NOT_FOUND,
+    TOO_MANY_OBJECTS,
+    Refusal,
+)
 from lifecycle_manager_api import State, SyncResource, SyncResourceStatus, names
 
 __all__ = ["ApplyObjects", "DeleteObjects", "Done", "PruneObjects", "RecordIntent", "RemoveFinalizer", "Step", "plan"]
@@ -110,6 +118,9 @@ def _refusal(seen: Snapshot) -> Refusal | None:
     if found := conflicts(seen.text, seen.inventory, since(resource), seen.claims):
         lost = frozenset(each.claim.entry for each in found)
         return Refusal(CONFLICT, "; ".join(map(str, found)), lost)
+    if seen.protected:
+        named = listed([name_of(each) for each in seen.protected])
+        return Refusal(FORBIDDEN, f"these objects belong to the Lifecycle Manager: {named}")
     return Refusal(TOO_MANY_OBJECTS, seen.too_many) if seen.too_many else None
 
 
