@@ -23,7 +23,7 @@ from lifecycle_manager.module_config.reading import ANSWER, find_all, find_some
 from lifecycle_manager.module_config.snapshot import Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import INTERNAL_ERROR, POSTPONED, QUOTA_EXCEEDED
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, Memory, TextMaker, TextThread
-from lifecycle_manager.resources import MODULE_CONFIGS
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import Condition, find
@@ -255,6 +255,9 @@ async def test_number_of_module_configs_is_limited_and_reported() -> None:
         said = [each for config in configs if (each := find(config.status.conditions, "Complete")) is not None]
         assert [(each.status, each.reason) for each in said] == [("False", QUOTA_EXCEEDED)]
         assert "50 Module CRs exceed the quota of 200 objects" in said[0].message
+        await it.world.reconcile("demo")
+        (reported,) = (await it.world.kcp.get(KYMAS, "demo", KCP)).status.modules
+        assert "50 Module CRs exceed the quota of 200 objects" in reported.message
         for number in range(250):
             if number >= 10:
                 await it.delete(f"n-{number:03}")
@@ -289,14 +292,3 @@ async def test_exception_in_the_plan_becomes_a_condition(monkeypatch: pytest.Mon
 def test_one_answer_has_at_most_8_mib() -> None:
     assert ANSWER.max_bytes == 8 * 1024 * 1024
     assert MODULE_CR.max_bytes < ANSWER.max_bytes
-
-
-def test_kyma_names_what_exceeds_the_quota() -> None:
-    message = "50 Module CRs exceed the quota"
-    condition = {"type": "Complete", "status": "False", "reason": QUOTA_EXCEEDED, "message": message}
-    config = builders.module_config(
-        status={"state": "Ready", "conditions": [condition | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]}
-    )
-    parts = list(_parts_of(KymaSnapshot(kyma=builders.kyma(), module_configs=(config,)), Wanted()))
-    assert parts == [("ModuleConfig demo-cloud-resources", State.WARNING, message)]
-    assert state_changed(Change(builders.module_config(status={"state": "Ready"}), config))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import TextTooLong, load_yaml
+from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.plan import (
     DeleteModuleConfig,
@@ -23,7 +24,6 @@ from lifecycle_manager.module_config.plan import (
 )
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import (
-    COMPLETE,
     MODULE_CR_TOO_LARGE,
     QUOTA_EXCEEDED,
     SyncedCondition,

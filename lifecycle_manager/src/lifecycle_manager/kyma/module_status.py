@@ -73,7 +73,7 @@ def _state_of(snapshot: Snapshot, module: WantedModule) -> tuple[State, str]:
     state = aggregate([resolution.state, *(state for _, state, _ in parts)])
     waiting = [
         f"{what} is {state.value or 'new'}{': ' if why else ''}{why}"
-        for what, state, why in parts
+        for what, state, why in sorted(parts, key=lambda part: not part[2])  # a message is cut at its end
         if state is not State.READY
     ]
     return state, "; ".join([*([resolution.message] if resolution.message else []), *waiting])
