@@ -87,7 +87,8 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
             own = await beside
             for task in attacking:
                 task.cancel()
-            failed = [each for each in await asyncio.gather(*attacking, return_exceptions=True) if _is_failure(each)]
+            ended = await asyncio.gather(*attacking, return_exceptions=True)
+            failed = [each for each in ended if isinstance(each, Exception)]
             if failed:
                 raise ExceptionGroup("attacks failed", failed)
             more_memory = manager.peak_memory() - memory
@@ -171,10 +172,6 @@ async def _changes(fleet: FleetProcess, users: list[User], seconds: float) -> li
 def _longest_turn(turns: Path, since: float, until: float) -> float:
     lines = [json.loads(line) for line in turns.read_text().splitlines()]
     return max((line["turn"] for line in lines if since <= line["at"] <= until), default=0.0)
-
-
-def _is_failure(result: object) -> bool:
-    return isinstance(result, Exception)
 
 
 def _told(milliseconds: list[float]) -> str:

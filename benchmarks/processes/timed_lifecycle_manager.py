@@ -44,7 +44,7 @@ def main() -> None:
         _Turns(file).tick()
         return await service
 
-    uvloop.run = lambda service, **options: run(timed(service), **options)  # type: ignore[assignment]
+    uvloop.run = lambda service, **options: run(timed(service), **options)
     klm()
 
 
