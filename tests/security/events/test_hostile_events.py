@@ -3,6 +3,7 @@
 If it failed, the endpoint would answer 500, and a replica that gets it in a batch would refuse the whole batch.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,10 +62,12 @@ BODIES = (
 """Bodies of events, some with values that JSON allows and Python does not take."""
 
 
-def publisher() -> EventPublisher:
-    """Return a publisher for one Kyma, with a controller that keeps what is announced."""
+def publisher(*receivers: tuple[type[Any], Callable[[Any], None]]) -> EventPublisher:
+    """Return a publisher for one Kyma, with a controller that keeps what is announced, and with receivers of signals."""
     no_client: Any = None
     manager = Manager(no_client, namespace=names.KCP_NAMESPACE)
+    for signal, receiver in receivers:
+        manager.on(signal, receiver)
     made = EventPublisher(manager, ChangeLatency(CollectorRegistry(), SYSTEM_CLOCK))
     kymas: Any = manager.informer(KYMAS).cache
     kymas.put(ObjectKey(names.KCP_NAMESPACE, "demo"), builders.kyma("demo"))
@@ -114,8 +117,7 @@ def test_event_with_a_name_that_addresses_another_path_is_refused(name: str) -> 
 
 def test_event_without_a_name_reads_everything() -> None:
     published: list[object] = []
-    publishing = publisher()
-    publishing._manager.on(ResyncRequested, published.append)
+    publishing = publisher((ResyncRequested, published.append))
     take(publishing, {"operation": "UPDATE", "watchedGvk": {"kind": "Thing"}})
     assert published == [ResyncRequested("demo")]
 
@@ -142,8 +144,7 @@ def test_any_bytes_become_signals_or_a_refusal(body: bytes) -> None:
     except MalformedEvent:
         return
     reads: list[ObjectChanged] = []
-    publishing = publisher()
-    publishing._manager.on(ObjectChanged, reads.append)
+    publishing = publisher((ObjectChanged, reads.append))
     publishing.take("demo", VerifiedEvent("demo", "lifecycle-manager", event, datetime.now(UTC)))
     for change in reads:
         reference = change.reference
