@@ -63,7 +63,7 @@ BODIES = (
 
 
 def publisher(*receivers: tuple[type[Any], Callable[[Any], None]]) -> EventPublisher:
-    """Return a publisher for one Kyma, with a controller that keeps what is announced, and with receivers of signals."""
+    """Return a publisher for one Kyma, with a controller that keeps what is announced, and receivers of signals."""
     no_client: Any = None
     manager = Manager(no_client, namespace=names.KCP_NAMESPACE)
     for signal, receiver in receivers:
