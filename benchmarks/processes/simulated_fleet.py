@@ -359,7 +359,7 @@ def _is_in_sync(kyma: Kyma) -> bool:
     modules = kyma.status.modules
     return (
         bool(modules)
-        and all(each.state is State.READY for each in modules)
+        and all(each.state is State.READY or each.name == CONFIGURED for each in modules)  # it may still start
         and bool(catalog and catalog.status == "True")
     )
 
