@@ -425,7 +425,9 @@ async def _objects_of(world: World, namespace: str, selector: str | None = None)
 def _previous_chart(folder: Path) -> Path:
     """Return the chart before the last commit that changed it."""
     path = f"charts/{LIFECYCLE_MANAGER.name}"
-    log = subprocess.run(["git", "rev-list", "-n2", "HEAD", "--", path], capture_output=True, text=True, check=False)
+    log = subprocess.run(
+        ["git", "rev-list", "--first-parent", "-n2", "HEAD", "--", path], capture_output=True, text=True, check=False
+    )
     commits = log.stdout.split()
     if len(commits) < 2:
         pytest.skip("this checkout has no earlier commit of the chart")
