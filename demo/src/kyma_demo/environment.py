@@ -73,9 +73,8 @@ async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
     await _ensure_namespaces(environment.kcp, names.KCP_NAMESPACE, names.SCRATCH_NAMESPACE)
     await apply_crds(environment.kcp)
     await apply_objects(environment.kcp, dump_yaml(WEBHOOK_SERVICE))
-    await apply_objects(
-        environment.kcp, _sample("module-template.yaml") + "\n---\n" + _sample("module-release-meta.yaml")
-    )
+    entry = ("module-template.yaml", "module-release-meta.yaml", "module-policy.yaml")
+    await apply_objects(environment.kcp, "\n---\n".join(map(_sample, entry)))
     if environment.local_kcp is not None:
         await environment.local_kcp.restart_controllers()
     manager = await create_identity(

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Resource
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
 from lifecycle_manager.object_set import RecordingFailed
-from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
+from lifecycle_manager.resources import KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.signals import ClusterReachable
 from lifecycle_manager.skr import AccessSecretMissing, Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings, setup
@@ -21,8 +21,10 @@ from lifecycle_manager.sync_resource.apply import SyncResourceState
 from lifecycle_manager.sync_resource.controller import gives_up_objects, kyma_is_leaving, wants_other_objects
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import find, names
+from lifecycle_manager_api.documents import plain
 from tests import builders
 from tests.manifest_world import Clusters, simulated_client, simulated_control_plane
+from tests.policies import ANYTHING
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -88,6 +90,8 @@ async def world(simulation: Simulation) -> AsyncIterator[World]:
     async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
         kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
         await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
+        policy = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(ANYTHING)}
+        await kcp.apply(MODULE_POLICIES, "cloud-resources", policy, KCP, field_manager="test")
         made = World(kcp, skr)
         async with made.process():
             yield made
