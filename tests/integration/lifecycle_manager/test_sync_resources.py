@@ -108,6 +108,7 @@ async def set_policy(environment: Environment, allow: Iterable[dict[str, str]]) 
             {"kind": "PersistentVolume", "names": ["kyma-system-*"]},
         ],
         "namespacedResources": {"allow": list(allow)},
+        "podSecurity": "baseline",
     }
     document = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": spec}
     await environment.kcp.apply(MODULE_POLICIES, "cloud-resources", document, KCP, field_manager="test")

@@ -11,11 +11,11 @@ from kube_runtime import parse_objects
 from lifecycle_manager_api import Kyma, cel
 from lifecycle_manager_api.crds import KINDS, all_crds, crd_for
 from lifecycle_manager_api.documentation import Undocumented
+from lifecycle_manager_api.documents import plain
 from lifecycle_manager_api.fields import keyed_by, schema
 from lifecycle_manager_api.meta import Struct
-from lifecycle_manager_api.schemas import schema_of
-from lifecycle_manager_api.documents import plain
 from lifecycle_manager_api.module_policy import DENIED
+from lifecycle_manager_api.schemas import schema_of
 from lifecycle_manager_api.validation import validate
 
 COPIES = Path("charts/lifecycle-manager/files/crds")

@@ -213,6 +213,21 @@ async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(w
     assert world.controller.owners() == {"demo"}
 
 
+async def test_change_of_the_policy_triggers_the_sync_resources_of_its_module(world: World) -> None:
+    world.start()
+    stopping = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(world.manager.run(stopping))
+        await world.write("first", "one")
+        await eventually(lambda: _is(world, "first", "ObjectsReady"))
+
+        await world.kcp.delete(MODULE_POLICIES, "cloud-resources", KCP)
+
+        await eventually(lambda: _is(world, "first", "PolicyViolation"))
+        stopping.set()
+    assert await world.objects() == {"one"}
+
+
 async def test_sync_resource_of_a_kyma_that_is_deleted_and_one_that_waits_for_objects_are_triggered(
     world: World,
 ) -> None:
