@@ -31,6 +31,7 @@ PULL_SECRETS = """\
 """Only in the chart: an administrator who installs by hand may use a registry that needs credentials."""
 
 RBAC = "lifecycle_manager/src/lifecycle_manager/rbac"
+MODULE_AUTHORIZATION = "api/src/lifecycle_manager_api/module-authorization.yaml"
 MODULE_MANAGER_RBAC = "module_manager/src/kyma_module_manager/rbac.yaml"
 PROJECT_CHANGES = {
     "Chart.yaml.template": {
@@ -41,8 +42,9 @@ PROJECT_CHANGES = {
     "values.yaml.template": {
         "chart module-manager: one release for each module, beside": "chart @@module@@-manager, which runs beside",
         "# Set `manager`, and `image` to an image that contains it.": "# Set `image` to what the Dockerfile builds.",
-        " Required.\n": "\n",
+        "package.module:object. Required.\n": "package.module:object.\n",
         'manager: ""': 'manager: "@@package@@:objects"',
+        'module: ""': 'module: "@@module@@"',
         "  # The default contains the samples, kyma_module_manager.samples.{cloud_resources,guestbook}:objects.\n": "",
         "repository: module-manager": "repository: @@module@@-manager",
     },
@@ -106,6 +108,9 @@ def generated_texts() -> dict[str, str]:
         "lifecycle-manager/files/rbac.yaml": _copy("lifecycle_manager.rbac", "kcp.yaml", f"{RBAC}/kcp.yaml"),
         "lifecycle-manager/files/rbac-cert-manager.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-cert-manager.yaml", f"{RBAC}/kcp-cert-manager.yaml"
+        ),
+        "lifecycle-manager/files/module-authorization.yaml": _copy(
+            "lifecycle_manager_api", "module-authorization.yaml", MODULE_AUTHORIZATION
         ),
         "module-manager/files/rbac.yaml": _copy("kyma_module_manager", "rbac.yaml", MODULE_MANAGER_RBAC),
         "skr-watcher/templates/workload.yaml": _watcher_templates(),

@@ -25,4 +25,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         mark = item.get_closest_marker("xdist_group")
         if mark is not None and not item.nodeid.endswith(f"@{mark.args[0]}"):
-            item._id = type(item.id).parse(f"{item.nodeid}@{mark.args[0]}")
+            item._id = type(item.id).parse(f"{item.nodeid}@{mark.args[0]}")  # noqa: SLF001 - pytest has no setter

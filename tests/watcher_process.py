@@ -24,6 +24,7 @@ NOW = datetime.now(UTC)
 CA = create_ca("ca", lifetime=timedelta(days=2), now=NOW)
 CONTEXT = ssl.create_default_context(cadata=CA.certificate_pem.decode())
 SERVER_NAME = "skr-webhook.kyma-system.svc"
+WATCHER = Path(sys.executable).with_name("skr-watcher")
 SHED = "watcher_admission_request_shed_total"
 # Time enough for a machine that stands still: what the control plane asks of a connection is not the point here.
 PATIENT = Bounds(connections=50, request_seconds=60.0, tls_seconds=60.0)
@@ -155,7 +156,13 @@ async def serving(control_plane: ControlPlane, folder: Path) -> AsyncIterator[No
 
 
 async def start_watcher(
-    stack: AsyncExitStack, folder: Path, kcp_port: int, environment: dict[str, str], *, admission_port: int = 0
+    stack: AsyncExitStack,
+    folder: Path,
+    kcp_port: int,
+    environment: dict[str, str],
+    *,
+    admission_port: int = 0,
+    program: tuple[str, ...] = (str(WATCHER),),
 ) -> Watcher:
     """Start a Watcher, on a port that is given or free, and wait until it is ready."""
     mount = folder / "tls"
@@ -171,7 +178,7 @@ async def start_watcher(
     log = folder / f"watcher-{admission}.log"
     process = await start_child(
         "skr-watcher",
-        (str(Path(sys.executable).with_name("skr-watcher")),),
+        program,
         log,
         {
             **os.environ,

@@ -182,6 +182,8 @@ async def run_lifecycle_manager(kubeconfig: Path, port: int, folder: Path) -> As
         "--health-probe-bind-address=127.0.0.1:0",
         f"--replica-bind-address=127.0.0.1:{free_port()}",
         "--replica-name=lifecycle-manager",
+        f"--leader-election-namespace={names.KCP_NAMESPACE}",
+        "--allow-unprotected-modules",  # it is an administrator here
         "--allow-insecure-kubeconfigs",
         "--module-upgrade-rollout-max-delay=0s",
         "--watcher-silence=1h",  # no Watchers run in these clusters

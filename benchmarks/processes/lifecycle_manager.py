@@ -37,6 +37,8 @@ async def run_lifecycle_manager(kubeconfig: Path, folder: Path) -> AsyncIterator
         "--health-probe-bind-address=127.0.0.1:0",
         f"--replica-bind-address=127.0.0.1:{free_port()}",
         "--replica-name=lifecycle-manager",
+        f"--leader-election-namespace={names.KCP_NAMESPACE}",
+        "--allow-unprotected-modules",  # it is an administrator here
         "--k8s-client-qps=100000",
         "--k8s-skr-client-qps=100000",
         "--sync-resource-requeue-success-interval=1h",

@@ -280,6 +280,6 @@ async def _end(sockets: list[socket.socket]) -> None:
 
 def _abort(watch: _Watch) -> None:
     """Send what is written, and close the connection without the end of the HTTP response."""
-    transport = watch.response._req.transport if watch.response._req is not None else None
+    transport = watch.response._req.transport if watch.response._req is not None else None  # noqa: SLF001 - aiohttp has no other way to break a response off
     if transport is not None:
         transport.close()

@@ -191,7 +191,7 @@ class PodRun:
         options["preconditions"] = {"uid": self.pod["metadata"]["uid"]}
         try:
             target, body = PODS.path(self.namespace, self.name), msgspec.json.encode(options)
-            await _answered(lambda: self.client._write("DELETE", target, body=body))
+            await _answered(lambda: self.client.raw("DELETE", target, body=body))
         except (NotFound, Conflict):
             pass
 

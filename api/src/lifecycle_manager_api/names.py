@@ -3,6 +3,7 @@
 GROUP = "operator.kyma-project.io"
 LIFECYCLE_MANAGER = "lifecycle-manager"
 KCP_NAMESPACE = "kcp-system"
+KCP_LEASE_NAMESPACE = "kcp-system-leases"
 SKR_NAMESPACE = "kyma-system"
 DEFAULT_KYMA_NAME = "default"
 

@@ -39,3 +39,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $image.repository -}}
 {{- if $image.digest -}}@{{ $image.digest }}{{- else -}}:{{ default .Chart.AppVersion $image.tag }}{{- end -}}
 {{- end -}}
+
+{{- define "module-manager.leaseNamespace" -}}
+{{- .Values.leaderElection.namespace | default (printf "module-manager-%s-leases" .Values.module) }}
+{{- end }}

@@ -13,14 +13,21 @@ from kyma_demo import names
 from kyma_demo.identities import create_identity
 from kyma_local.clusters import LocalCluster, LocalClusters
 from kyma_local.private_files import write_private
+from kyma_module_manager.rights import lease_namespace_of, roles_of
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import names as api_names
+from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 
 WEBHOOK_SERVICE = {
     "apiVersion": "v1",
     "kind": "Service",
     "metadata": {"name": "lifecycle-manager-webhook", "namespace": names.KCP_NAMESPACE},
     "spec": {"ports": [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": 9443}]},
+}
+WEBHOOK_CONFIGURATION = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": "lifecycle-manager"},
 }
 SAMPLE = files("kyma_module_manager.samples.cloud_resources")
 
@@ -70,9 +77,16 @@ async def open_environment(
 
 async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
     """Install the control plane's resources; return the kubeconfigs of the Lifecycle Manager and the Module Manager."""
-    await _ensure_namespaces(environment.kcp, names.KCP_NAMESPACE, names.SCRATCH_NAMESPACE)
+    await _ensure_namespaces(
+        environment.kcp,
+        names.KCP_NAMESPACE,
+        names.SCRATCH_NAMESPACE,
+        api_names.KCP_LEASE_NAMESPACE,
+        lease_namespace_of(names.MODULE),
+    )
     await apply_crds(environment.kcp)
-    await apply_objects(environment.kcp, dump_yaml(WEBHOOK_SERVICE))
+    await apply_objects(environment.kcp, module_authorization_as_yaml())
+    await apply_objects(environment.kcp, dump_yaml(WEBHOOK_SERVICE) + "---\n" + dump_yaml(WEBHOOK_CONFIGURATION))
     entry = ("module-template.yaml", "module-release-meta.yaml", "module-policy.yaml")
     await apply_objects(environment.kcp, "\n---\n".join(map(_sample, entry)))
     if environment.local_kcp is not None:
@@ -89,7 +103,7 @@ async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
         environment.kcp_kubeconfig,
         name="module-manager",
         namespace=names.KCP_NAMESPACE,
-        roles=_roles(files("kyma_module_manager").joinpath("rbac.yaml").read_text()),
+        roles=roles_of(names.MODULE),
     )
     return (
         write_private(environment.directory / "lifecycle-manager.kubeconfig", manager),

@@ -31,12 +31,12 @@ class Programs:
     webhook_port: int = field(default_factory=free_port)
     admission_port: int = field(default_factory=free_port)
     running: dict[str, ChildProcess] = field(default_factory=dict)
-    _programs: dict[str, processes.Program] = field(default_factory=dict)
+    started: dict[str, processes.Program] = field(default_factory=dict)
 
     async def start_control_plane(self) -> None:
         """Start the Lifecycle Manager and the Module Manager, and wait until both are ready."""
         kcp_routes = self.environment.kcp_routes
-        await self._start(
+        await self.start(
             processes.lifecycle_manager(
                 self.manager_kubeconfig,
                 self.event_port,
@@ -47,7 +47,7 @@ class Programs:
         if kcp_routes is not None:
             route = Route(names.KCP_NAMESPACE, "lifecycle-manager-webhook", 443, "127.0.0.1", self.admission_port)
             add_route(kcp_routes, route)
-        await self._start(processes.module_manager(self.module_kubeconfig))
+        await self.start(processes.module_manager(self.module_kubeconfig))
         await self._wait_for_log("lifecycle-manager", '"msg":"ready"')
         await self._wait_for_log("module-manager", "watching")
 
@@ -58,7 +58,7 @@ class Programs:
         """
         mount = self.environment.directory / "skr-webhook-tls"
         await eventually(lambda: self._mount_secret(mount))
-        await self._start(processes.skr_watcher(mount, self.webhook_port, self.event_port))
+        await self.start(processes.skr_watcher(mount, self.webhook_port, self.event_port))
         if self.environment.skr_routes is not None:
             route = Route(names.SKR_NAMESPACE, "skr-webhook", 443, "127.0.0.1", self.webhook_port)
             add_route(self.environment.skr_routes, route)
@@ -73,7 +73,7 @@ class Programs:
 
     async def restart(self, name: str) -> None:
         """Start a program again that was stopped or killed."""
-        await self._start(self._programs[name])
+        await self.start(self.started[name])
 
     def ended(self) -> str:
         """Return which programs have ended, with the end of their logs; empty while all run."""
@@ -84,8 +84,9 @@ class Programs:
         ]
         return "".join(ended)
 
-    async def _start(self, program: processes.Program) -> None:
-        self._programs[program.name] = program
+    async def start(self, program: processes.Program) -> None:
+        """Start a program; `stack` stops it."""
+        self.started[program.name] = program
         process = await processes.start(program, self.environment.logs)
         self.running[program.name] = process
         self.stack.push_async_callback(process.stop)

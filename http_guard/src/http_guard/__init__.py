@@ -5,7 +5,7 @@ connections. So any client that can open a connection could exhaust a server. `p
 slow, too large or too many, `handshakes` those that do not complete TLS; `server` runs a server as part of a program.
 """
 
-from http_guard.protocol import Bounds, GuardedProtocol
+from http_guard.protocol import Bounds, GuardedProtocol, close_longest_idle
 from http_guard.server import EmbeddedServer, server_for
 
-__all__ = ["Bounds", "EmbeddedServer", "GuardedProtocol", "server_for"]
+__all__ = ["Bounds", "EmbeddedServer", "GuardedProtocol", "close_longest_idle", "server_for"]

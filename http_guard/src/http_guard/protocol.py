@@ -2,14 +2,19 @@
 
 One deadline covers a whole request, head and body: a client that sends one byte per second is never idle, but is
 closed. The application bounds the size of the body, since it alone knows what it expects.
+
+If there are too many connections, the longest idle one is closed: otherwise whoever holds all of them, without
+requests, would keep out everybody else.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+CLOSE_SECONDS = 0.1
 
 
 class HeadTooLarge(Exception):
@@ -37,9 +42,9 @@ class Bounds:
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """Closes a connection above the maximum number, with a slow request, or with a head that is too large.
+    """Closes a connection with a slow request or with a head that is too large, and idle ones above the maximum number.
 
-    `on_refusal` is called for each connection above the maximum number.
+    While all others are busy, a new connection above the maximum number is refused, and `on_refusal` is called.
     """
 
     def __init__(
@@ -53,11 +58,14 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._progressed = False
         self._bytes_outside_body = 0
+        self._requests_under_way = 0
+        self.idle_since: float | None = None
+        """When all requests were answered; None before the first one and while one is under way."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # the signature of uvicorn
-        """Accept the connection, or close it if there are too many."""
+        """Accept the connection; if there are too many, close the longest idle one, or this one if all are busy."""
         super().connection_made(transport)
-        if len(self.connections) > self._bounds.connections:
+        if len(self.connections) > self._bounds.connections and not close_longest_idle(self.connections):
             self._on_refusal()
             transport.abort()
             return
@@ -86,6 +94,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._deadline is None:
             self._start_deadline()
         self._in_head, self._bytes_outside_body = True, 0
+        self._requests_under_way += 1
+        self.idle_since = None
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -117,7 +127,16 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Wait for the next request; uvicorn closes idle connections."""
         self._answering = False
+        self._requests_under_way -= 1
+        if not self._requests_under_way:
+            self.idle_since = self.loop.time()
         super().on_response_complete()
+
+    def close_idle(self) -> None:
+        """Close the connection, soon even if the client does not close it on its side."""
+        self.idle_since = None
+        self.transport.close()
+        self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
     def _start_deadline(self) -> None:
         self._deadline = self.loop.call_later(self._bounds.request_seconds, self.transport.abort)
@@ -126,3 +145,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def close_longest_idle(connections: Iterable[object]) -> bool:
+    """Close the connection that has had no request for longest; return whether there was one."""
+    idle = [each for each in connections if isinstance(each, GuardedProtocol) and each.idle_since is not None]
+    if not idle:
+        return False
+    min(idle, key=lambda each: each.idle_since or 0.0).close_idle()
+    return True

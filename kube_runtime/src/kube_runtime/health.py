@@ -19,7 +19,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 __all__ = ["LoopMonitor", "ProbeServer"]
 
-Check = Callable[[], bool]
+Check = Callable[[], bool | str]
+"""Returns true, or false or a text that says why not."""
 
 
 class LoopMonitor:
@@ -61,7 +62,7 @@ class ProbeServer:
     """Answers /healthz, /readyz and /metrics from a thread of its own.
 
     - /healthz: the event loop was not blocked for longer than `tolerated_seconds`
-    - /readyz: every check returns true; the answer names those that don't
+    - /readyz: every check returns true; the answer names those that don't, and says why
     """
 
     def __init__(
@@ -110,7 +111,8 @@ class ProbeServer:
         return 503, f"the event loop has been blocked for {blocked:.1f} s at {self._monitor.where()}"
 
     def _ready(self) -> tuple[int, str]:
-        missing = [name for name, check in self._checks.items() if not check()]
+        found = {name: check() for name, check in self._checks.items()}
+        missing = [f"{name} ({why})" if why else name for name, why in found.items() if why is not True]
         return (503, f"not ready: {', '.join(missing)}") if missing else (200, "ok")
 
     @staticmethod

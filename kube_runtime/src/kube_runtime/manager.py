@@ -108,7 +108,10 @@ class Manager:
         self._before_start: list[Callable[[], Awaitable[None]]] = []
         self._background: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._servers: list[tuple[str, Callable[[], Awaitable[None]]]] = []
-        self._checks: dict[str, Callable[[], bool]] = {"informers": self._synced, "controllers": lambda: self.working}
+        self._checks: dict[str, Callable[[], bool | str]] = {
+            "informers": self._synced,
+            "controllers": lambda: self.working,
+        }
         self.working = False
         """Whether the controllers take keys: from the start to the beginning of the stop."""
 
@@ -224,8 +227,8 @@ class Manager:
         """Run a server: started last, cancelled first at the stop, and awaited while the queues are worked off."""
         self._servers.append((name, server))
 
-    def check(self, name: str, ready: Callable[[], bool]) -> None:
-        """Be ready only where a function says so."""
+    def check(self, name: str, ready: Callable[[], bool | str]) -> None:
+        """Be ready only where a function returns true, and not false or a text that says why not."""
         self._checks[name] = ready
 
     async def run(self, stopping: asyncio.Event) -> None:

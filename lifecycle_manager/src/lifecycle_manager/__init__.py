@@ -14,9 +14,9 @@ in resources, and in the signals of `signals`.
     mandatory_modules    the Manifests of mandatory modules
     skr_webhook          the Watcher of an SKR, its certificates and the CA; Watcher CRs
 
-Below them are `module_catalog` (which modules are offered), `rollout` (when a version is installed), `object_set` (apply,
-prune and own a set of objects), `oci` (registries) and `skr` (access to SKRs). Beside them are `events` (the endpoint for
-signed events), `admission` (webhooks of KCP) and `replicas` (events for Kymas of other replicas).
+Below them are `module_catalog` (which modules are offered), `rollout` (when a version is installed), `object_set`
+(apply, prune and own a set of objects), `oci` (registries) and `skr` (access to SKRs). Beside them are `events` (the
+endpoint for signed events), `admission` (webhooks of KCP) and `replicas` (events for Kymas of other replicas).
 
 Start reading in `app`, which composes all of them, and then in the `controller` of one domain.
 """

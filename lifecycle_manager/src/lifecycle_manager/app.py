@@ -22,6 +22,7 @@ from lifecycle_manager import (
     fleet_metrics,
     kyma,
     mandatory_modules,
+    module_authorization,
     module_catalog,
     module_config,
     module_installation,
@@ -38,7 +39,6 @@ from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
 from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
 from lifecycle_manager.settings import Settings, split_address
-from lifecycle_manager.skr_webhook import CAStore
 from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager_api import names
 
@@ -71,7 +71,7 @@ def lease_sharding(settings: Settings, leases: Client) -> LeaseSharding | None:
         return None
     return LeaseSharding(
         leases,
-        namespace=names.KCP_NAMESPACE,
+        namespace=settings.leader_election_namespace,
         group=names.LIFECYCLE_MANAGER,
         name=of.replica_name(settings),
         succeeds=bool(settings.replica_name),
@@ -129,7 +129,7 @@ def _set_up(
     skr.setup(manager, connections, of.skr_settings(options))
     offers = module_catalog.setup(manager, components.descriptor)
     fleet_metrics.setup(manager, offers)
-    ca_store = CAStore(kcp, manager.clock, lifetime=options.self_signed_ca_duration)
+    ca_store = skr_webhook.CAStore(kcp, manager.clock, lifetime=options.self_signed_ca_duration)
     cas = skr_webhook.setup_ca(manager, ca_store, of.rotation_rules(options))
     kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))
     catalog_sync.setup(manager, connections, offers, of.catalog_settings(options))
@@ -139,6 +139,7 @@ def _set_up(
     sync_resource.setup(manager, connections, latency, of.sync_resource_settings(options))
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
     skr_webhook.setup_status(manager)
+    module_authorization.setup(manager, kcp, of.module_authorization_settings(options))
     checks = endpoints.validators(offers, Policies.watched_by(manager))
     listens = of.endpoint_settings(options)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)

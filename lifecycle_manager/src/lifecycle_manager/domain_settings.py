@@ -10,6 +10,7 @@ from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.endpoints import EndpointSettings, admission_names
 from lifecycle_manager.kyma import KymaSettings, Patience
 from lifecycle_manager.mandatory_modules import MandatorySettings
+from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
 from lifecycle_manager.module_config import ModuleConfigSettings
 from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.replicas import REPLICA_HOST
@@ -102,6 +103,13 @@ def mandatory_settings(options: Settings) -> MandatorySettings:
         interval_seconds=options.mandatory_module_requeue_success_interval.total_seconds(),
         installation_concurrency=options.max_concurrent_mandatory_modules_reconciles,
         retirement_concurrency=options.max_concurrent_mandatory_modules_deletion_reconciles,
+    )
+
+
+def module_authorization_settings(options: Settings) -> ModuleAuthorizationSettings:
+    """Return whether the policy that keeps modules apart is required, and where it is tried."""
+    return ModuleAuthorizationSettings(
+        namespace=options.leader_election_namespace, is_required=not options.allow_unprotected_modules
     )
 
 

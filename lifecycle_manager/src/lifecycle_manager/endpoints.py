@@ -193,8 +193,17 @@ class Endpoints:
         """Validate objects for the API server of KCP."""
         app, tls = admission.create_app(validators), self.for_admission.server_context(require_client_certificate=False)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._register_webhooks())
+            tasks.create_task(self._keep_registering())
             await serve(app, *self._settings.admission, tls)
+
+    async def _keep_registering(self) -> None:
+        """Register until it succeeds: the configuration may be missing, which Lifecycle Manager may not create."""
+        while True:
+            try:
+                return await self._register_webhooks()
+            except KubeError as error:
+                log.warning("webhooks could not be registered", error=str(error), retry_seconds=RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _register_webhooks(self) -> None:
         """Have the API server of KCP send objects for validation. Raises KubeError."""

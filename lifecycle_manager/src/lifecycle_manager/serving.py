@@ -3,14 +3,13 @@
 import asyncio
 import hashlib
 import ssl
-from collections import Counter
 from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from http_guard import Bounds, GuardedProtocol, server_for
+from http_guard import Bounds, GuardedProtocol, close_longest_idle, server_for
 from kyma_certs import ReloadingServerContext
 
 BOUNDS = Bounds(connections=500)
@@ -31,22 +30,26 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 class Shares:
-    """How many connections each certificate has, so that no peer takes the connections of the others."""
+    """The connections of each certificate, up to a limit, so that no peer takes the connections of the others.
+
+    Above the limit the peer's longest idle connection is closed, since some clients (the Go Watcher) open a connection
+    for each request and close none. A new connection is refused only while all others are busy.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._taken: Counter[bytes] = Counter()
+        self._taken: dict[bytes, set[PeerCertificateProtocol]] = {}
 
-    def take(self, peer: bytes) -> bool:
+    def take(self, peer: bytes, connection: "PeerCertificateProtocol") -> bool:
         """Count a connection of a certificate; return whether it is allowed. Call `give` when it ends."""
-        key = _key(peer)
-        self._taken[key] += 1
-        return self._taken[key] <= self._limit
+        taken = self._taken.setdefault(_key(peer), set())
+        taken.add(connection)
+        return sum(not each.transport.is_closing() for each in taken) <= self._limit or close_longest_idle(taken)
 
-    def give(self, peer: bytes) -> None:
+    def give(self, peer: bytes, connection: "PeerCertificateProtocol") -> None:
         """Stop counting a connection."""
         key = _key(peer)
-        self._taken[key] -= 1
+        self._taken[key].discard(connection)
         if not self._taken[key]:
             del self._taken[key]
 
@@ -54,7 +57,7 @@ class Shares:
 class PeerCertificateProtocol(GuardedProtocol):
     """Puts the DER form of the peer's certificate into the scope, as `extensions.tls.client_cert_der`.
 
-    With `shares` it closes connections of a certificate that has too many.
+    With `shares` a certificate has a limited number of connections.
     """
 
     def __init__(self, *args: Any, shares: Shares | None = None, **kwargs: Any) -> None:
@@ -64,14 +67,16 @@ class PeerCertificateProtocol(GuardedProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        if transport.is_closing():
+            return
         tls = transport.get_extra_info("ssl_object")
         self._peer = tls.getpeercert(True) if isinstance(tls, ssl.SSLObject | ssl.SSLSocket) else None
-        if self._shares is not None and self._peer is not None and not self._shares.take(self._peer):
+        if self._shares is not None and self._peer is not None and not self._shares.take(self._peer, self):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._shares is not None and self._peer is not None:
-            self._shares.give(self._peer)
+            self._shares.give(self._peer, self)
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:

@@ -67,6 +67,10 @@ class Settings(BaseSettings):
     leader_elect: bool = Field(
         True, description="share the Kymas with other replicas by Leases; if off, this must be the only replica"
     )
+    leader_election_namespace: Annotated[str, AfterValidator(_namespace)] = Field(
+        names.KCP_LEASE_NAMESPACE,
+        description="namespace of those Leases, in which nobody but Lifecycle Manager may write",
+    )
     leader_election_lease_duration: Duration = Field(
         timedelta(seconds=10),
         description="how long a replica may miss renewals of its Lease before others take its Kymas over",
@@ -193,6 +197,11 @@ class Settings(BaseSettings):
         False, description="accept kubeconfigs with exec plugins, file paths or TLS verification switched off"
     )
 
+    allow_unprotected_modules: bool = Field(
+        False,
+        description="be ready although the admission policy is not in force without which every module may write for "
+        "every other (docs/trust.md)",
+    )
     default_module_policy: Literal["unrestricted", "restricted"] = Field(
         "unrestricted",
         description="what Manifests of modules without a ModulePolicy may contain: everything, or what the defaults of "

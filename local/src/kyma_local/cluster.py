@@ -16,7 +16,7 @@ from kyma_local.certificates import issue_for, write_key_pair
 from kyma_local.egress import EgressProxy, Route, add_route
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
-from kyma_local.processes import ChildProcess, start_child
+from kyma_local.processes import STOP_SECONDS, ChildProcess, start_child
 from kyma_local.starting import ATTEMPTS, PortTaken, answers, start_server
 
 GARBAGE_CONTROLLERS = ("garbage-collector-controller", "namespace-controller")
@@ -90,9 +90,9 @@ class LocalCluster:
                 f"kube-apiserver of {self.name}", command, log, lambda: answers(client, f"{self.server}/readyz")
             )
 
-    async def stop_api_server(self) -> None:
-        """Stop the API server; its state is kept."""
-        await self._children.pop("kube-apiserver").stop()
+    async def stop_api_server(self, *, grace_seconds: float = STOP_SECONDS) -> None:
+        """Stop the API server, by SIGKILL after the grace time; its state is kept."""
+        await self._children.pop("kube-apiserver").stop(grace_seconds)
 
     async def restart_controllers(self) -> None:
         """Restart the controller manager: its garbage collector finds new kinds at its start, later only every 30 s."""

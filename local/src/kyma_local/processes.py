@@ -32,8 +32,11 @@ class ChildProcess:
         return self.process.returncode
 
     async def stop(self, grace_seconds: float = STOP_SECONDS) -> None:
-        """Send SIGTERM, and SIGKILL after the grace time."""
+        """Send SIGTERM, and SIGKILL after the grace time; without one SIGKILL at once."""
         if self.returncode is not None:
+            return
+        if not grace_seconds:
+            await self.kill()
             return
         self.process.terminate()
         try:

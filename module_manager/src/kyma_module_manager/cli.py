@@ -65,6 +65,14 @@ def run(
             help="Run several replicas, of which one is active, by a Lease.",
         ),
     ] = False,
+    leader_election_namespace: Annotated[
+        str,
+        typer.Option(
+            envvar="MODULE_MANAGER_LEADER_ELECTION_NAMESPACE",
+            help="Namespace of the Leases, in which no other module may write.",
+            show_default="module-manager-MODULE-leases",
+        ),
+    ] = "",
     identity: Annotated[
         str,
         typer.Option(
@@ -90,6 +98,7 @@ def run(
         concurrency=concurrency,
         dry_run=dry_run,
         leader_elect=leader_elect and not once,
+        lease_namespace=leader_election_namespace,
         identity=identity,
     )
     raise typer.Exit(_run_to_exit_code(_run(target, kubeconfig, options, once=once)))

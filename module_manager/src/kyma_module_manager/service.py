@@ -18,6 +18,7 @@ from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.exceptions import ControlPlaneUnreadable
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import RESYNC_SECONDS, KeyState, Reconciler
+from kyma_module_manager.rights import lease_namespace_of
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES, ClusterWriter, PrintingWriter
 from lifecycle_manager_api import names
 
@@ -32,7 +33,7 @@ class ServiceOptions:
     """How a manager runs. An empty health host means all interfaces, port 0 any free port.
 
     `identity` is the name of this replica in its Lease. Pods in the network of their node all have its host name, so
-    it should be the name of the Pod.
+    it should be the name of the Pod. The Leases are in `lease_namespace`, by default one that only this module has.
     """
 
     namespace: str = names.KCP_NAMESPACE
@@ -44,6 +45,7 @@ class ServiceOptions:
     grace_seconds: float = 20.0
     dry_run: bool = False
     leader_elect: bool = False
+    lease_namespace: str = ""
     identity: str = field(default_factory=socket.gethostname)
     lease: LeaseTiming = field(default_factory=LeaseTiming)
 
@@ -65,7 +67,7 @@ class ManagerService(Generic[T]):
         selector = f"{names.MODULE_NAME}={manager.module}"
         self._module = manager.module
         self._options = options
-        self._sharding = _leader_election(client, name, options) if options.leader_elect else ALONE
+        self._sharding = _leader_election(client, manager.module, name, options) if options.leader_elect else ALONE
         self._runtime = Manager(
             client,
             name=name,
@@ -150,5 +152,6 @@ async def _fails(reconciler: Reconciler[T], key: ObjectKey) -> bool:
     return attempt.failure is not None
 
 
-def _leader_election(client: Client, name: str, options: ServiceOptions) -> Sharding:
-    return LeaseSharding(client, namespace=options.namespace, group=name, name=options.identity, timing=options.lease)
+def _leader_election(client: Client, module: str, name: str, options: ServiceOptions) -> Sharding:
+    namespace = options.lease_namespace or lease_namespace_of(module)
+    return LeaseSharding(client, namespace=namespace, group=name, name=options.identity, timing=options.lease)

@@ -14,7 +14,6 @@ from kyma_local.binaries import find_binaries
 from kyma_local.certificates import create_local_ca
 from kyma_local.cluster import LocalCluster
 from kyma_local.etcd import LocalEtcd
-from kyma_local.processes import ChildProcess
 
 T = TypeVar("T")
 
@@ -63,12 +62,12 @@ class Servers:
 
     async def end_api_server(self, grace_seconds: float) -> None:
         """Ask the API server to end, and end it when it does not within the grace time; 0 is no farewell at all."""
-        await self.on_their_loop(_end(self.cluster._children.pop("kube-apiserver"), grace_seconds))
+        await self.on_their_loop(self.cluster.stop_api_server(grace_seconds=grace_seconds))
 
     async def end_etcd(self, grace_seconds: float) -> None:
         """End etcd in the same way."""
         (child,) = self.etcd.children
-        await self.on_their_loop(_end(child, grace_seconds))
+        await self.on_their_loop(child.stop(grace_seconds))
 
     async def start_again(self) -> None:
         """Start again what was ended."""
@@ -97,10 +96,3 @@ class Servers:
     async def on_their_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something with the processes, where they belong."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
-
-
-async def _end(child: ChildProcess, grace_seconds: float) -> None:
-    if grace_seconds:
-        await child.stop(grace_seconds)
-    else:
-        await child.kill()

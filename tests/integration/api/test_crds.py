@@ -28,11 +28,11 @@ async def test_kinds_are_found_by_short_name_and_category(served: Client) -> Non
         found: dict[str, Any] = {}
         for version in ("v1beta2", "v1alpha1"):
             try:
-                answer = await served._transport.request("GET", f"/apis/operator.kyma-project.io/{version}")
+                answer = await served.raw("GET", f"/apis/operator.kyma-project.io/{version}")
             except NotFound:
                 return None
             found |= {
-                each["kind"]: each for each in msgspec.json.decode(answer.body)["resources"] if "/" not in each["name"]
+                each["kind"]: each for each in msgspec.json.decode(answer)["resources"] if "/" not in each["name"]
             }
         return found if len(found) == len(KINDS) else None
 
@@ -54,8 +54,8 @@ async def test_kinds_are_found_by_short_name_and_category(served: Client) -> Non
 
 async def test_previous_version_is_not_served(served: Client) -> None:
     async def versions() -> bool:  # the API server publishes them a moment after it serves them
-        answer = await served._transport.request("GET", "/apis/operator.kyma-project.io")
-        return {each["version"] for each in msgspec.json.decode(answer.body)["versions"]} == {"v1beta2", "v1alpha1"}
+        answer = await served.raw("GET", "/apis/operator.kyma-project.io")
+        return {each["version"] for each in msgspec.json.decode(answer)["versions"]} == {"v1beta2", "v1alpha1"}
 
     await eventually(versions, within=60)
 
@@ -66,10 +66,10 @@ async def test_every_field_has_a_description(served: Client) -> None:
 
         async def published(version: str = version, expected: set[str] = expected) -> dict[str, Any] | None:
             try:
-                answer = await served._transport.request("GET", f"/openapi/v3/apis/operator.kyma-project.io/{version}")
+                answer = await served.raw("GET", f"/openapi/v3/apis/operator.kyma-project.io/{version}")
             except NotFound:
                 return None
-            schemas = msgspec.json.decode(answer.body)["components"]["schemas"]
+            schemas = msgspec.json.decode(answer)["components"]["schemas"]
             own = {name: each for name, each in schemas.items() if name.startswith("io.kyma-project.operator")}
             return own if expected <= {name.rpartition(".")[2] for name in own} else None
 
@@ -122,14 +122,8 @@ _SHOWN: dict[str, dict[str, Any]] = {
 
 async def _table(client: Client, resource: Resource[Any], namespace: str) -> dict[str, Any]:
     """Return the only row that `kubectl get` shows, by its columns."""
-    transport = client._transport
-    accept = transport._fixed["Accept"]
-    transport._fixed["Accept"] = "application/json;as=Table;v=v1;g=meta.k8s.io"
-    try:
-        answer = await transport.request("GET", resource.path(namespace))
-    finally:
-        transport._fixed["Accept"] = accept
-    table = msgspec.json.decode(answer.body)
+    answer = await client.raw("GET", resource.path(namespace), accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    table = msgspec.json.decode(answer)
     columns = [column["name"] for column in table["columnDefinitions"]]
     return dict(zip(columns, table["rows"][0]["cells"], strict=True))
 

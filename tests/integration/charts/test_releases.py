@@ -26,6 +26,7 @@ from kyma_demo.identities import SERVICE_ACCOUNTS
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_module_manager.controller import LEADER
+from kyma_module_manager.rights import lease_namespace_of
 from lifecycle_manager.resources import (
     KYMAS,
     MANIFESTS,
@@ -373,7 +374,8 @@ async def _stored(world: World) -> dict[str, dict[str, tuple[str, bytes]]]:
 
 async def _leader_of(world: World, group: str, *, replicas: int) -> str:
     """Return the identity of the member that leads a group; empty while it has fewer members than replicas."""
-    leases = (await world.kcp.list(LEASES, names.KCP_NAMESPACE, label_selector=f"{GROUP_LABEL}={group}")).items
+    namespace = lease_namespace_of("cloud-resources")
+    leases = (await world.kcp.list(LEASES, namespace, label_selector=f"{GROUP_LABEL}={group}")).items
     members = [str(lease["spec"]["holderIdentity"]) for lease in leases]
     return rendezvous(LEADER, members) or "" if len(members) >= replicas else ""
 

@@ -19,6 +19,8 @@ from kube_runtime import dump_yaml, load_yaml, parse_objects
 from kyma_certs import KeyPair
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
+from kyma_module_manager.rights import lease_namespace_of, roles_of
+from lifecycle_manager.admission import webhook_configuration
 from lifecycle_manager.oci.blobs import MAX_BYTES as MAX_BYTES_OF_LAYERS
 from lifecycle_manager.oci.registry import MAX_BYTES as MAX_BYTES_OF_A_LAYER
 from lifecycle_manager.settings import Settings
@@ -26,6 +28,7 @@ from lifecycle_manager.skr_webhook import CAStore
 from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherDeployment, webhook_document, workload_documents
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
+from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
 from tests.integration.charts.helm import (
     LIFECYCLE_MANAGER,
     MODULE_MANAGER,
@@ -43,7 +46,7 @@ from tests.node_agent.environment import expanded
 EVERYTHING = WAYS["lifecycle-manager-with-everything"][1]
 INSTALL = Path("docs/install.md").read_text()
 RELEASE = Path(".github/workflows/release.yaml").read_text()
-MANAGER = ("--set", "manager=a.b:c")
+MANAGER = ("--set", "manager=a.b:c,module=telemetry")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -78,7 +81,8 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
         (LIFECYCLE_MANAGER, ("--set", "options.leader-elect=false"), "leader-elect"),
         (LIFECYCLE_MANAGER, values(terminationGracePeriodSeconds=5), "terminationGracePeriodSeconds"),
         (LIFECYCLE_MANAGER, ("--namespace", "default"), "kcp-system"),
-        (MODULE_MANAGER, (), "manager is needed"),
+        (MODULE_MANAGER, values(module="telemetry"), "manager is needed"),
+        (MODULE_MANAGER, values(manager="a.b:c"), "module is needed"),
         (MODULE_MANAGER, values(manager="not a manager"), "manager"),
         (MODULE_MANAGER, (*MANAGER, *values(leaderElection__enabled=False)), "leaderElection"),
         (MODULE_MANAGER, (*MANAGER, *values(concurrency=0)), "concurrency"),
@@ -139,15 +143,52 @@ async def test_roles_are_those_of_the_programs(helm: Helm) -> None:
     wanted = parse_objects(files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text())
     rendered = await helm.render(LIFECYCLE_MANAGER)
     for each in wanted:
-        kind = each.document["kind"]
-        (role,) = of_kind(rendered, kind).values()
-        (binding,) = of_kind(rendered, f"{kind}Binding").values()
+        kind, name = each.document["kind"], each.document["metadata"]["name"]
+        role, binding = of_kind(rendered, kind)[name], of_kind(rendered, f"{kind}Binding")[name]
         assert role["rules"] == each.document["rules"]
-        assert binding["roleRef"]["name"] == role["metadata"]["name"]
+        assert role["metadata"].get("namespace") == each.document["metadata"].get("namespace")
+        assert binding["metadata"].get("namespace") == each.document["metadata"].get("namespace")
+        assert binding["roleRef"]["name"] == name
         assert [subject["name"] for subject in binding["subjects"]] == ["lifecycle-manager"]
-    (source,) = parse_objects(files("kyma_module_manager").joinpath("rbac.yaml").read_text())
-    (role,) = of_kind(await helm.render(MODULE_MANAGER, *MANAGER), "Role").values()
-    assert role["rules"] == source.document["rules"]
+    (beside, for_leases) = of_kind(await helm.render(MODULE_MANAGER, *MANAGER), "Role").values()
+    for role, source in zip((beside, for_leases), roles_of("telemetry"), strict=True):
+        assert role["rules"] == source["rules"]
+        assert role["metadata"]["namespace"] == source["metadata"]["namespace"]
+
+
+async def test_namespaces_of_the_leases_are_those_of_the_programs(helm: Helm) -> None:
+    """By default, and as configured."""
+    ways = (
+        (LIFECYCLE_MANAGER, (), "kcp-system-leases"),
+        (LIFECYCLE_MANAGER, ("--set", "options.leader-election-namespace=elsewhere"), "elsewhere"),
+        (MODULE_MANAGER, MANAGER, lease_namespace_of("telemetry")),
+        (MODULE_MANAGER, (*MANAGER, *values(leaderElection__namespace="elsewhere")), "elsewhere"),
+    )
+    for chart, arguments, namespace in ways:
+        rendered = await helm.render(chart, *arguments)
+        roles = {name: each for name, each in of_kind(rendered, "Role").items() if name.endswith("-leases")}
+        bindings = {name: each for name, each in of_kind(rendered, "RoleBinding").items() if name in roles}
+        assert set(of_kind(rendered, "Namespace")) == {namespace}
+        assert [each["metadata"]["namespace"] for each in (*roles.values(), *bindings.values())] == [namespace] * 2
+    (deployment,) = of_kind(rendered, "Deployment").values()
+    assert "--leader-election-namespace=elsewhere" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+async def test_webhook_configuration_that_lifecycle_manager_may_only_change_is_created(helm: Helm) -> None:
+    """RBAC restricts `patch` to a name and not `create`."""
+    rendered = of_kind(await helm.render(LIFECYCLE_MANAGER), "ValidatingWebhookConfiguration")
+    assert set(rendered) == {webhook_configuration("", "", b"")["metadata"]["name"]}
+    rendered = of_kind(await helm.render(LIFECYCLE_MANAGER, *values(webhooks__enabled=False)), "ClusterRole")
+    verbs = {verb for rule in rendered["lifecycle-manager"]["rules"] for verb in rule["verbs"]}
+    assert "create" not in verbs
+
+
+async def test_admission_policy_is_the_one_that_lifecycle_manager_checks(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER)
+    for each in parse_objects(module_authorization_as_yaml()):
+        found = of_kind(rendered, each.kind)[MODULE_AUTHORIZATION]
+        del found["metadata"]["labels"]
+        assert found == each.document
 
 
 async def test_rights_for_an_option_are_granted_only_with_it(helm: Helm) -> None:
@@ -167,7 +208,12 @@ async def test_chart_of_a_new_module_is_the_one_for_module_managers(helm: Helm, 
     made = await helm.run("template", "tea-room-manager", str(chart), "-n", "kcp-system")
     ours = await helm.render(
         MODULE_MANAGER,
-        *values(manager="tea_room:objects", image__repository="tea-room-manager", nameOverride="tea-room-manager"),
+        *values(
+            manager="tea_room:objects",
+            module="tea-room",
+            image__repository="tea-room-manager",
+            nameOverride="tea-room-manager",
+        ),
         release="tea-room-manager",
     )
     named = {"helm.sh/chart: module-manager-": "helm.sh/chart: tea-room-manager-"}

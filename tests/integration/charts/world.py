@@ -121,10 +121,10 @@ class World:
 
     async def _admitted_without_answer(self) -> float:
         """Return how many changes the API server of the SKR has admitted without an answer of a webhook."""
-        answer = await self.skr._write("GET", "/metrics", body=b"")
+        text = (await self.skr.raw("GET", "/metrics", accept="text/plain")).decode()
         return sum(
             sample.value
-            for family in text_string_to_metric_families(answer.body.decode())
+            for family in text_string_to_metric_families(text)
             for sample in family.samples
             if sample.name == "apiserver_admission_webhook_fail_open_count_total"
         )

@@ -94,7 +94,7 @@ def test_image_of_the_watcher_has_only_the_watcher_and_its_requirements(installe
     ours = {name.partition("-")[0] for name in present if re.fullmatch(r"kyma_\w+-[\d.]+\.dist-info", name)}
     assert ours == {"kyma_certs", "kyma_http_guard", "kyma_skr_watcher"}
     assert {"http_guard", "kyma_certs", "skr_watcher", "uvicorn"} <= present
-    assert not present & {"aiohttp", "kubernetes_asyncio", "structlog", "typer"}
+    assert not present & {"aiohttp", "httpx", "kubernetes_asyncio", "structlog", "typer"}
 
 
 @pytest.mark.parametrize("image", IMAGES)
@@ -143,6 +143,8 @@ async def test_lifecycle_manager_runs_as_the_images_user_on_a_read_only_tree(
         f"--health-probe-bind-address=127.0.0.1:{health}",
         f"--replica-bind-address=127.0.0.1:{free_port()}",
         "--event-address=127.0.0.1:443",
+        f"--leader-election-namespace={names.KCP_NAMESPACE}",
+        "--allow-unprotected-modules",  # it is an administrator here
     )
     await _ensure_namespace(kcp)
     async with _running(program, root, ("klm", *arguments), {}):

@@ -163,7 +163,7 @@ async def test_member_that_succeeds_one_that_died_has_its_keys_at_once(client: C
     died = asyncio.ensure_future((dead := membership(client, namespace, "a")).run())
     async with taking_part(other := membership(client, namespace, "b")):
         await eventually(lambda: shared_by([dead, other]))
-        dead._own = None  # so that it leaves nothing right behind
+        dead._own = None  # noqa: SLF001 - a killed process deletes no Lease
         died.cancel()
         await asyncio.wait({died})
 

@@ -53,7 +53,7 @@ async def start_manager(programs: Programs, *options: str, name: str = MANAGER, 
     earlier = log.read_text(errors="replace").count('"msg":"ready"') if log.exists() else 0
     address = f"127.0.0.1:{free_port()}"
     program = with_options(
-        programs._programs[MANAGER],
+        programs.started[MANAGER],
         f"--metrics-bind-address=127.0.0.1:{port}",
         f"--replica-name={name}",
         f"--replica-bind-address={address}",
@@ -62,9 +62,9 @@ async def start_manager(programs: Programs, *options: str, name: str = MANAGER, 
         name=name,
         **environment,
     )
-    original = programs._programs[MANAGER]
-    await programs._start(program)
-    programs._programs[MANAGER] = original
+    original = programs.started[MANAGER]
+    await programs.start(program)
+    programs.started[MANAGER] = original
     process = programs.running[name]
 
     async def ready() -> bool:

@@ -43,7 +43,7 @@ async def test_broken_event_path_is_reported_and_changes_are_found_by_polling(
     await walkthrough.change_volume("610Gi")
     elsewhere = free_port()
     await programs.stop(WATCHER)
-    await programs._start(processes.skr_watcher(environment.directory / TLS_SECRET, elsewhere, programs.event_port))
+    await programs.start(processes.skr_watcher(environment.directory / TLS_SECRET, elsewhere, programs.event_port))
 
     await eventually(lambda: is_reported_everywhere(environment, manager, "EventPathBroken", began), within=120)
     message = await webhook_message(environment, "False", "EventPathBroken")
@@ -161,14 +161,14 @@ async def watcher_with(walkthrough: Walkthrough, pair: KeyPair, trust: bytes) ->
     programs = walkthrough.programs
     folder = files_of(walkthrough.environment.directory / "other-files", pair, trust)
     files = {"TLS_CERT": str(folder / "tls.crt"), "TLS_KEY": str(folder / "tls.key"), "CA_CERT": str(folder / "ca.crt")}
-    original = programs._programs[WATCHER]
+    original = programs.started[WATCHER]
     await programs.stop(WATCHER)
-    await programs._start(with_options(original, **files))
+    await programs.start(with_options(original, **files))
     try:
         yield
     finally:
         await programs.stop(WATCHER)
-        await programs._start(original)
+        await programs.start(original)
 
 
 def files_of(folder: Path, pair: KeyPair, trust: bytes) -> Path:

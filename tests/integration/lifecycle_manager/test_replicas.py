@@ -24,7 +24,7 @@ async def owner_of(walkthrough: Walkthrough, kyma: str) -> str:
     found: list[str] = []
 
     async def agreed() -> bool:
-        leases = (await walkthrough.environment.kcp.list(LEASES, names.KCP_NAMESPACE, label_selector=GROUP)).items
+        leases = (await walkthrough.environment.kcp.list(LEASES, names.KCP_LEASE_NAMESPACE, label_selector=GROUP)).items
         views = {lease.metadata.annotations["kube-runtime/view"] for lease in leases}
         members = {lease.spec.holder_identity for lease in leases}
         found[:] = [(rendezvous(kyma, members) or "").rpartition("-")[0]]
@@ -62,7 +62,7 @@ async def second_replica_that_owns(walkthrough: Walkthrough, kyma: str) -> Async
             await eventually(lambda: '"msg":"ready"' in (walkthrough.environment.logs / f"{SECOND}.log").read_text())
 
             async def both() -> bool:
-                leases = await walkthrough.environment.kcp.list(LEASES, names.KCP_NAMESPACE, label_selector=GROUP)
+                leases = await walkthrough.environment.kcp.list(LEASES, names.KCP_LEASE_NAMESPACE, label_selector=GROUP)
                 return len(leases.items) == 2
 
             await eventually(both)

@@ -56,7 +56,7 @@ async def test_watcher_cr_is_applied_to_the_cluster_and_reports_it(walkthrough: 
     async def both_are_reported() -> bool:
         """Create and delete; the API server takes some time to call a new webhook."""
         await environment.skr.apply(CONFIG_MAPS, "painted", config_map, "default", field_manager=USER)
-        await environment.skr._write("DELETE", collection, body=b'{"apiVersion": "v1", "kind": "DeleteOptions"}')
+        await environment.skr.raw("DELETE", collection, body=b'{"apiVersion": "v1", "kind": "DeleteOptions"}')
         return all(has_received(environment, "ConfigMap default/painted", began, each) for each in ("CREATE", "DELETE"))
 
     await eventually(both_are_reported, every=0.5)  # by the path of another manager

@@ -109,13 +109,13 @@ async def two_watchers(walkthrough: Walkthrough, *event_ports: int) -> AsyncGene
     """Run two Watchers instead of one until the block ends; each sends its events to its own port."""
     environment, programs = walkthrough.environment, walkthrough.programs
     assert environment.skr_routes is not None
-    single = programs._programs[WATCHER]
+    single = programs.started[WATCHER]
     await programs.stop(WATCHER)
     replicas = WatcherReplicas(walkthrough)
     before = {name: replicas.starts(name) for name in (FIRST, SECOND)}
     mount, ports = environment.directory / TLS_SECRET, (free_port(), free_port())
     for name, port, event_port in zip((FIRST, SECOND), ports, event_ports, strict=True):
-        await programs._start(with_options(processes.skr_watcher(mount, port, event_port), name=name))
+        await programs.start(with_options(processes.skr_watcher(mount, port, event_port), name=name))
     others = (("127.0.0.1", ports[1]),)
     add_route(environment.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", ports[0], others))
     try:
@@ -127,5 +127,5 @@ async def two_watchers(walkthrough: Walkthrough, *event_ports: int) -> AsyncGene
             await programs.stop(name)
         port = int(single.environment["WEBHOOK_PORT"])
         add_route(environment.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", port))
-        await programs._start(single)
+        await programs.start(single)
     await eventually(lambda: is_watcher_ready(environment))

@@ -15,6 +15,7 @@ from kube_runtime import Client
 from kube_runtime.leases import LeaseTiming
 from kube_runtime.leases.lease import LEASES, Lease
 from kyma_module_manager import ModuleManager, module_manager
+from kyma_module_manager.rights import lease_namespace_of
 from kyma_module_manager.service import ManagerService, ServiceOptions
 from kyma_module_manager.testing import ManagerHarness
 from kyma_module_manager.testing.plugin import ControlPlane
@@ -89,7 +90,7 @@ async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
 async def leases_of(admin: Client, module: str) -> tuple[Lease, ...]:
     """Return the Leases of the replicas of a manager."""
     selector = f"kube-runtime/group=module-manager-{module}"
-    return tuple((await admin.list(LEASES, "kcp-system", label_selector=selector)).items)
+    return tuple((await admin.list(LEASES, lease_namespace_of(module), label_selector=selector)).items)
 
 
 async def agreed(admin: Client, module: str) -> bool:
@@ -131,7 +132,7 @@ async def test_replica_whose_lease_is_taken_stops_reconciling_until_it_has_anoth
         (taken,) = await leases_of(admin, module)
 
         stolen = {"spec": {"holderIdentity": "somebody else"}}
-        await admin.merge_patch(LEASES, taken.metadata.name, stolen, "kcp-system")
+        await admin.merge_patch(LEASES, taken.metadata.name, stolen, lease_namespace_of(module))
 
         await eventually(lambda: not only.leads, within=15, every=0.001)
         await eventually(lambda: only.leads, within=60)

@@ -43,7 +43,7 @@ class BusyWatcher:
             ca_cert=folder / "ca.crt",
             kcp_address=self.endpoint.address,
         )
-        outbox = Outbox(RESYNC, 10_000)
+        outbox = Outbox(10_000)
         self.metrics = Metrics()
         delivery = Delivery(settings, outbox, Identity(settings), self.metrics)
         async with asyncio.TaskGroup() as tasks:

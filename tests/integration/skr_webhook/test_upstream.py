@@ -57,7 +57,7 @@ async def delivering(
 ) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
     cert, key, ca = write_files(endpoint.folder / "watcher", pair, CA.certificate_pem)
     settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address, kcp_listener=listener)
-    outbox = Outbox(RESYNC, 100)
+    outbox = Outbox(100)
     metrics = Metrics()
     async with endpoint.served(), asyncio.TaskGroup() as tasks:
         working = tasks.create_task(Delivery(settings, outbox, Identity(settings), metrics).run())

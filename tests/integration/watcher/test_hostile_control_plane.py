@@ -1,8 +1,10 @@
 """A control plane, or a gateway before it, that answers as nobody should: no change is lost and no room is taken."""
 
 import asyncio
+import gzip
 import secrets
 import time
+import tracemalloc
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from kyma_certs import CAs
 from lifecycle_manager.events import EndpointOptions
-from skr_watcher import delivery
+from skr_watcher import client
 from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
@@ -23,18 +25,20 @@ from tests.security.events.serving import ServedEndpoint, leaf, new_ca, write_fi
 CA = new_ca()
 CHANGE = ObjectChange("lifecycle-manager", "g", "v1", "Thing", "ns", "one", "UPDATE", "u", "7", 1)
 PATIENCE = 60.0
+BOMB_BYTES = 64 * 1024 * 1024
+BOMB = gzip.compress(gzip.compress(bytes(BOMB_BYTES), mtime=0), mtime=0)
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Answer = Callable[[Receive, Send], Awaitable[None]]
 
 
-def says(status: int, *fields: tuple[str, str]) -> Answer:
-    """Answer with a status and header fields."""
+def says(status: int, *fields: tuple[str, str], body: bytes = b"") -> Answer:
+    """Answer with a status, header fields and a body."""
 
     async def answer(_: Receive, send: Send) -> None:
-        headers = [(name.encode(), value.encode()) for name, value in (*fields, ("content-length", "0"))]
+        headers = [(name.encode(), value.encode()) for name, value in (*fields, ("content-length", str(len(body))))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        await send({"type": "http.response.body", "body": body})
 
     return answer
 
@@ -71,7 +75,7 @@ async def delivering(folder: Path, hostile: Any) -> AsyncGenerator[tuple[Outbox,
     endpoint = ServedEndpoint(folder, CAs(CA), EndpointOptions(), instead=hostile)
     cert, key, ca = write_files(folder / "watcher", leaf(CA, "mine"), CA.certificate_pem)
     settings = Settings(tls_cert=cert, tls_key=key, ca_cert=ca, kcp_address=endpoint.address)
-    outbox, metrics = Outbox(CHANGE, 100), Metrics()
+    outbox, metrics = Outbox(100), Metrics()
     async with endpoint.served(), asyncio.TaskGroup() as tasks:
         working = tasks.create_task(Delivery(settings, outbox, Identity(settings), metrics).run())
         outbox.put(Entry(CHANGE, 1, time.time(), secrets.token_hex(16), ""))
@@ -106,18 +110,30 @@ async def test_refusal_of_the_control_plane_is_final_except_a_replay(
 async def test_endless_response_is_not_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, piece: bytes, every: float
 ) -> None:
-    monkeypatch.setattr(delivery, "RESPONSE_SECONDS", 0.5)
+    monkeypatch.setattr(client, "RESPONSE_SECONDS", 0.5)
     hostile = Hostile(without_end(piece, every=every, status=status))
     async with delivering(tmp_path, hostile) as (outbox, _):
         await asyncio.wait_for(outbox.drained(), PATIENCE)
 
 
-async def test_response_is_not_decompressed(tmp_path: Path) -> None:
-    """A thousandth of what it would become is sent."""
-    hostile = Hostile(says(200, ("content-encoding", "gzip")))
-    async with delivering(tmp_path, hostile) as (outbox, _):
-        await asyncio.wait_for(outbox.drained(), PATIENCE)
-    assert hostile.fields[0]["accept-encoding"] == "identity"
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "br", "GZIP"])
+@pytest.mark.parametrize("status", [200, 500])
+async def test_compressed_response_is_refused_and_never_decoded(tmp_path: Path, status: int, encoding: str) -> None:
+    """A few hundred bytes of stacked gzip become 100 MB."""
+    hostile = Hostile(says(status, ("content-encoding", encoding), body=BOMB))
+    tracemalloc.start()
+    try:
+        async with delivering(tmp_path, hostile) as (outbox, metrics):
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            await asyncio.wait_for(outbox.drained(), PATIENCE)
+            assert tracemalloc.get_traced_memory()[1] - before < BOMB_BYTES / 20
+    finally:
+        tracemalloc.stop()
+    assert len(hostile.fields) == 2
+    assert all(fields["accept-encoding"] == "identity" for fields in hostile.fields)
+    refused = metrics.registry.get_sample_value("watcher_failed_kcp_total", {"error_reason": "ResponseRefused"})
+    assert refused == 1
 
 
 async def test_cookies_are_not_kept(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The Watcher under load, without a control plane, told to stop, and beside another: nobody waits, nothing is lost."""
 
 import asyncio
+import ssl
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -8,14 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
 from http_guard import Bounds
+from kyma_certs import KeyPair, LeafRequest, create_ca, issue
 from kyma_local.processes import tail
 from tests.integration.watcher.conftest import StartWatcher
 from tests.waiting import eventually
-from tests.watcher_process import Connection, ControlPlane, Watcher, review, serving
+from tests.watcher_process import CA, Connection, ControlPlane, Watcher, review, serving
 
 MAX_MEGABYTES = 100
 BOUNDS = Bounds(connections=1)  # of which the Watcher sets its own number, and no other times
@@ -64,9 +67,8 @@ async def test_memory_stays_bounded_at_any_backlog_and_load(watchers: StartWatch
     for some in range(0, FLOOD, 3000):
         answers = await in_parallel(watcher, [review(name) for name in names[some : some + 3000]])
         assert all(answer["allowed"] for answer in answers)
-    counted = await watcher.metrics()
-    assert counted["watcher_resyncs_total"] >= 2
-    assert counted["watcher_outbox_oldest_age_seconds"] > 0
+    await eventually(lambda: _at_least(watcher, "watcher_resyncs_total", 2), within=60)
+    assert (await watcher.metrics())["watcher_outbox_oldest_age_seconds"] > 0
 
     large = [review(f"large-{number}", padding=LARGE // 2) for number in range(8)]
     answers = await in_parallel(watcher, large * 6, connections=38)
@@ -91,6 +93,36 @@ async def test_unfinished_handshakes_take_no_memory_and_block_no_other_connectio
         writer.transport.abort()
     assert watcher.peak_megabytes() < MAX_MEGABYTES
     await eventually(lambda: control_plane.told("RESYNC"), what="what may have been turned away is made up for")
+
+
+async def test_only_clients_of_the_api_servers_ca_are_answered(
+    watchers: StartWatcher, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Otherwise any Pod of the cluster may send a review of a change that nobody made."""
+    now = datetime.now(UTC)
+    ca, others = (create_ca(name, lifetime=timedelta(days=2), now=now) for name in ("api-server", "others"))
+    (tmp_path / "api-server.crt").write_bytes(ca.certificate_pem)
+    watcher = await watchers(control_plane.port, API_SERVER_CA=str(tmp_path / "api-server.crt"))
+    with pytest.raises(httpx.TransportError):
+        await watcher.review("without-a-certificate")
+    with pytest.raises(httpx.TransportError):
+        await _review_with(watcher, others, tmp_path)
+    answer = await _review_with(watcher, ca, tmp_path)
+    assert answer.json()["response"]["allowed"]
+    await eventually(lambda: control_plane.objects("UPDATE") == {"api-server"})
+
+
+async def _review_with(watcher: Watcher, ca: KeyPair, folder: Path) -> httpx.Response:
+    """Send a review with a client certificate of a CA."""
+    pair = issue(ca, LeafRequest(common_name="api-server"), now=datetime.now(UTC))
+    cert, key = folder / "client.crt", folder / "client.key"
+    cert.write_bytes(pair.certificate_pem)
+    key.write_bytes(pair.key_pem)
+    context = ssl.create_default_context(cadata=CA.certificate_pem.decode())
+    context.load_cert_chain(cert, key)
+    url = f"https://127.0.0.1:{watcher.admission_port}/validate/lifecycle-manager"
+    async with httpx.AsyncClient(verify=context, trust_env=False, timeout=60) as client:
+        return await client.post(url, content=review("api-server"))
 
 
 async def test_admission_latency_does_not_depend_on_the_control_plane(
@@ -182,3 +214,7 @@ async def test_logs_hold_no_contents_of_objects(watchers: StartWatcher, control_
 async def _counted(watcher: Watcher, name: str) -> dict[str, float] | None:
     metrics = await watcher.metrics()
     return metrics if metrics.get(name) else None
+
+
+async def _at_least(watcher: Watcher, name: str, count: float) -> bool:
+    return (await watcher.metrics()).get(name, 0.0) >= count

@@ -58,6 +58,7 @@ class ServedEndpoint:
     taken: list[VerifiedEvent] = field(default_factory=list)
     refused: list[Reason] = field(default_factory=list)
     delay_seconds: float = 0.0
+    requests: int = 0
 
     max_connections_per_peer: int | None = None
     instead: Any = None
@@ -93,6 +94,7 @@ class ServedEndpoint:
         ).app()
 
         async def delayed(scope: Any, receive: Any, send: Any) -> None:
+            self.requests += 1
             await asyncio.sleep(self.delay_seconds)
             await (self.instead or app)(scope, receive, send)
 
@@ -115,11 +117,16 @@ class ServedEndpoint:
 
     def client(self, pair: KeyPair | None) -> httpx.AsyncClient:
         """Return a client that trusts the endpoint and shows a certificate, if any."""
+        context = self.client_context(pair)
+        return httpx.AsyncClient(verify=context, base_url=f"https://{self.address}", trust_env=False, timeout=60)
+
+    def client_context(self, pair: KeyPair | None) -> ssl.SSLContext:
+        """Return a context that trusts the endpoint and shows a certificate, if any."""
         context = ssl.create_default_context(cadata=self.cas.trusted.decode())
         if pair is not None:
             certificate, key, _ = write_files(self.folder / "client", pair, self.cas.trusted)
             context.load_cert_chain(certificate, key)
-        return httpx.AsyncClient(verify=context, base_url=f"https://{self.address}", trust_env=False, timeout=60)
+        return context
 
     async def _listens(self) -> bool:
         try:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -126,14 +127,17 @@ async def test_unfinished_handshake_is_closed_and_delays_no_other(tmp_path: Path
 async def test_connections_of_one_cluster_do_not_keep_out_others(tmp_path: Path) -> None:
     """There is room for so many connections of the whole fleet, and each is kept for as long as it is used."""
     room = 5
-    async with endpoint(tmp_path, room=room) as served, AsyncExitStack() as held:
-        for _ in range(room):
-            client = await held.enter_async_context(served.client(THEIRS))
-            assert (await client.post(PATH, content=BODY, headers=PLAIN)).status_code == 401
-        with pytest.raises(httpx.TransportError):
-            await send(served, THEIRS, signed_by=THEIRS)
-        assert (await send(served, MINE, signed_by=MINE)).status_code == 200
-        await held.aclose()
+    async with endpoint(tmp_path, room=room) as served:
+        served.delay_seconds = PATIENT.request_seconds
+        async with asyncio.TaskGroup() as tasks:
+            busy = [tasks.create_task(send(served, THEIRS)) for _ in range(room)]
+            await eventually(lambda: served.requests == room)
+            with pytest.raises(httpx.TransportError):
+                await send(served, THEIRS)
+            served.delay_seconds = 0.0
+            assert (await send(served, MINE, signed_by=MINE)).status_code == 200
+            for each in busy:
+                each.cancel()
 
         async def has_room() -> bool:
             with suppress(httpx.TransportError):
@@ -141,3 +145,64 @@ async def test_connections_of_one_cluster_do_not_keep_out_others(tmp_path: Path)
             return False
 
         await eventually(has_room, what="a connection that was closed gives its place back")
+
+
+async def test_cluster_with_too_many_connections_loses_the_one_that_is_idle_longest(tmp_path: Path) -> None:
+    """And never one with a request under way, however old."""
+    async with endpoint(tmp_path, room=3) as served, AsyncExitStack() as held:
+        served.delay_seconds = 1.0
+        async with asyncio.TaskGroup() as tasks:
+            oldest = tasks.create_task(send(served, THEIRS))
+            await eventually(lambda: served.requests == 1)
+            served.delay_seconds = 0.0
+            first, second = [await held.enter_async_context(leaking(served, THEIRS)) for _ in range(2)]
+            await first.post(unsigned(served))
+            await second.post(unsigned(served))
+            await first.post(unsigned(served))
+            third = await held.enter_async_context(leaking(served, THEIRS))
+            assert await third.post(unsigned(served)) == 401
+            assert await first.post(unsigned(served)) == 401
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await second.post(unsigned(served))
+        assert oldest.result().status_code == 401
+
+
+async def test_client_that_opens_a_connection_for_each_event_and_closes_none_loses_no_event(tmp_path: Path) -> None:
+    """The Go Watcher does, with an HTTP transport for each event, whose connections stay open."""
+    async with endpoint(tmp_path, room=10, accept_unsigned=True, events_per_second=1e6, burst=10**6) as served:
+        async with AsyncExitStack() as held:
+            answers = []
+            for _ in range(60):
+                connection = await held.enter_async_context(leaking(served, MINE))
+                answers.append(await connection.post(unsigned(served)))
+                await asyncio.sleep(1 / 40)
+        assert answers == [200] * 60
+        assert len(served.taken) == 60
+
+
+@dataclass(frozen=True)
+class Leaking:
+    """A connection that its client never closes, and whose answers it reads."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def post(self, request: bytes) -> int:
+        self.writer.write(request)
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        await self.reader.readexactly(length)
+        return int(head[9:12])
+
+
+@asynccontextmanager
+async def leaking(served: ServedEndpoint, pair: KeyPair) -> AsyncGenerator[Leaking, None]:
+    context = served.client_context(pair)
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=context)
+    yield Leaking(reader, writer)
+    writer.transport.abort()
+
+
+def unsigned(served: ServedEndpoint) -> bytes:
+    head = f"POST {PATH} HTTP/1.1\r\nhost: {served.address}\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(BODY)}\r\n\r\n".encode() + BODY

@@ -185,14 +185,30 @@ async def test_requests_follow_each_other_on_one_connection(served: Served) -> N
         assert b"200 OK" in await reader.readuntil(b"ok")
 
 
-async def test_connection_above_the_maximum_is_closed_and_counted(served: Served) -> None:
+async def test_connection_above_the_maximum_is_closed_and_counted_if_all_are_busy(served: Served) -> None:
     kept = [await served.connect() for _ in range(BOUNDS.connections)]
     for reader, writer in kept:
         writer.write(REQUEST)
         await reader.readuntil(b"ok")
+        writer.write(REQUEST[:-1])
+    await asyncio.sleep(0.1)
     reader, _ = await served.connect()
     assert await is_closed(reader)
     assert served.refusals == 1
     for reader, writer in kept:
+        writer.write(REQUEST[-1:])
+        assert b"200 OK" in await reader.readuntil(b"ok")
+
+
+async def test_connection_above_the_maximum_replaces_the_one_that_is_idle_longest(served: Served) -> None:
+    """Whoever holds all connections, with a request now and then, would keep out everybody else."""
+    kept = [await served.connect() for _ in range(BOUNDS.connections)]
+    for reader, writer in (*kept, kept[0]):
+        writer.write(REQUEST)
+        await reader.readuntil(b"ok")
+    assert await is_served(served)
+    assert await is_closed(kept[1][0])
+    assert served.refusals == 0
+    for reader, writer in (kept[0], *kept[2:]):
         writer.write(REQUEST)
         assert b"200 OK" in await reader.readuntil(b"ok")

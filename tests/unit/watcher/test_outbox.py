@@ -17,7 +17,7 @@ def entry(name: str = "one", *, version: str = "1", sequence: int = 1) -> Entry:
 
 
 def outbox(most: int = 100) -> Outbox:
-    return Outbox(RESYNC_CHANGE, most)
+    return Outbox(most)
 
 
 async def takes_nothing(box: Outbox) -> bool:
@@ -75,14 +75,21 @@ async def test_newer_change_replaces_a_failed_one() -> None:
     assert (await box.take()).change.resource_version == "2"
 
 
-async def test_overflow_becomes_one_resync_with_bounded_memory() -> None:
+async def test_overflow_drops_all_entries_but_a_resync_and_is_reported() -> None:
     box = outbox(most=10)
-    for number in range(1000):
-        box.put(entry(f"object-{number}", sequence=number))
-    assert len(box) <= 10
-    assert box.overflows
-    taken = [await box.take() for _ in range(len(box))]
-    assert [each.change.operation for each in taken].count(RESYNC) == 1
+    box.put(Entry(RESYNC_CHANGE, 1, 0.0, "id-1", ""))
+    had_room = [box.put(entry(f"object-{number}", sequence=number)) for number in range(1000)]
+    assert had_room.count(False) == box.overflows == 100
+    assert 1 <= len(box) <= 10
+    assert (await box.take()).change.operation == RESYNC
+
+
+async def test_resync_has_room_in_a_full_outbox() -> None:
+    box = outbox(most=10)
+    for number in range(10):
+        box.put(entry(f"object-{number}"))
+    assert box.put(Entry(RESYNC_CHANGE, 99, 0.0, "id-99", ""))
+    assert len(box) == 11
 
 
 async def test_drained_waits_for_entries_in_flight() -> None:

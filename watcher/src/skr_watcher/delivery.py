@@ -1,4 +1,7 @@
-"""Sends events to the control plane: signed, over mutual TLS on kept connections, retried until accepted."""
+"""Sends events to the control plane: signed, over mutual TLS on kept connections, retried until accepted.
+
+Admission runs in the same event loop, so a turn of the loop prepares one event at most, whatever is pending.
+"""
 
 import asyncio
 import base64
@@ -6,14 +9,11 @@ import logging
 import secrets
 import ssl
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from random import random
 
-import httpx
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -29,6 +29,7 @@ from kyma_certs.message_signatures import (
     sign,
 )
 from skr_watcher.changes import HEARTBEAT
+from skr_watcher.client import Client, RequestFailed, Response
 from skr_watcher.logs import LogRateLimit
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import RESYNC, Entry, Outbox
@@ -39,9 +40,7 @@ log = logging.getLogger("skr_watcher.delivery")
 SIGNATURE_SECONDS = 120
 FIRST_PAUSE_SECONDS = 0.1
 MAX_PAUSE_SECONDS = 15.0
-TIMEOUT_SECONDS = 10.0
-RESPONSE_SECONDS = 20.0
-MAX_RESPONSE_BYTES = 4096
+MAX_TEXT = 500
 IN_FLIGHT = 8
 DEFAULT_KYMA: dict[str, object] = {
     "watched": {"Namespace": "kyma-system", "Name": "default"},
@@ -73,6 +72,7 @@ class Identity:
         self._context = ReloadingClientContext(settings.tls_cert, settings.tls_key, settings.ca_cert)
         self._complete = True
         self._signer = self._load()
+        self.headers("", b"")  # the first signature takes milliseconds, which admission should not wait for
 
     @property
     def ssl_context(self) -> ssl.SSLContext:
@@ -117,15 +117,6 @@ class Identity:
         return _Signer(key, describe_certificate(certificate).sha256, f":{base64.b64encode(der).decode()}:")
 
 
-@dataclass(frozen=True, slots=True)
-class _Response:
-    """Status, headers and the first bytes of a response; the rest of a long one is not read."""
-
-    status: int
-    headers: httpx.Headers
-    text: str
-
-
 class RateLimit:
     """Limits the rate of events, with bursts: admission needs the CPU more than delivery does."""
 
@@ -148,13 +139,14 @@ class Delivery:
         self._outbox = outbox
         self._identity = identity
         self._metrics = metrics
-        self._root = f"https://{settings.kcp_address}/{settings.kcp_contract}"
+        self._origin = f"https://{settings.kcp_address}"
+        self._contract = settings.kcp_contract
         self._rate_limit = RateLimit(EVENTS_PER_SECOND, BURST)
         self._log_rate_limit = LogRateLimit()
         self._epoch = secrets.token_hex(8)
         self._failures = 0
-        self._client = self._new_client()
-        self._in_flight: Counter[httpx.AsyncClient] = Counter()
+        self._client = Client(settings.kcp_address)
+        self._preparing = asyncio.Lock()
         self._upstream = settings.kcp_listener == UPSTREAM
         self._accepted_at = time.monotonic()
 
@@ -170,7 +162,7 @@ class Delivery:
                 for number in range(IN_FLIGHT):
                     tasks.create_task(self._work(), name=f"delivery {number}")
         finally:
-            await self._client.aclose()
+            self._client.close()
 
     async def _work(self) -> None:
         while True:
@@ -183,13 +175,16 @@ class Delivery:
                 raise
 
     async def _deliver(self, entry: Entry) -> None:
-        await self._reload_identity()
-        url = f"{self._root}/{entry.change.manager}/event"
-        body = self._body(entry)
+        path = f"/{self._contract}/{entry.change.manager}/event"
+        async with self._preparing:
+            self._identity.check()
+            body = self._body(entry)
+            fields, tls = self._identity.headers(self._origin + path, body), self._identity.ssl_context
+            await asyncio.sleep(0)  # so that the next event is prepared in another turn of the loop
         started = time.perf_counter()
         try:
-            answer = await self._post(url, body)
-        except (httpx.HTTPError, ssl.SSLError, TimeoutError) as error:
+            answer = await self._client.post(path, fields, body, tls)
+        except RequestFailed as error:
             self._retry(entry, type(error).__name__, str(error), None)
             return
         milliseconds = round((time.perf_counter() - started) * 1000, 2)
@@ -203,13 +198,13 @@ class Delivery:
         elif self._is_final(answer):
             self._metrics.failed(str(answer.status), retried=False)
             self._outbox.done(entry)
-            log.error("event refused", extra={**_facts(entry), "status": answer.status, "answer": answer.text})
+            log.error("event refused", extra={**_facts(entry), "status": answer.status, "answer": _text(answer)})
         else:
-            self._retry(entry, str(answer.status), answer.text, answer.headers.get("retry-after"))
+            self._retry(entry, str(answer.status), _text(answer), answer.fields.get("retry-after"))
 
-    def _is_final(self, answer: _Response) -> bool:
+    def _is_final(self, answer: Response) -> bool:
         """Return whether the control plane itself refused for good; a gateway may answer the same during an outage."""
-        by_control_plane = self._upstream or answer.headers.get("content-type", "") == PROBLEM
+        by_control_plane = self._upstream or answer.fields.get("content-type", "") == PROBLEM
         return by_control_plane and answer.status in NOT_RETRIED
 
     def _retry(self, entry: Entry, reason: str, detail: str, retry_after: str | None) -> None:
@@ -222,43 +217,6 @@ class Delivery:
         log.warning(
             "event not delivered",
             extra={**_facts(entry), "reason": reason, "detail": detail, "retry_after_seconds": pause},
-        )
-
-    async def _post(self, url: str, body: bytes) -> _Response:
-        """Send a body with the current identity; a client that is replaced meanwhile finishes its requests.
-
-        Raises TimeoutError if the whole response takes too long, even if each byte arrived in time.
-        """
-        client = self._client
-        self._in_flight[client] += 1
-        headers = self._identity.headers(url, body) | {"Accept-Encoding": "identity"}
-        try:
-            async with (
-                asyncio.timeout(RESPONSE_SECONDS),
-                client.stream("POST", url, content=body, headers=headers) as response,
-            ):
-                return _Response(response.status_code, response.headers, await _first_bytes(response))
-        finally:
-            self._in_flight[client] -= 1
-            await self._close_if_done(client)
-
-    async def _reload_identity(self) -> None:
-        if self._identity.check():
-            former, self._client = self._client, self._new_client()
-            await self._close_if_done(former)
-
-    async def _close_if_done(self, client: httpx.AsyncClient) -> None:
-        if client is not self._client and not self._in_flight[client]:
-            del self._in_flight[client]
-            await client.aclose()
-
-    def _new_client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            verify=self._identity.ssl_context,
-            timeout=TIMEOUT_SECONDS,
-            trust_env=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            limits=httpx.Limits(max_connections=IN_FLIGHT, max_keepalive_connections=IN_FLIGHT, keepalive_expiry=300),
         )
 
     def _body(self, entry: Entry) -> bytes:
@@ -297,14 +255,8 @@ def _seconds_of(retry_after: str | None) -> float:
         return 0.0
 
 
-async def _first_bytes(response: httpx.Response) -> str:
-    """Return the first bytes of a response. If it is not read to its end, its connection is closed."""
-    read = bytearray()
-    async for chunk in response.aiter_raw():
-        read += chunk[:MAX_RESPONSE_BYTES]
-        if len(read) > MAX_RESPONSE_BYTES:
-            break
-    return read[:500].decode(errors="replace")
+def _text(answer: Response) -> str:
+    return answer.body[:MAX_TEXT].decode(errors="replace")
 
 
 def _facts(entry: Entry) -> dict[str, object]:

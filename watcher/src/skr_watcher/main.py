@@ -14,7 +14,7 @@ from skr_watcher.changes import HEARTBEAT, ObjectChange, heartbeat
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.heartbeat import send_heartbeats
 from skr_watcher.logs import configure_logs
-from skr_watcher.memory import return_large_blocks
+from skr_watcher.memory import keep_from_collector, return_large_blocks
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import RESYNC, Outbox
 from skr_watcher.pressure import Lateness
@@ -45,12 +45,15 @@ async def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     resync = ObjectChange(settings.resync_manager, "", "", "", "", "", RESYNC, "", "", 0)
-    outbox = Outbox(resync, settings.max_pending)
+    outbox = Outbox(settings.max_pending)
     metrics = Metrics()
     metrics.show_outbox(lambda: len(outbox), lambda: _oldest_age(outbox))
     recorder, lateness = Recorder(outbox, resync, metrics), Lateness()
     tls = ReloadingServerContext(
-        settings.tls_cert, settings.tls_key, settings.ca_cert, require_client_certificate=False
+        settings.tls_cert,
+        settings.tls_key,
+        settings.api_server_ca,
+        require_client_certificate=settings.api_server_ca is not None,
     )
     delivery = Delivery(settings, outbox, Identity(settings), metrics)
     admission = server_for(
@@ -67,6 +70,7 @@ async def run(settings: Settings) -> None:
         settings.metrics_port,
         bounds=Bounds(connections=MAX_PROBE_CONNECTIONS),
     )
+    keep_from_collector()
     async with asyncio.TaskGroup() as tasks:
         servers = [tasks.create_task(admission.serve()), tasks.create_task(probes.serve())]
         background = [

@@ -1,8 +1,8 @@
 """The changes to be delivered: for each object one entry, the newest, until the control plane accepts it.
 
 A burst of changes of one object becomes one event. While an event of an object is being sent, a further change of it
-waits, so the order is kept for each object. Above the maximum number of entries, one RESYNC replaces all of them: the
-control plane then reconciles everything.
+waits, so the order is kept for each object. Above the maximum number of entries, all are dropped: after a RESYNC the
+control plane reconciles everything.
 
 All entries have the same destination. So after a failure all wait, and then a single one probes whether delivery works
 again. No operation iterates over the pending entries: admission costs the same with a full outbox.
@@ -39,8 +39,7 @@ class Outbox:
     the second place.
     """
 
-    def __init__(self, resync: ObjectChange, max_pending: int) -> None:
-        self._resync = resync
+    def __init__(self, max_pending: int) -> None:
         self._max_pending = max_pending
         self._pending: OrderedDict[Key, Entry] = OrderedDict()
         self._in_flight: dict[Key, Entry] = {}
@@ -58,16 +57,22 @@ class Outbox:
         """All entries that are not delivered yet."""
         return tuple(chain(self._in_flight.values(), self._pending.values()))
 
-    def put(self, entry: Entry) -> None:
-        """Add an entry; it replaces an older one of the same object."""
-        if len(self._pending) >= self._max_pending and entry.change.key not in self._pending:
+    def put(self, entry: Entry) -> bool:
+        """Add an entry; it replaces an older one of the same object.
+
+        Return whether there was room. Without it all are dropped, except a RESYNC, and another RESYNC has to follow.
+        """
+        if self._is_full and entry.change.operation != RESYNC and entry.change.key not in self._pending:
             self.overflows += 1
+            resyncs = [each for each in self._pending.values() if each.change.operation == RESYNC]
             self._pending.clear()
-            entry = Entry(self._resync, entry.sequence, entry.observed_at, entry.event_id, entry.traceparent)
+            self._pending.update((each.change.key, each) for each in resyncs)
+            return False
         self._pending[entry.change.key] = entry
         if entry.change.operation in {HEARTBEAT, RESYNC}:
             self._pending.move_to_end(entry.change.key, last=False)
         self._notify_one()
+        return True
 
     async def take(self) -> Entry:
         """Wait for an entry that may be sent now, and return it. Call `done` or `retry` afterwards."""
@@ -111,6 +116,10 @@ class Outbox:
         while len(self):
             self._emptied.clear()
             await self._emptied.wait()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._pending) >= self._max_pending
 
     def _move_to_second_place(self, key: Key) -> None:
         first = next(iter(self._pending))

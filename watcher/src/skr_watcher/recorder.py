@@ -12,7 +12,10 @@ from skr_watcher.outbox import RESYNC, Entry, Outbox
 
 log = logging.getLogger("skr_watcher.admission")
 
+# A RESYNC has the control plane read everything, and any Pod of the cluster can cause one with requests of its own. So
+# they become rarer while there are causes without a pause.
 RESYNC_PAUSE_SECONDS = 2.0
+MAX_RESYNC_PAUSE_SECONDS = 30.0
 MAX_CHANGE_SIZE = 2048
 # An API server waits up to 30 s for each webhook: a change that was allowed here may be stored that much later.
 MAX_WRITE_SECONDS = 32.0
@@ -38,11 +41,9 @@ class Recorder:
         self._sequence += 1
         trace_id = secrets.token_hex(16)
         traceparent = f"00-{trace_id}-{trace_id[:16]}-01"
-        overflows = self._outbox.overflows
-        self._outbox.put(Entry(change, self._sequence, observed_at, trace_id, traceparent))
-        if self._outbox.overflows != overflows:
-            self._resync_later()
-        if change.operation == RESYNC or self._outbox.overflows != overflows:
+        if not self._outbox.put(Entry(change, self._sequence, observed_at, trace_id, traceparent)):
+            self._missed.set()
+        if change.operation == RESYNC:
             self._metrics.resynced()
         if log.isEnabledFor(change.log_level) and self._log_rate_limit.grants(observed_at):
             log.log(
@@ -71,14 +72,19 @@ class Recorder:
         self._missed.set()
 
     async def send_resyncs(self) -> None:
-        """Send a RESYNC after changes were missed, one for all within some seconds. Runs until cancelled.
+        """Send a RESYNC 2 s after changes were missed, and later, up to 30 s, while that goes on. Runs until cancelled.
 
         A second one follows when the last of the changes is certainly stored: a RESYNC can arrive before the write, as
         any event can, and it names no object for which the control plane could wait.
         """
+        loop, pause = asyncio.get_running_loop(), RESYNC_PAUSE_SECONDS
         while True:
+            sent_at = loop.time()
             await self._missed.wait()
-            await asyncio.sleep(RESYNC_PAUSE_SECONDS)
+            if loop.time() - sent_at >= MAX_RESYNC_PAUSE_SECONDS:
+                pause = RESYNC_PAUSE_SECONDS
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MAX_RESYNC_PAUSE_SECONDS)
             self.resync()
             self._resync_later()
             log.warning("changes were allowed without inspection; sent a RESYNC")

@@ -18,6 +18,7 @@ class SettingInvalid(ValueError):
 class Settings:
     """Where the Watcher listens, its certificate files, and where the control plane is (`kcp_address` is host:port).
 
+    With `api_server_ca` only clients with a certificate of that CA may send admission requests.
     `kcp_listener` is the kind of event listener there: `klm`, which verifies signatures, or `upstream`, which does not.
     """
 
@@ -28,6 +29,7 @@ class Settings:
     tls_cert: Path = Path("/tls/tls.crt")
     tls_key: Path = Path("/tls/tls.key")
     ca_cert: Path = Path("/tls/ca.crt")
+    api_server_ca: Path | None = None
     kcp_address: str = ""
     kcp_contract: str = "v2"
     kcp_listener: str = OURS
@@ -50,6 +52,7 @@ class Settings:
             tls_cert=Path(environment.get("TLS_CERT", defaults.tls_cert)),
             tls_key=Path(environment.get("TLS_KEY", defaults.tls_key)),
             ca_cert=Path(environment.get("CA_CERT", defaults.ca_cert)),
+            api_server_ca=Path(file) if (file := environment.get("API_SERVER_CA")) else None,
             kcp_address=_required(environment, "KCP_ADDR"),
             kcp_contract=environment.get("KCP_CONTRACT", defaults.kcp_contract),
             kcp_listener=_one_of(environment, "KCP_LISTENER", (OURS, UPSTREAM)),

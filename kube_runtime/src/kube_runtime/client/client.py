@@ -413,6 +413,14 @@ class Client:
         staying = left.get("kind") != "Status" and bool((left.get("metadata") or {}).get("deletionTimestamp"))
         return left if staying else None
 
+    async def raw(self, method: str, target: str, *, body: bytes | None = None, accept: str | None = None) -> bytes:
+        """Send a request for which there is no method here, as `kubectl get --raw` does; return the body.
+
+        `target` is path and query, already quoted; `accept` requests another representation than JSON.
+        Raises ApiError, ClusterUnreachable and ResponseInvalid.
+        """
+        return (await self._transport.request(method, target, body=body, accept=accept, fence=self._fence)).body
+
     def _measured(self, list_bytes: int) -> int:
         """Return the size of a list so far. Raises ResponseInvalid where that is over the limit."""
         max_bytes = self._transport.options.max_list_bytes

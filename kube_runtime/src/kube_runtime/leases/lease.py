@@ -86,9 +86,9 @@ class Observation:
             self.lease = lease
             self.seen_at = now
 
-    def free_at(self) -> float:
-        """Return the moment from which others may take over."""
-        return self.seen_at + self.lease.spec.lease_duration_seconds
+    def free_at(self, max_seconds: float) -> float:
+        """Return the moment from which others may take over; a Lease counts for `max_seconds` at most."""
+        return self.seen_at + min(self.lease.spec.lease_duration_seconds, max_seconds)
 
 
 def elapsed() -> float:

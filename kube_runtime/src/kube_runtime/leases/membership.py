@@ -9,6 +9,9 @@ for a moment, and still no key must have two owners:
 - before it publishes a view by which it loses keys, it finishes what it is doing with them;
 - a member counts as gone only when its Lease did not change for its whole length, by reading it and not by the
   silence of a watch; a member that could not renew has stopped by itself before that.
+
+Every writer of these Leases is trusted, up to their length: a member believes what the others claim. So they need a
+namespace in which nobody else may write them. All members have the same timing: a longer Lease counts as one's own.
 """
 
 import asyncio
@@ -258,12 +261,13 @@ class Membership:
 
     async def _drop_who_is_gone(self) -> None:
         """Remove members whose Lease expired, as read from the API server and not from the cache."""
-        if not any(self._clock() >= seen.free_at() for seen in self._others.values()):
+        most = self._timing.lease_seconds
+        if not any(self._clock() >= seen.free_at(most) for seen in self._others.values()):
             return
         await self._read_all()
         now = self._clock()
         for identity, seen in list(self._others.items()):
-            if now >= seen.free_at():
+            if now >= seen.free_at(most):
                 log.warning("%s: the Lease of member %s of %s expired", self.identity, identity, self._group)
                 del self._others[identity]
                 await self._remove_left_over(seen.lease)

@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from kube_runtime import Client, Informer, ObjectKey
+from kube_runtime import Applier, Client, Informer, ObjectKey, dump_yaml, parse_objects
 from kyma_module_manager.declaration import ModuleManager
+from kyma_module_manager.rights import roles_of
 from kyma_module_manager.service import ManagerService, ServiceOptions
 from kyma_module_manager.testing.kit import ModuleCr, module_config_of
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
@@ -21,6 +22,32 @@ T = TypeVar("T")
 # The garbage collector discovers new kinds every 30 seconds, on a busy machine later.
 TIMEOUT_SECONDS = 120.0
 FIELD_MANAGER = "lifecycle-manager"
+MANAGER_USER = "kyma-module-manager"
+RIGHTS = "rbac.authorization.k8s.io"
+
+
+async def grant(admin: Client, module: str) -> None:
+    """Grant the rights of `rbac.yaml` for a module to the user of the tests' managers."""
+    documents: list[dict[str, Any]] = []
+    for role in roles_of(module):
+        name, namespace = role["metadata"]["name"], role["metadata"]["namespace"]
+        binding = {
+            "apiVersion": role["apiVersion"],
+            "kind": "RoleBinding",
+            "metadata": {"name": name, "namespace": namespace},
+            "roleRef": {"apiGroup": RIGHTS, "kind": "Role", "name": name},
+            "subjects": [{"apiGroup": RIGHTS, "kind": "User", "name": MANAGER_USER}],
+        }
+        documents += [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, role, binding]
+    await apply_all(admin, "---\n".join(map(dump_yaml, documents)))
+
+
+async def apply_all(admin: Client, text: str) -> None:
+    """Apply the objects in a YAML text. Raises KubeError."""
+    result = await Applier(admin, field_manager="kyma-module-manager-testing").apply(
+        parse_objects(text), (), prune=False
+    )
+    result.raise_first_failure()
 
 
 class ManagerHarness:
@@ -39,7 +66,8 @@ class ManagerHarness:
     async def open(
         cls, client: Client, manager: ModuleManager[Any], kyma: str = "test-kyma"
     ) -> AsyncIterator["ManagerHarness"]:
-        """Watch the resources of one Kyma while the block runs."""
+        """Let the manager write for its module, and watch the resources of one Kyma while the block runs."""
+        await grant(client, manager.module)
         harness = cls(client, manager, kyma)
         async with asyncio.TaskGroup() as group:
             watching = [group.create_task(each.informer.run()) for each in (harness._configs, harness._sync_resources)]
@@ -164,12 +192,11 @@ async def run_manager(
     async with (
         await Client.from_kubeconfig(admin_kubeconfig) as admin,
         await Client.from_kubeconfig(kubeconfig) as own,
+        ManagerHarness.open(admin, manager, kyma) as harness,
         asyncio.TaskGroup() as group,
     ):
-        service = ManagerService(manager, own, options)
-        group.create_task(service.run(stop))
+        group.create_task(ManagerService(manager, own, options).run(stop))
         try:
-            async with ManagerHarness.open(admin, manager, kyma) as harness:
-                yield harness
+            yield harness
         finally:
             stop.set()

@@ -8,7 +8,7 @@
             written = await harness.sync_resource()
 
 The API server is started once for all tests by kyma-local-clusters, which the extra `testing` installs. The manager has
-only the rights of `rbac.yaml`, so that a missing right fails a test.
+only the rights of `rbac.yaml` for its module, so that a missing right fails a test.
 """
 
 import asyncio
@@ -18,22 +18,21 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from kube_runtime import Client, Informer, Resource, parse_objects
+from kube_runtime import Client, Informer, Resource, dump_yaml
 from kyma_module_manager.declaration import ModuleManager
-from kyma_module_manager.testing.harness import ManagerHarness, run_manager
+from kyma_module_manager.testing.harness import MANAGER_USER, ManagerHarness, apply_all, run_manager
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import crds, names
+from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 
 __all__ = ["ControlPlane", "control_plane", "managed"]
 
-USER = "kyma-module-manager"
 SERVED_SECONDS = 120.0
 START_SECONDS = 600.0  # the binaries may have to be downloaded or built first
 
@@ -82,7 +81,7 @@ async def _run_control_plane(directory: Path, started: "Future[ControlPlane]", s
         async with LocalClusters.start(skrs=0, directory=directory) as clusters:
             admin = clusters.kcp.admin_kubeconfig
             await _prepare(admin)
-            started.set_result(ControlPlane(admin, clusters.kcp.kubeconfig_for(USER)))
+            started.set_result(ControlPlane(admin, clusters.kcp.kubeconfig_for(MANAGER_USER)))
             await asyncio.to_thread(stop.wait)
     except Exception as error:
         if started.done():
@@ -91,25 +90,11 @@ async def _run_control_plane(directory: Path, started: "Future[ControlPlane]", s
 
 
 async def _prepare(admin: Path) -> None:
-    """Apply the CRDs, the namespace and the manager's rights."""
-    role = parse_objects((files("kyma_module_manager") / "rbac.yaml").read_text())[0].document
+    """Apply the CRDs and the policy by which a manager may write for its own module only."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.KCP_NAMESPACE}}
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": USER, "namespace": names.KCP_NAMESPACE},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": role["metadata"]["name"],
-        },
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
-    }
+    documents = "---\n".join(map(dump_yaml, (*crds.all_crds(), namespace)))
     async with await Client.from_kubeconfig(admin) as client:
-        for document in (*crds.all_crds(), namespace, role, binding):
-            resource = await client.mapper.resource(document["apiVersion"], document["kind"])
-            metadata = document["metadata"]
-            await client.apply(resource, metadata["name"], document, metadata.get("namespace"), field_manager="test")
+        await apply_all(client, f"{documents}---\n{module_authorization_as_yaml()}")
         await _served(client)
 
 

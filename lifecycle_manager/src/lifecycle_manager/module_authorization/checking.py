@@ -1,0 +1,123 @@
+"""Checks at the start and periodically that the policy is in force, and reports it: readiness, a metric, a log line.
+
+Reading the policy shows that it is the shipped one, but not that the API server applies it. So a dry run tries what it
+has to refuse: a SyncResource in the namespace of the Leases, in which Lifecycle Manager may create one and may not
+`manage` modules. Nothing is stored.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from prometheus_client import Gauge
+
+from kube_runtime import Client, Forbidden, KubeError, Manager, NotFound, Resource, parse_objects
+from lifecycle_manager.module_authorization.plan import Probe, Seen, why_not_in_force
+from lifecycle_manager.resources import FIELD_MANAGER, SYNC_RESOURCES
+from lifecycle_manager_api import names
+from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
+
+POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    namespaced=False,
+)
+BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    namespaced=False,
+)
+PROBE = {
+    "apiVersion": SYNC_RESOURCES.api_version,
+    "kind": SYNC_RESOURCES.kind,
+    "metadata": {"name": "module-authorization-probe"},
+    "spec": {"kyma": "probe", "module": "probe", "resource": ""},
+}
+INTERVAL_SECONDS = 30.0
+RETRY_SECONDS = 2.0
+log = structlog.get_logger("module_authorization")
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleAuthorizationSettings:
+    """Where the policy is tried, in the namespace of the Leases; and whether nothing is ready without it."""
+
+    namespace: str = names.KCP_LEASE_NAMESPACE
+    is_required: bool = True
+
+
+def setup(manager: Manager, kcp: Client, settings: ModuleAuthorizationSettings) -> None:
+    """Check while the manager runs. `kcp` is a client that is not fenced, since every replica checks."""
+    check = ModuleAuthorizationCheck(manager, kcp, settings.namespace)
+    manager.runs(check.run, name="module authorization")
+    if settings.is_required:
+        manager.check("module authorization", check.ready)
+
+
+class ModuleAuthorizationCheck:
+    """Whether the policy is in force, as last seen."""
+
+    def __init__(self, manager: Manager, kcp: Client, namespace: str) -> None:
+        self._kcp = kcp
+        self._namespace = namespace
+        shipped = {each.kind: dict(each.document) for each in parse_objects(module_authorization_as_yaml())}
+        self._policy, self._binding = shipped[POLICIES.kind], shipped[BINDINGS.kind]
+        self._why_not = "not checked yet"
+        self._in_force = Gauge(
+            "lifecycle_mgr_module_policy_in_force",
+            "Whether the admission policy that keeps modules apart is in force in KCP.",
+            registry=manager.registry,
+        )
+
+    def ready(self) -> bool | str:
+        """Return true if it is in force, else why not."""
+        return self._why_not or True
+
+    async def run(self) -> None:
+        """Check until cancelled. While KCP can't be asked, what was seen last counts."""
+        while True:
+            try:
+                await self.look()
+            except (KubeError, TimeoutError) as error:
+                log.warning("module authorization could not be checked", error=str(error), retry_seconds=RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                await asyncio.sleep(RETRY_SECONDS if self._why_not else INTERVAL_SECONDS)
+
+    async def look(self) -> None:
+        """Check once. Raises KubeError."""
+        why_not = await self._find_out()
+        if why_not == self._why_not:
+            return
+        self._why_not = why_not
+        self._in_force.set(not why_not)
+        if why_not:
+            log.warning("module authorization is not in force: every module may write for every other", reason=why_not)
+        else:
+            log.info("module authorization is in force")
+
+    async def _find_out(self) -> str:
+        try:
+            policy, binding = await self._found(POLICIES), await self._found(BINDINGS)
+        except Forbidden as error:
+            return str(error)
+        seen = Seen(policy, binding, await self._probe())
+        return why_not_in_force(seen, policy=self._policy, binding=self._binding)
+
+    async def _found(self, resource: Resource[dict[str, Any]]) -> dict[str, Any] | None:
+        try:
+            return await self._kcp.get(resource, MODULE_AUTHORIZATION)
+        except NotFound:
+            return None
+
+    async def _probe(self) -> Probe:
+        try:
+            await self._kcp.create(SYNC_RESOURCES, PROBE, self._namespace, field_manager=FIELD_MANAGER, dry_run=True)
+        except (Forbidden, NotFound) as error:
+            return Probe(self._namespace, str(error))
+        return Probe(self._namespace)

@@ -1,0 +1,19 @@
+"""What a Module Manager may do in the control plane: the roles in `rbac.yaml`, for one module."""
+
+from importlib.resources import files
+from typing import Any
+
+from kube_runtime import parse_objects
+
+__all__ = ["lease_namespace_of", "roles_of"]
+
+
+def lease_namespace_of(module: str) -> str:
+    """Return the namespace of the Leases by which the replicas of a module's manager elect one."""
+    return f"module-manager-{module}-leases"
+
+
+def roles_of(module: str) -> tuple[dict[str, Any], ...]:
+    """Return the roles of the manager of a module: one beside the ModuleConfigs, then one for its Leases."""
+    text = files("kyma_module_manager").joinpath("rbac.yaml").read_text().replace("MODULE", module)
+    return tuple(dict(each.document) for each in parse_objects(text))
