@@ -34,7 +34,6 @@ from lifecycle_manager import domain_settings as of
 from lifecycle_manager.garbage import collect_less
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins
-from lifecycle_manager.object_set import Policies
 from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
 from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
@@ -140,7 +139,7 @@ def _set_up(
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
     skr_webhook.setup_status(manager)
     module_authorization.setup(manager, kcp, of.module_authorization_settings(options))
-    checks = endpoints.validators(offers, Policies.watched_by(manager))
+    checks = endpoints.validators(manager, offers)
     listens = of.endpoint_settings(options)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
     manager.serves(lambda: _report_ready(options), name="readiness")

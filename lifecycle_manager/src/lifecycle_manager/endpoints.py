@@ -66,8 +66,9 @@ def admission_names(service: str) -> tuple[str, ...]:
     return (f"{name}.svc", f"{name}.svc.cluster.local", name)
 
 
-def validators(offers: Offers, policies: Policies) -> Mapping[str, admission.Validator]:
+def validators(manager: Manager, offers: Offers) -> Mapping[str, admission.Validator]:
     """Return the validators by the plural of their resource."""
+    policies = Policies.watched_by(manager)
     return {
         SyncResource.PLURAL: admission.validator_for(
             SyncResource, lambda wanted: objection_to(wanted, policies.of_sync_resources(wanted.spec.module))
