@@ -6,8 +6,8 @@
 ARG PYTHON=python:3.11.14-slim-bookworm
 
 FROM ${PYTHON} AS build
-ARG UV_VERSION=0.13.8
-RUN pip install --no-cache-dir --disable-pip-version-check "uv==${UV_VERSION}"
+COPY images/uv.txt /tmp/uv.txt
+RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes --only-binary=:all: -r /tmp/uv.txt
 WORKDIR /source
 COPY . .
 

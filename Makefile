@@ -1,7 +1,6 @@
 # Every task of the project. `make help` lists them.
 SHELL := /bin/bash
 PYTHON ?= python3
-UV_VERSION := 0.13.8
 OLDEST := v1.34.4
 PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard */pyproject.toml))
 VENV := .venv
@@ -11,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup clusters helm oldest demo test test-fast lint format types bench charts clean
+.PHONY: help setup clusters helm oldest demo test test-fast lint format types bench profile soak charts clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +19,7 @@ setup: $(VENV)/.synced ## Create the venv and install all packages with their lo
 
 $(VENV)/.synced: uv.lock pyproject.toml */pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required: make PYTHON=/path/to/python3"; exit 1; }
-	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
+	@test -x $(BIN)/uv || { echo "==> creating $(VENV)"; $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r images/uv.txt; }
 	@echo "==> installing the locked dependencies"
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact
 	@touch $@
@@ -58,8 +57,14 @@ format: setup ## Format the code
 types: setup ## Check types with mypy --strict
 	$(BIN)/mypy
 
-bench: clusters ## Run the benchmarks (ONLY=group for one group); one JSON line per figure
-	@$(BIN)/python -m benchmarks $(ONLY)
+bench: clusters ## Run the benchmarks (ONLY=group for one group) and write one JSON document to benchmarks/results
+	@$(BIN)/python -m benchmarks $(ONLY) $(ARGS)
+
+profile: clusters ## Write flame graphs and a table of where the time goes (ONLY=end_to_end, sync_resource or fleet)
+	@$(BIN)/python -m benchmarks.profile $(or $(ONLY),end_to_end) $(ARGS)
+
+soak: clusters ## Edit Module CRs for five minutes (ARGS="--seconds 3600"); fail if memory, files or times grow
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 charts: setup ## Generate the parts of the charts that come from the code: CRDs, roles, options, Watcher
 	@$(BIN)/python -m charts.generate

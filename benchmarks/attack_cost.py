@@ -1,22 +1,35 @@
-"""Measures the CPU time of each attack on the event endpoint, beside a valid event.
+"""Measures the CPU time of each attack on the event endpoint and on the readers of module sources.
+
+Attacks on the event endpoint are compared with a valid event.
 
 The attacks are those of the table in tests/security/events. Each is sent many times to the application, as a server
 would call it, and the whole answer counts: routing, reading, verifying up to the refusal, and the problem document.
 For some of them that includes the verification of the certificate's chain. One figure each for the most expensive one
 that is refused before the chain is verified, the most expensive one of all, and the median; the most expensive are on
 stderr.
+
+Texts, layers and answers that expand are compared with valid ones of as many bytes.
 """
 
 import asyncio
 import gc
+import gzip
+import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import httpx
 
 from benchmarks.figures import Figure
+from kube_runtime import ManifestInvalid, load_yaml
 from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
+from lifecycle_manager.oci.downloads import DownloadFailed, bounded_body
+from lifecycle_manager.oci.problems import SourceError
+from lifecycle_manager.oci.unpacking import text_in
 from tests.security.events.test_attacks import ATTACKS, CA, Message
 
 ROUNDS = 5
@@ -51,7 +64,85 @@ def main() -> int:
             bar=f"under {BAR_US:g} µs",
             met=value < BAR_US,
         ).print()
-    return 0 if all(value < BAR_US for _, value in figures) else 1
+    cheap = [_measure_source(attack) for attack in _source_attacks()]
+    return 0 if all(value < BAR_US for _, value in figures) and all(cheap) else 1
+
+
+class SourceAttack(NamedTuple):
+    """A reader, what a stranger has it read, and something valid of as many bytes."""
+
+    name: str
+    read: Callable[[Any], object]
+    hostile: Any
+    valid: Any
+
+
+def _source_attacks() -> list[SourceAttack]:
+    aliases = f"a: &a {'x' * 20_000}\nb: [{','.join(['*a'] * 1_000)}]\n"
+    merges = "a:\n" + "".join(f"  <<: {{k{number}: 1}}\n" for number in range(20_000))
+    members = gzip.compress(b"") * 400_000
+    before = gzip.compress(b"") * 4_000 + gzip.compress(os.urandom(len(members) - 100_000), 1)
+    stacked = gzip.compress(gzip.compress(bytes(95 * 1024 * 1024), 9), 9)
+    layer = gzip.compress(os.urandom(len(members) - 4_000), 1)
+    return [
+        SourceAttack("yaml_aliases", load_yaml, aliases, _valid_text(len(aliases))),
+        SourceAttack("yaml_merges", load_yaml, merges, _valid_text(len(merges))),
+        SourceAttack("gzip_members", _text_in, members, layer),
+        SourceAttack("gzip_members_before_a_layer", _text_in, before, layer),
+        SourceAttack("stacked_gzip", _read_answer, ("gzip, gzip", stacked), ("identity", bytes(len(stacked)))),
+    ]
+
+
+def _measure_source(attack: SourceAttack) -> bool:
+    """Print the CPU time of an attack and of its peer; return whether it is in bounds."""
+    hostile, valid = (_milliseconds(attack.read, content) for content in (attack.hostile, attack.valid))
+    met = hostile < max(4 * valid, 1.0)
+    Figure(
+        name=f"attack_cost_{attack.name}",
+        unit="ms of CPU",
+        value=round(hostile, 2),
+        peer="valid, as many bytes",
+        peer_value=round(valid, 2),
+        bar="under four times that, or 1 ms",
+        met=met,
+    ).print()
+    return met
+
+
+def _milliseconds(read: Callable[[Any], object], content: Any) -> float:
+    rounds = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        with suppress(ManifestInvalid, SourceError, DownloadFailed):
+            read(content)
+        rounds.append((time.process_time() - start) * 1e3)
+    return min(rounds)
+
+
+def _valid_text(size: int) -> str:
+    return "".join(f"key-{number}: value\n" for number in range(size // 16))
+
+
+def _text_in(content: bytes) -> bytes:
+    return text_in(content, "layer")
+
+
+def _read_answer(encoded: tuple[str, bytes]) -> bytes:
+    encoding, content = encoded
+
+    async def read() -> bytes:
+        response = httpx.Response(200, headers={"Content-Encoding": encoding}, stream=_Stream(content))
+        return await bounded_body(response, "link")
+
+    return asyncio.run(read())
+
+
+class _Stream(httpx.AsyncByteStream):
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._content
 
 
 async def _do_nothing(_: VerifiedEvent) -> None:

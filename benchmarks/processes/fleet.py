@@ -8,7 +8,7 @@ import os
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from benchmarks.processes.simulated_fleet import MODULES, VERSIONS, kyma_name
+from benchmarks.processes.simulated_fleet import CONFIGURED, MODULES, VERSIONS, definition_of_things, kyma_name
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, dump_yaml
 from kyma_certs import describe
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
@@ -66,7 +66,7 @@ class FleetProcess:
             return await self.next_answer()
 
     def await_manifest(self, kyma: int, module: str) -> asyncio.Future[float]:
-        """Return a future of the time at which a Manifest is written."""
+        """Return a future of the time at which a Manifest, or for the configured module a ModuleConfig, is written."""
         self._applied[kyma_name(kyma), module] = written = asyncio.get_running_loop().create_future()
         return written
 
@@ -84,10 +84,11 @@ class User:
     sent: int = 0
 
     async def send_event(self, edited: Answer) -> None:
-        """Send the signed event of a change."""
+        """Send the signed event of a change of the Kyma CR, or of the Thing that the answer names."""
+        group, version, kind = ("example.com", "v1", "Thing") if "name" in edited else (names.GROUP, "v1beta2", "Kyma")
         event = WatchEvent(
-            watched=Watched(namespace=names.SKR_NAMESPACE, name=names.DEFAULT_KYMA_NAME),
-            watched_gvk=WatchedGvk(group=names.GROUP, version="v1beta2", kind="Kyma"),
+            watched=Watched(namespace=names.SKR_NAMESPACE, name=edited.get("name", names.DEFAULT_KYMA_NAME)),
+            watched_gvk=WatchedGvk(group=group, version=version, kind=kind),
             operation="UPDATE",
             uid=edited["uid"],
             resource_version=edited["version"],
@@ -138,13 +139,15 @@ async def serve_layers(folder: Path) -> AsyncIterator[Path]:
             metadata = {"name": name.rpartition("-")[0], "namespace": names.SKR_NAMESPACE}
             document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"version": name}}
             digests[name] = layers.hold(packed({"module.yaml": dump_yaml(document)}))
+        definition = layers.hold(packed({"module.yaml": dump_yaml(definition_of_things())}))
+        digests |= {f"{CONFIGURED}-{version}": definition for version in VERSIONS}
         file = folder / "layers.json"
         file.write_text(json.dumps({"registry": f"http://{layers.host}/modules", "digests": digests}))
         yield file
 
 
 @asynccontextmanager
-async def run_fleet(options: argparse.Namespace, layers: Path) -> AsyncIterator[FleetProcess]:
+async def run_fleet(options: argparse.Namespace, layers: Path, *more: str) -> AsyncIterator[FleetProcess]:
     """Run the process with the simulated clusters."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -153,6 +156,7 @@ async def run_fleet(options: argparse.Namespace, layers: Path) -> AsyncIterator[
         f"--kymas={options.kymas}",
         f"--modules={options.modules}",
         f"--layers={layers}",
+        *more,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -169,11 +173,13 @@ async def run_fleet(options: argparse.Namespace, layers: Path) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def run_lifecycle_manager(kubeconfig: Path, port: int, folder: Path) -> AsyncIterator[LifecycleManagerProcess]:
+async def run_lifecycle_manager(
+    kubeconfig: Path, port: int, folder: Path, klm: Sequence[str] = (str(Path(sys.executable).with_name("klm")),)
+) -> AsyncIterator[LifecycleManagerProcess]:
     """Run the Lifecycle Manager of a control plane, with the event endpoint on a port."""
     metrics_port = free_port()
     command = [
-        str(Path(sys.executable).with_name("klm")),
+        *klm,
         "run",
         f"--kubeconfig={kubeconfig}",
         f"--kyma-skr-listener-bind-address=127.0.0.1:{port}",
@@ -218,12 +224,19 @@ async def create_users(
     fleet: FleetProcess, options: argparse.Namespace, port: int, folder: Path, stack: AsyncExitStack
 ) -> list[User]:
     """Return users of the first clusters, with the keys of their Watchers."""
+    return await users_of(range(min(options.users, options.kymas // 2)), fleet, port, folder, stack)
+
+
+async def users_of(
+    kymas: Iterable[int], fleet: FleetProcess, port: int, folder: Path, stack: AsyncExitStack
+) -> list[User]:
+    """Return the users of some clusters, with the keys of their Watchers."""
     kcp = await Client.from_kubeconfig(
         fleet.kubeconfig, options=ClientOptions(qps=0), policy=KubeconfigPolicy.permissive()
     )
     users = []
     async with kcp:
-        for kyma in range(min(options.users, options.kymas // 2)):
+        for kyma in kymas:
             secret = await kcp.get(SECRETS, f"{kyma_name(kyma)}-webhook-tls", names.KCP_NAMESPACE)
             user = _user(kyma, secret, port, folder)
             stack.push_async_callback(user.client.aclose)

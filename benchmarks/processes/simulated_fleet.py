@@ -2,7 +2,7 @@
 
 At the start the control plane has a catalog, and a Kyma with its access Secret for every cluster. Each line of the
 output answers one command, or reports an awaited Manifest: `{"applied": ["kyma-7", "module-a"], "at": 12.5}`, with the
-monotonic clock of the machine. Run by `benchmarks.fleet`.
+monotonic clock of the machine. Run by `benchmarks.fleet` and `benchmarks.hostile_fleet`.
 """
 
 import argparse
@@ -24,8 +24,10 @@ import msgspec
 from kube_simulation import (
     Answer,
     ApiRequest,
+    Delay,
     NeverAnswer,
     Rule,
+    SimulatedCluster,
     Simulation,
     serve_simulation,
 )
@@ -33,6 +35,9 @@ from lifecycle_manager_api import Kyma, ObjectList, State, crds, find, names
 
 MODULES = tuple(f"module-{letter * 3}" for letter in "abcdefghij")
 VERSIONS = ("1.0.0", "1.1.0")
+CONFIGURED = "module-configured"
+"""The module that every Kyma has with `--configured`: users configure it by Things."""
+THINGS = f"/apis/example.com/v1/namespaces/{names.SKR_NAMESPACE}/things"
 API = f"/apis/{names.GROUP}/v1beta2/namespaces"
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -92,36 +97,74 @@ class ManifestReporter(Rule):
         return answer
 
 
+class ThingOperator(Rule):
+    """Reports a default Thing as ready once it is created, as the operator of the module would."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        answer = await proceed()
+        is_thing = request.kind is not None and request.kind.plural == "things"
+        if is_thing and request.verb == "create" and answer.code < 300:
+            self.cluster.answer_to("PATCH", f"{THINGS}/default", {"status": {"state": "Ready"}}, MERGE)
+        return answer
+
+
+class ConfigReporter(Rule):
+    """Reports when awaited texts arrive in ModuleConfigs."""
+
+    def __init__(self) -> None:
+        self.marks: dict[bytes, str] = {}
+
+    async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
+        answer = await proceed()
+        if self.marks and request.is_write and request.kind is not None and request.kind.plural == "moduleconfigs":
+            for mark in [each for each in self.marks if each in request.body]:
+                write_line({"applied": [self.marks.pop(mark), CONFIGURED], "at": time.monotonic()})
+        return answer
+
+
 class Fleet:
     """The clusters, and the commands on them."""
 
-    def __init__(self, simulation: Simulation, kymas: int, modules: int, layers: Layers) -> None:
+    def __init__(
+        self, simulation: Simulation, kymas: int, modules: int, layers: Layers, *, configured: bool = False
+    ) -> None:
         self.simulation = simulation
         self.kcp = simulation.cluster("kcp")
         self.skrs = [simulation.cluster(kyma_name(number)) for number in range(kymas)]
         self.requests = RequestCounter()
         self.awaited = ManifestReporter()
         self.silent: dict[str, NeverAnswer] = {}
-        self._set_up(modules, layers)
+        self.configs = ConfigReporter()
+        self.edits = itertools.count(1)
+        self._set_up(modules, layers, configured)
         for cluster in (self.kcp, *self.skrs):
             cluster.add_rule(self.requests)
         self.kcp.add_rule(self.awaited)
+        self.kcp.add_rule(self.configs)
+        if configured:
+            for skr in self.skrs:
+                skr.add_rule(ThingOperator(skr))
 
     def execute(self, command: Document) -> Document:
         """Execute a command, and return the answer."""
         do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
         return do(**command)
 
-    def _set_up(self, modules: int, layers: Layers) -> None:
+    def _set_up(self, modules: int, layers: Layers, configured: bool) -> None:
         self.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": names.KCP_NAMESPACE}})
         for crd in crds.all_crds():
             target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=benchmark"
             answer = self.kcp.answer_to("POST", target, crd)
             assert answer.code == 201, answer.body
         uids = itertools.count(1)
-        self.kcp.restore(_with_uid(document, uids) for document in _catalog(layers))
+        self.kcp.restore(_with_uid(document, uids) for document in _catalog(layers, configured))
         for number, skr in enumerate(self.skrs):
-            self.kcp.restore(_with_uid(each, uids) for each in _registration(number, modules, skr.kubeconfig))
+            self.kcp.restore(
+                _with_uid(each, uids) for each in _registration(number, modules, skr.kubeconfig, configured)
+            )
 
     def _counts(self) -> Document:
         return {"reconciled": len(self.requests.reconciled), **self.requests.counts}
@@ -182,9 +225,95 @@ class Fleet:
             skr.add_rule(self.silent[skr.name])
         return {"silent": len(self.silent)}
 
+    def _configure(self, kyma: int) -> Document:
+        """Make a small change in the default Thing of a cluster as its user, and await the ModuleConfig."""
+        mark = f"edit-{next(self.edits)}-of-{kyma}-ends"
+        self.configs.marks[mark.encode()] = kyma_name(kyma)
+        return self._edit_thing(kyma, "default", {"text": mark})
 
-def _catalog(layers: Layers) -> Iterator[Document]:
-    for module in MODULES:
+    def _edit_large(self, kyma: int, thing: int) -> Document:
+        """Edit a large Thing of a cluster."""
+        return self._edit_thing(kyma, f"large-{thing}", {"text": f"{next(self.edits)}"})
+
+    def _edit_thing(self, kyma: int, name: str, spec: Document) -> Document:
+        answer = self.skrs[kyma].answer_to("PATCH", f"{THINGS}/{name}?fieldManager=user", {"spec": spec}, MERGE)
+        assert answer.code == 200, answer.body
+        metadata = answer.document()["metadata"]
+        version = {"version": metadata["resourceVersion"], "at": time.monotonic()}
+        return {"edited": kyma, "name": name, "uid": metadata["uid"], **version}
+
+    def _crowd(self, kyma: int, large: int, large_bytes: int, small: int) -> Document:
+        """Create large Things in a cluster, and many small ones."""
+        filling = {f"entry-{number}": "x" * 10 for number in range(large_bytes // 30)}
+        for name, spec in (
+            *((f"large-{number}", {"entries": filling}) for number in range(large)),
+            *((f"small-{number}", {"text": "small"}) for number in range(small)),
+        ):
+            thing = {**_thing(), "metadata": {"name": name, "namespace": names.SKR_NAMESPACE}, "spec": spec}
+            answer = self.skrs[kyma].answer_to("POST", THINGS, thing)
+            assert answer.code == 201, answer.body
+        return {"crowded": kyma}
+
+    def _stall(self, kyma: int, seconds: float) -> Document:
+        """Let a cluster answer just in time."""
+        self.skrs[kyma].add_rule(Delay(lambda request: request.verb != "watch", seconds=seconds))
+        return {"stalling": kyma}
+
+    def _alias(self, kyma: int, text: str) -> Document:
+        """Write a SyncResource for a cluster, as a module team does."""
+        path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/syncresources"
+        self._allow_config_maps()
+        name = f"{kyma_name(kyma)}-aliases"
+        spec = {"kyma": kyma_name(kyma), "module": CONFIGURED, "resource": text}
+        labels = {names.KYMA_NAME: kyma_name(kyma), names.MODULE_NAME: CONFIGURED}
+        document = {
+            "apiVersion": f"{names.GROUP}/v1alpha1",
+            "kind": "SyncResource",
+            "metadata": {"name": name, "labels": labels},
+            "spec": spec,
+        }
+        answer = self.kcp.answer_to("PATCH", f"{path}/{name}?fieldManager=team&force=true", document, APPLY)
+        assert answer.code < 300, answer.body
+        return {"aliases": kyma}
+
+    def _allow_config_maps(self) -> None:
+        """Let the configured module have ConfigMaps in kyma-system, so that its texts are not refused by policy."""
+        path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/modulepolicies/{CONFIGURED}"
+        document = {
+            "apiVersion": f"{names.GROUP}/v1alpha1",
+            "kind": "ModulePolicy",
+            "metadata": {"name": CONFIGURED},
+            "spec": {"namespacedResources": {"allow": [{"group": "", "kind": "ConfigMap"}]}},
+        }
+        answer = self.kcp.answer_to("PATCH", f"{path}?fieldManager=operators&force=true", document, APPLY)
+        assert answer.code < 300, answer.body
+
+
+def _thing() -> Document:
+    metadata = {"name": "default", "namespace": names.SKR_NAMESPACE}
+    return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "spec": {"text": "default"}}
+
+
+def definition_of_things() -> Document:
+    """Return the definition of the Module CRs of the configured module."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": [version],
+        },
+    }
+
+
+def _catalog(layers: Layers, configured: bool) -> Iterator[Document]:
+    for module in (*MODULES, CONFIGURED) if configured else MODULES:
+        data = {"data": _thing()} if module == CONFIGURED else {}
         for version in VERSIONS:
             yield _object(
                 "ModuleTemplate",
@@ -192,6 +321,7 @@ def _catalog(layers: Layers) -> Iterator[Document]:
                 {
                     "moduleName": module,
                     "version": version,
+                    **data,
                     "descriptor": {
                         "component": {
                             "name": f"example.com/module/{module}",
@@ -211,7 +341,7 @@ def _catalog(layers: Layers) -> Iterator[Document]:
         yield _object("ModuleReleaseMeta", module, {"moduleName": module, "channels": channels})
 
 
-def _registration(number: int, modules: int, kubeconfig: Document) -> Iterator[Document]:
+def _registration(number: int, modules: int, kubeconfig: Document, configured: bool) -> Iterator[Document]:
     """Return the Kyma of a cluster and its access Secret."""
     name = kyma_name(number)
     labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
@@ -219,6 +349,7 @@ def _registration(number: int, modules: int, kubeconfig: Document) -> Iterator[D
     metadata = {"name": f"kubeconfig-{name}", "namespace": names.KCP_NAMESPACE, "labels": labels}
     yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": {"config": config}}
     chosen = [MODULES[(number + index) % (len(MODULES) - 1)] for index in range(modules)]
+    chosen += [CONFIGURED] if configured else []
     spec = {"channel": "regular", "modules": [{"name": module, "managed": True} for module in chosen]}
     kyma = _object("Kyma", name, spec)
     kyma["metadata"]["labels"] = {names.RUNTIME_ID: f"runtime-{number}", names.REGION: "eu-central-1"}
@@ -255,7 +386,7 @@ async def serve(arguments: argparse.Namespace) -> None:
     """Serve the clusters and execute commands until the input ends."""
     async with serve_simulation(history=200_000, records=0) as simulation:
         layers = msgspec.json.decode(arguments.layers.read_bytes(), type=Layers)
-        fleet = Fleet(simulation, arguments.kymas, arguments.modules, layers)
+        fleet = Fleet(simulation, arguments.kymas, arguments.modules, layers, configured=arguments.configured)
         # Garbage collection takes seconds here, and would count as a pause of the measured process.
         gc.disable()
         write_line({"kubeconfig": fleet.kcp.kubeconfig})
@@ -272,6 +403,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kymas", type=int, default=10_000)
     parser.add_argument("--modules", type=int, default=5)
+    parser.add_argument("--configured", action="store_true", help="every Kyma has a module with Module CRs, too")
     parser.add_argument(
         "--layers", type=Path, required=True, help="file with the registry and the digests of the layers"
     )

@@ -1,11 +1,18 @@
 """The event that a Watcher sends: the reference of a changed object, without its content."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from lifecycle_manager_api.meta import Struct
+
+MAX_TEXT_LENGTH, MAX_NAME_LENGTH, MAX_COUNTERS = 128, 253, 16
+
+Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_LENGTH)]
+# What Kubernetes accepts as a name, and the empty one: `.`, `..`, `/` and `%` would be another path.
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH, pattern=r"^(?!\.{1,2}$)[^/%\x00-\x1f\x7f]*$(?!\n)")]
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class MalformedEvent(ValueError):
@@ -15,16 +22,16 @@ class MalformedEvent(ValueError):
 class Watched(Struct, frozen=True, kw_only=True):
     """The object that changed."""
 
-    namespace: str = msgspec.field(default="", name="Namespace")
-    name: str = msgspec.field(default="", name="Name")
+    namespace: Name = msgspec.field(default="", name="Namespace")
+    name: Name = msgspec.field(default="", name="Name")
 
 
 class WatchedGvk(Struct, frozen=True, kw_only=True):
     """The kind of the object that changed."""
 
-    group: str = ""
-    version: str = ""
-    kind: str = ""
+    group: Name = ""
+    version: Name = ""
+    kind: Name = ""
 
 
 class WatchEvent(Struct, frozen=True, kw_only=True):
@@ -36,16 +43,16 @@ class WatchEvent(Struct, frozen=True, kw_only=True):
 
     watched: Watched = Watched()
     watched_gvk: WatchedGvk = WatchedGvk()
-    id: str = ""
-    operation: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    epoch: str = ""
-    sequence: int = 0
-    observed_at: str = ""
-    traceparent: str = ""
-    counters: Mapping[str, int] = {}
+    id: Text = ""
+    operation: Text = ""
+    uid: Text = ""
+    resource_version: Text = ""
+    generation: Number = 0
+    epoch: Text = ""
+    sequence: Number = 0
+    observed_at: Text = ""
+    traceparent: Text = ""
+    counters: Annotated[Mapping[Text, Number], msgspec.Meta(max_length=MAX_COUNTERS)] = {}
 
 
 def decode_event(body: bytes) -> WatchEvent:

@@ -68,6 +68,8 @@ class ManifestStatus(Status, frozen=True, kw_only=True):
     """Summary of all conditions."""
     synced: Annotated[tuple[SyncedReference, ...], ATOMIC_LIST] = ()
     """The objects of the module in the user's cluster."""
+    owner_uid: str = ""
+    """The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid."""
 
 
 class Manifest(ApiObject, frozen=True, kw_only=True):

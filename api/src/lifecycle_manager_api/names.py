@@ -24,13 +24,13 @@ OCI_REGISTRY_CRED = f"{GROUP}/oci-registry-cred"
 
 IS_CLUSTER_SCOPED = f"{GROUP}/is-cluster-scoped"
 OWNED_BY = f"{GROUP}/owned-by"
+OWNER_UID = f"{GROUP}/owner-uid"
 DEPRECATED_OWNED_BY = "deprecated-operator.kyma-project.io/owned-by"
 OCM_COMPONENT_NAME = f"{GROUP}/ocm-component-name"
 IS_UNMANAGED = f"{GROUP}/is-unmanaged"
 SKR_DOMAIN = "skr-domain"  # upstream has it without a prefix
 REVOKED_BEFORE = f"{GROUP}/revoked-before"
 CREATE_NAMESPACES = f"{GROUP}/create-namespaces"
-INTENDED = f"{GROUP}/intended-objects"
 TRACEPARENT = f"{GROUP}/traceparent"
 OBSERVED_AT = f"{GROUP}/observed-at"
 

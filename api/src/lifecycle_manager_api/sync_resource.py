@@ -48,7 +48,9 @@ class SyncResourceStatus(Status, frozen=True, kw_only=True):
     objects: str = ""
     """Number of ready objects of all, for example 3/4."""
     synced: tuple[SyncedObject, ...] = ()
-    """The objects that were applied to the cluster, each with its state."""
+    """The objects that are in the cluster or about to be applied, each with its state."""
+    owner_uid: str = ""
+    """The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid."""
 
 
 class SyncResource(ApiObject, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from kube_runtime.apply import (
     readiness,
 )
 from kube_runtime.backoff import Backoff
-from kube_runtime.client import Client, ClientOptions, KubeconfigPolicy, RestMapper, Revision, WatchEvent
+from kube_runtime.client import Client, ClientOptions, JsonLimits, KubeconfigPolicy, RestMapper, Revision, WatchEvent
 from kube_runtime.clock import SYSTEM_CLOCK, Clock
 from kube_runtime.controller import (
     MAX_CAUSES_PER_KEY,
@@ -53,6 +53,7 @@ from kube_runtime.exceptions import (
     ObjectUnreadable,
     RequestTooLarge,
     ResponseInvalid,
+    ResponseTooLarge,
     ServerUnavailable,
     TerminalError,
     TooManyRequests,
@@ -63,10 +64,11 @@ from kube_runtime.exceptions import (
 from kube_runtime.informer import Cache, Change, Index, Informer
 from kube_runtime.manager import Manager
 from kube_runtime.metrics import RuntimeMetrics
+from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, ObjectKey, ObjectList, Resource
 from kube_runtime.sharding import ALONE, Sharding
 from kube_runtime.steps import TooManySteps, run_steps
-from kube_runtime.yaml_output import dump_yaml
+from kube_runtime.yaml_output import TextTooLong, dump_yaml
 from kube_runtime.yaml_text import YamlLimits, load_documents, load_yaml
 
 __all__ = [
@@ -97,6 +99,7 @@ __all__ = [
     "Informer",
     "Invalid",
     "InventoryEntry",
+    "JsonLimits",
     "JsonObject",
     "KindUnknown",
     "KubeError",
@@ -119,6 +122,7 @@ __all__ = [
     "RequestTooLarge",
     "Resource",
     "ResponseInvalid",
+    "ResponseTooLarge",
     "RestMapper",
     "Result",
     "RetryPolicy",
@@ -127,6 +131,7 @@ __all__ = [
     "ServerUnavailable",
     "Sharding",
     "TerminalError",
+    "TextTooLong",
     "TooManyRequests",
     "TooManySteps",
     "Unauthorized",
@@ -138,6 +143,7 @@ __all__ = [
     "dump_yaml",
     "load_documents",
     "load_yaml",
+    "parse_aside",
     "parse_objects",
     "readiness",
     "run_steps",

@@ -4,6 +4,7 @@ KubeError
 ├── ClusterUnreachable       no response: no connection, no TLS session, or a timeout
 │   └── WatchSilent          a watch without any line for too long
 ├── ResponseInvalid          a response that the API does not promise: undecodable, too large, redirecting
+│   ├── ResponseTooLarge     more bytes or values, or nested deeper, than the caller accepts
 │   └── ObjectUnreadable     a proper response with an object that does not fit its type
 ├── ApiError                 the API server refused the request
 │   ├── BadRequest           400
@@ -51,6 +52,7 @@ __all__ = [
     "ObjectUnreadable",
     "RequestTooLarge",
     "ResponseInvalid",
+    "ResponseTooLarge",
     "ServerUnavailable",
     "TerminalError",
     "TooManyRequests",
@@ -74,6 +76,10 @@ class WatchSilent(ClusterUnreachable):
 
 class ResponseInvalid(KubeError):
     """The response is not one of the Kubernetes API."""
+
+
+class ResponseTooLarge(ResponseInvalid):
+    """The response exceeds a limit of its reader; nothing of it was decoded."""
 
 
 class ObjectUnreadable(ResponseInvalid):

@@ -160,6 +160,7 @@ class Manager:
         owner: Callable[[K], str] = _owner_of,
         exists: Callable[[K], bool] | None = None,
         concurrency: int = 10,
+        max_per_owner: int | None = None,
         timeout_seconds: float = 60.0,
         retry: RetryPolicy | None = None,
         retry_priority: Priority = Priority.CHANGE,
@@ -173,6 +174,8 @@ class Manager:
         - `exists`: whether a key is still there; the state of one that is not is dropped. By default whether its
           object is, of the first kind watched without `to`
         - `concurrency`, `timeout_seconds`: how many keys at once, and how long one reconcile may take
+        - `max_per_owner`: how many keys of one owner at once. The others of that owner wait and delay nobody else's, so
+          a cluster that hardly answers holds no more workers. Where an owner has one key, no limit is needed
         - `retry`, `retry_priority`: the pauses after failures, and how urgent a key is then
         - `not_retried`: errors after which a trigger comes when it is worth trying again. The causes are kept till then
         - `paced`: share the limit on reconciles under way, and have workers for events alone. Not for reconciles that
@@ -183,6 +186,8 @@ class Manager:
         workers: Callable[..., Workers[K]] = partial(
             Workers,
             concurrency=concurrency,
+            owner=owner,
+            max_per_owner=max_per_owner,
             timeout_seconds=timeout_seconds,
             retry=retry or self._retry,
             retry_priority=retry_priority,

@@ -14,6 +14,7 @@ __all__ = ["JsonObject", "Metadata", "ObjectKey", "ObjectList", "Resource", "ver
 
 T = TypeVar("T")
 JsonObject = dict[str, Any]
+MAX_DIGITS = 100  # far more than any version has; Python refuses to read more than 4,300
 
 
 class ObjectKey(NamedTuple):
@@ -130,7 +131,7 @@ class ObjectList(Generic[T]):
 
 def version_number(version: str) -> int:
     """Return a resourceVersion as a number; 0 for one that is none, which is never compared."""
-    return int(version) if version.isdecimal() else 0
+    return int(version) if version.isdecimal() and len(version) <= MAX_DIGITS else 0
 
 
 def _metadata(item: object) -> Metadata:

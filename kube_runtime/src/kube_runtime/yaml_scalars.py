@@ -28,6 +28,7 @@ _INTEGER = re.compile(
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _BASES = {"hex": 16, "octal": 8, "binary": 2, "decimal": 10}
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
+_MAX_DIGITS = 20  # of _MAX_INTEGER; int() refuses some thousands of digits
 
 
 def resolve(text: str) -> Scalar:
@@ -51,6 +52,8 @@ def is_plain_text(text: str) -> bool:
 def _integer(digits: str) -> int | None:
     matched = _INTEGER.fullmatch(digits)
     if matched is None or matched.lastgroup is None:
+        return None
+    if matched["decimal"] is not None and len(matched["decimal"]) > _MAX_DIGITS:
         return None
     value = int(matched[matched.lastgroup], _BASES[matched.lastgroup])
     value = -value if digits[0] == "-" else value

@@ -1,13 +1,14 @@
 """YAML as Kubernetes reads it, with limits, as the text may come from anybody.
 
-Values are built from the parser's events, so a text is never expanded beyond its limits: aliases count each time they
-are used, depth is bounded, and a duplicate key in a mapping is an error where many readers keep the last one silently.
+Values are built from the parser's events, so a text is never expanded beyond its limits: the values, bytes and depth
+behind an alias count each time it is used. A duplicate key in a mapping is an error, where many readers keep the last
+one silently.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -19,18 +20,23 @@ __all__ = ["DEFAULT_LIMITS", "YamlLimits", "load_documents", "load_yaml"]
 _MERGE = "<<"
 _TAG = "tag:yaml.org,2002:"
 _WHOLE_BELOW = 1e21
+_BYTES_PER_NODE = 3  # quotes and a comma, or brackets and a comma
 _TEXT_TAGS = frozenset({"!", f"{_TAG}str"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlLimits:
-    """How much a YAML text may hold. `nodes` counts every value, those behind an alias at each use."""
+    """How much a YAML text may hold. `nodes` counts every value, those behind an alias at each use.
+
+    `alias_bytes` is how much longer all aliases together may make the text.
+    """
 
     bytes: int = 16 * 1024 * 1024
     documents: int = 5_000
     depth: int = 100
     nodes: int = 1_000_000
     aliases: int = 1_000
+    alias_bytes: int = 1024 * 1024
 
 
 DEFAULT_LIMITS = YamlLimits()
@@ -59,6 +65,15 @@ def load_documents(text: str | bytes, limits: YamlLimits = DEFAULT_LIMITS) -> It
         reader.close()
 
 
+class _Anchor(NamedTuple):
+    """A value with an anchor, and what each alias of it adds to the text."""
+
+    value: Any
+    nodes: int
+    bytes: int
+    height: int
+
+
 class _Reader:
     """Builds values from events; keeps count of everything."""
 
@@ -66,8 +81,11 @@ class _Reader:
         self._parser = yaml.CSafeLoader(text)
         self._limits = limits
         self._nodes = 0
+        self._bytes = 0
+        self._deepest = 0
         self._aliases = 0
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._alias_bytes = 0
+        self._anchors: dict[str, _Anchor] = {}
         self.index = 0
 
     def documents(self) -> Iterator[Any]:
@@ -89,12 +107,14 @@ class _Reader:
 
     def _value(self, event: Any, depth: int) -> Any:
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
-        before = self._nodes
+            return self._alias(event, depth)
+        nodes, size, deepest = self._nodes, self._bytes, self._deepest
         self._count(1, event)
-        if depth > self._limits.depth:
-            raise self._invalid(event, f"it is nested deeper than {self._limits.depth} levels")
+        self._bytes += _BYTES_PER_NODE
+        self._deepest = 0
+        self._descend(depth, event)
         if isinstance(event, yaml.ScalarEvent):
+            self._bytes += len(event.value)
             value: Any = self._scalar(event)
         elif isinstance(event, yaml.MappingStartEvent):
             self._known_tag(event, "map")
@@ -103,25 +123,37 @@ class _Reader:
             self._known_tag(event, "seq")
             value = self._sequence(depth)
         if event.anchor is not None:
-            self._anchors[event.anchor] = (value, self._nodes - before)
+            self._anchors[event.anchor] = _Anchor(value, self._nodes - nodes, self._bytes - size, self._deepest - depth)
+        self._deepest = max(self._deepest, deepest)
         return value
 
-    def _alias(self, event: Any) -> Any:
+    def _descend(self, depth: int, event: Any) -> None:
+        if depth > self._limits.depth:
+            raise self._invalid(event, f"it is nested deeper than {self._limits.depth} levels")
+        self._deepest = max(self._deepest, depth)
+
+    def _alias(self, event: Any, depth: int) -> Any:
         self._aliases += 1
         if self._aliases > self._limits.aliases:
             raise self._invalid(event, f"there are more than {self._limits.aliases} aliases")
         known = self._anchors.get(event.anchor)
         if known is None:
             raise self._invalid(event, f"the alias {event.anchor!r} stands for nothing, or for itself")
-        self._count(known[1], event)
-        return known[0]
+        self._count(known.nodes, event)
+        self._bytes += known.bytes
+        self._alias_bytes += known.bytes
+        if self._alias_bytes > self._limits.alias_bytes:
+            raise self._invalid(event, f"aliases make it longer by more than {self._limits.alias_bytes} bytes")
+        self._descend(depth + known.height, event)
+        return known.value
 
     def _mapping(self, depth: int) -> dict[str, Any]:
         value: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
-                merged = {**self._to_merge(event, depth), **merged}
+                for key, merging in self._to_merge(event, depth).items():
+                    merged.setdefault(key, merging)
                 continue
             key = self._key(event, depth)
             if key in value:
@@ -149,7 +181,8 @@ class _Reader:
         for each in source if isinstance(source, list) else [source]:
             if not isinstance(each, dict):
                 raise self._invalid(event, "only mappings can be merged")
-            merged = {**each, **merged}
+            for key, value in each.items():
+                merged.setdefault(key, value)
         return merged
 
     def _scalar(self, event: Any) -> Any:

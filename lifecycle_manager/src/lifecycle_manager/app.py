@@ -99,7 +99,7 @@ async def lifecycle_manager(
         sync_timeout_seconds=settings.cache_sync_timeout.total_seconds(),
     )
     connections = skr.connections_of(manager, of.skr_settings(settings))
-    registries = Registries()
+    registries = Registries(allowed=of.allowed_hosts(settings))
     async with AsyncExitStack() as stack:
         for each in (registries, connections):
             stack.push_async_callback(each.close)
@@ -119,7 +119,7 @@ def _set_up(
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
     latency = ChangeLatency(manager.registry, manager.clock)
-    downloads = Downloads()
+    downloads = Downloads(allowed=of.allowed_hosts(options))
     kinds = ModuleKinds(downloads.text, options.sync_namespace)
     logins = Logins(kcp, options.oci_registry_cred_secret)
     store = ObjectStore(registries, downloads.text, Blobs(options.module_cache_dir or folder / "layers"))

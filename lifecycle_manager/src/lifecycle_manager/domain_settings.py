@@ -11,8 +11,9 @@ from lifecycle_manager.endpoints import EndpointSettings, admission_names
 from lifecycle_manager.kyma import KymaSettings, Patience
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
-from lifecycle_manager.module_config import ModuleConfigSettings
+from lifecycle_manager.module_config import ModuleConfigSettings, Quota
 from lifecycle_manager.module_installation import ManifestSettings
+from lifecycle_manager.oci import AllowedHosts
 from lifecycle_manager.replicas import REPLICA_HOST
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.settings import Settings, split_address
@@ -118,6 +119,7 @@ def module_config_settings(options: Settings) -> ModuleConfigSettings:
     return ModuleConfigSettings(
         interval_seconds=options.module_config_requeue_success_interval.total_seconds(),
         concurrency=options.max_concurrent_module_config_reconciles,
+        quota=Quota(options.max_module_crs, options.max_module_crs_bytes),
     )
 
 
@@ -188,6 +190,11 @@ def leaf_rules(options: Settings) -> LeafRules:
     )
 
 
+def allowed_hosts(options: Settings) -> AllowedHosts:
+    """Return the hosts that modules may come from."""
+    return AllowedHosts.of(options.allowed_source_hosts)
+
+
 def component_base(options: Settings) -> str:
     """Return where component descriptors are looked up: a registry with a path, "" for nowhere."""
     host, path = options.oci_registry_host.rstrip("/"), options.modules_repository_subpath.strip("/")
@@ -207,4 +214,5 @@ def endpoint_settings(options: Settings) -> EndpointSettings:
         enable_webhooks=options.enable_webhooks,
         admission=split_address(options.webhook_bind_address),
         webhook_service=options.webhook_service,
+        webhook_client_ca=options.webhook_client_ca,
     )

@@ -58,6 +58,7 @@ class EndpointSettings:
     enable_webhooks: bool = False
     admission: Address = ("0.0.0.0", 9443)  # noqa: S104
     webhook_service: str = "lifecycle-manager-webhook"
+    webhook_client_ca: Path | None = None
 
 
 def admission_names(service: str) -> tuple[str, ...]:
@@ -71,7 +72,9 @@ def validators(manager: Manager, offers: Offers) -> Mapping[str, admission.Valid
     policies = Policies.watched_by(manager)
     return {
         SyncResource.PLURAL: admission.validator_for(
-            SyncResource, lambda wanted: objection_to(wanted, policies.of_sync_resources(wanted.spec.module))
+            SyncResource,
+            lambda wanted: objection_to(wanted, policies.of_sync_resources(wanted.spec.module)),
+            in_thread=True,
         ),
         ModuleTemplate.PLURAL: admission.validator_for(
             ModuleTemplate,
@@ -192,7 +195,9 @@ class Endpoints:
 
     async def serve_admission(self, validators: Mapping[str, admission.Validator]) -> None:
         """Validate objects for the API server of KCP."""
-        app, tls = admission.create_app(validators), self.for_admission.server_context(require_client_certificate=False)
+        client_ca = self._settings.webhook_client_ca
+        app = admission.create_app(validators)
+        tls = self.for_admission.server_context(require_client_certificate=client_ca is not None, client_ca=client_ca)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_registering())
             await serve(app, *self._settings.admission, tls)

@@ -1,4 +1,4 @@
-"""The contract between domains: what each of them reads of the others in the conditions of a Kyma.
+"""The contract between domains: what each of them reads of the others in the conditions of a Kyma or its parts.
 
 `Modules`, `SKRWebhook` and `ModuleCatalog` are written by different controllers, each with a field manager of its own.
 A Kyma that is being deleted loses its parts in a fixed order: the modules, then the Watcher, then the catalog, then
@@ -18,6 +18,9 @@ REACHABLE = "SKRReachable"
 MODULES = "Modules"
 WEBHOOK = "SKRWebhook"
 CATALOG = "ModuleCatalog"
+
+COMPLETE = "Complete"
+"""The type of a condition of one ModuleConfig of a module: whether every Module CR has a ModuleConfig."""
 
 CLUSTER_CLAIMED = "SKRClaimed"
 """The reason of `skr.ClusterClaimed`."""

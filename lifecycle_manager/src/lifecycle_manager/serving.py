@@ -3,6 +3,10 @@
 import asyncio
 import hashlib
 import ssl
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,13 +23,49 @@ class BodyTooLarge(Exception):
     """The body of a request is longer than its endpoint accepts."""
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body of a request. Raises BodyTooLarge as soon as there are more bytes than `limit`."""
+class TooManyBytes(Exception):
+    """The bodies of all requests together have more bytes than the endpoint keeps."""
+
+
+@dataclass(eq=False)
+class ByteBudget:
+    """How many bytes of bodies an endpoint keeps at once, of all clients together and of those with one address."""
+
+    total: int
+    per_address: int
+    taken: Counter[str] = field(default_factory=Counter, init=False)
+
+    @contextmanager
+    def share(self, address: str) -> Iterator[Callable[[int], None]]:
+        """Give a function that takes bytes until the end, and raises TooManyBytes where there are none left."""
+        mine = 0
+
+        def take(size: int) -> None:
+            nonlocal mine
+            if self.taken.total() + size > self.total or self.taken[address] + size > self.per_address:
+                raise TooManyBytes("too many bytes of other requests are in memory")
+            self.taken[address] += size
+            mine += size
+
+        try:
+            yield take
+        finally:
+            self.taken[address] -= mine
+            if not self.taken[address]:
+                del self.taken[address]
+
+
+async def read_body(request: Request, limit: int, take: Callable[[int], None] = lambda _: None) -> bytes:
+    """Return the body of a request. `take` is called with the size of each part.
+
+    Raises BodyTooLarge as soon as there are more bytes than `limit`, and what `take` raises.
+    """
     chunks = bytearray()
     async for chunk in request.stream():
-        chunks += chunk
-        if len(chunks) > limit:
+        if len(chunks) + len(chunk) > limit:
             raise BodyTooLarge(f"body too large: more than {limit} bytes")
+        take(len(chunk))
+        chunks += chunk
     return bytes(chunks)
 
 

@@ -31,11 +31,18 @@ class ServingCertificate:
         return (self.directory / "tls.crt", self.directory / "tls.key", self.directory / "ca.crt")
 
     def server_context(
-        self, *, require_client_certificate: bool, request_client_certificate: bool = False
+        self,
+        *,
+        require_client_certificate: bool,
+        request_client_certificate: bool = False,
+        client_ca: Path | None = None,
     ) -> ReloadingServerContext:
-        """Return a TLS context for a server that reloads these files."""
+        """Return a TLS context for a server that reloads these files, with another CA of its clients if given."""
+        certificate, key, trust = self.files
         return ReloadingServerContext(
-            *self.files,
+            certificate,
+            key,
+            client_ca or trust,
             require_client_certificate=require_client_certificate,
             request_client_certificate=request_client_certificate,
         )

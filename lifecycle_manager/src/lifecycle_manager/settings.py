@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lifecycle_manager.durations import Duration
+from lifecycle_manager.oci import AllowedHosts
 from lifecycle_manager_api import names
 
 
@@ -27,6 +28,11 @@ def _host_and_port_of_replica(address: str) -> str:
     if address and not address.rpartition(":")[0]:
         raise ValueError(f"invalid address {address!r}: expected a host, such as 10.0.0.1:8443")
     return _host_and_port(address) if address else ""
+
+
+def _hosts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    AllowedHosts.of(texts)
+    return texts
 
 
 def _namespace(name: str) -> str:
@@ -64,6 +70,11 @@ class Settings(BaseSettings):
     enable_webhooks: bool = Field(False, description="validate resources at admission; needs a Service")
     webhook_bind_address: BindAddress = Field(":9443", description="listen address for admission requests")
     webhook_service: str = Field("lifecycle-manager-webhook", description="Service of that address, port 443")
+    webhook_client_ca: Path | None = Field(
+        None,
+        description="PEM file with the CA of the client certificate that the API server has for webhooks; others are "
+        "refused. Default: no certificate is asked for",
+    )
     leader_elect: bool = Field(
         True, description="share the Kymas with other replicas by Leases; if off, this must be the only replica"
     )
@@ -142,6 +153,12 @@ class Settings(BaseSettings):
     module_config_requeue_success_interval: Duration = Field(
         timedelta(minutes=4), description="interval at which Module CRs are read without an event"
     )
+    max_module_crs: int = Field(
+        200, ge=1, description="maximum of Module CRs of one module that are synchronized from an SKR"
+    )
+    max_module_crs_bytes: int = Field(
+        4 * 1024 * 1024, ge=1024, description="maximum of bytes of their texts; what was synchronized before stays"
+    )
     sync_resource_requeue_success_interval: Duration = Field(
         timedelta(minutes=2),
         description="interval at which the objects of a SyncResource are reconciled without an event",
@@ -214,6 +231,11 @@ class Settings(BaseSettings):
     modules_repository_subpath: str = Field("", description="path of the components in that registry")
     oci_registry_cred_secret: str = Field(
         "", description="Secret in kcp-system with credentials for registries, used if a Manifest selects none"
+    )
+    allowed_source_hosts: Annotated[tuple[str, ...], AfterValidator(_hosts)] = Field(
+        (),
+        description="hosts of registries and links that modules may come from, such as registry.example.com:5000 or "
+        "*.example.com, with those that they redirect to; default: any",
     )
     module_cache_dir: Path | None = Field(
         None, description="folder in which layers are cached across restarts; default: a temporary folder"

@@ -56,6 +56,7 @@ def sync_resource_document(
             "namespace": config.metadata.namespace,
             "labels": _labels(config),
             "annotations": {key: annotations[key] for key in COPIED_ANNOTATIONS if key in annotations},
+            "finalizers": [names.SYNC_RESOURCE_FINALIZER],  # Lifecycle Manager's, set here, which saves it a write
             "ownerReferences": [_owner_reference(config)],
         },
         "spec": {"kyma": config.spec.kyma, "module": config.spec.module, "resource": rendering.text},

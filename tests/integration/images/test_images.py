@@ -75,9 +75,9 @@ def test_each_target_of_the_dockerfile_is_installed_by_the_script_and_runs_as_th
     assert set(re.findall(r"images/install.sh (\S+) /opt/kyma", DOCKERFILE)) == targets
     assert f"USER {USER}:{USER}" in DOCKERFILE
     assert re.search(r"^ARG PYTHON=python:\d+\.\d+\.\d+-", DOCKERFILE, re.MULTILINE)
-    version = re.search(r"^UV_VERSION := (\S+)", Path("Makefile").read_text(), re.MULTILINE)
-    assert version is not None
-    assert f"ARG UV_VERSION={version[1]}\n" in DOCKERFILE
+    for file in ("Makefile", "Dockerfile"):  # uv is that of the hashes
+        assert re.search(r"pip install .*--require-hashes .*-r \S*uv\.txt", Path(file).read_text())
+    assert re.search(r"\nuv==\d+\.\d+\.\d+ \\\n    --hash=sha256:", Path("images/uv.txt").read_text())
 
 
 @pytest.mark.parametrize("image", IMAGES)

@@ -1,5 +1,6 @@
 """SyncResources as Module Managers in any language write them: objects are applied, refused, kept and released."""
 
+import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -305,6 +306,26 @@ async def test_crd_and_its_object_are_applied_from_one_text(environment: Environ
             assert resource.status.objects == "2/2"
             assert await environment.skr.get(COLOURS, "red", SKR)
         assert await is_gone(environment.skr.get(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com"))
+
+
+async def test_annotation_that_names_objects_of_another_module_deletes_none(environment: Environment) -> None:
+    marks = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma", names.MODULE_NAME: "cloud-resources"}
+    owner = {names.OWNED_BY: f"{KCP}/demo-telemetry"}
+    metadata = {"name": "colours.test.example.com", "labels": marks, "annotations": owner}
+    crd = {**COLOUR_CRD, "metadata": metadata}
+    entry = ["apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "colours.test.example.com"]
+    forged = {"operator.kyma-project.io/intended-objects": json.dumps({"generation": 1, "objects": [entry]})}
+    async with rights(environment, "colours", ["test.example.com"], ["colours"]):
+        created = await environment.skr.create(CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager="test")
+        try:
+            async with written(environment, "forged", text_of(config_map("harmless")), **forged):
+                resource = await becomes(environment, "forged", is_ready)
+                assert [each.name for each in resource.status.synced] == ["harmless"]
+            live = await environment.skr.get(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com")
+            assert live["metadata"]["uid"] == created["metadata"]["uid"]
+            assert "deletionTimestamp" not in live["metadata"]
+        finally:
+            await environment.skr.delete(CUSTOM_RESOURCE_DEFINITIONS, "colours.test.example.com")
 
 
 async def test_refusal_by_the_api_server_is_reported_with_its_message(environment: Environment) -> None:

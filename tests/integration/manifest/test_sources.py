@@ -46,6 +46,7 @@ from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, digest_of,
 REPOSITORY = "modules/component-descriptors/kyma-project.io/module/telemetry"
 CONFIG_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})
 OTHER_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "two"}})
+ACCESS = "https://registry.example.com/modules kcp-system/pull"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -258,10 +259,13 @@ async def test_link_that_is_slow_to_come_again_holds_what_it_held(tmp_path: Path
 async def test_file_on_the_disk_that_is_not_what_its_name_says_is_fetched_again(tmp_path: Path) -> None:
     async with blob_server() as server:
         digest = server.hold(CONFIG_MAP.encode())
-        (tmp_path / digest.replace(":", "-")).write_bytes(OTHER_MAP.encode())
         registries = Registries()
-        store = ObjectStore(registries, no_link, Blobs(tmp_path))
-        assert names_in(await store.objects(layer(server.host, digest), login())) == ["one"]
+        for _ in range(2):
+            store = ObjectStore(registries, no_link, Blobs(tmp_path))
+            assert names_in(await store.objects(layer(server.host, digest), login())) == ["one"]
+            (cached,) = await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
+            cached.write_bytes(OTHER_MAP.encode())
+        assert server.asked == [digest, digest]
         await registries.close()
 
 
@@ -269,16 +273,19 @@ def test_disk_keeps_what_was_read_last(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path, max_bytes=25)
     digests = [digest_of(content) for content in (b"a" * 10, b"b" * 10, b"c" * 10)]
     for content in (b"a" * 10, b"b" * 10):
-        blobs.write(digest_of(content), content)
-    (tmp_path / digests[0].replace(":", "-")).touch()
-    blobs.write(digests[2], b"c" * 10)
-    assert [blobs.read(each) is not None for each in digests] == [True, False, True]
+        blobs.write(digest_of(content), ACCESS, content)
+    blobs.read(digests[0], ACCESS)
+    blobs.write(digests[2], ACCESS, b"c" * 10)
+    assert [blobs.read(each, ACCESS) is not None for each in digests] == [True, False, True]
 
 
 def test_layer_that_can_not_be_kept_leaves_no_part_of_it_on_the_disk(tmp_path: Path) -> None:
-    in_the_way = tmp_path / digest_of(b"layer").replace(":", "-")
+    blobs = Blobs(tmp_path)
+    blobs.write(digest_of(b"layer"), ACCESS, b"layer")
+    (in_the_way,) = tmp_path.iterdir()
+    in_the_way.unlink()
     (in_the_way / "folder").mkdir(parents=True)
-    Blobs(tmp_path).write(digest_of(b"layer"), b"layer")
+    blobs.write(digest_of(b"layer"), ACCESS, b"layer")
     assert list(tmp_path.iterdir()) == [in_the_way]
 
 

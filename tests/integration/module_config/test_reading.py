@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
+
 from kube_runtime import Applier, Client, Resource, dump_yaml, parse_objects
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
-from lifecycle_manager.module_config.snapshot import read_all, read_some
+from lifecycle_manager.module_config.reading import find_all, find_some
 
 GROUP = "reading.example.com"
 TEAS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Tea", "teas", namespaced=True)
@@ -44,18 +46,20 @@ async def test_module_crs_are_read_in_the_version_of_the_template_and_in_any_sco
     await client.create(POTS, {"metadata": {"name": f"pot-{namespace}"}}, field_manager="test")
     tea, pot = TEA.reference(namespace, "green"), POT.reference("", f"pot-{namespace}")
 
-    everything = await read_all(client, (TEA, POT, UNKNOWN))
-    some = await read_some(
+    everything = await find_all(client, (TEA, POT, UNKNOWN))
+    some = await find_some(
         client, (TEA, POT, UNKNOWN), [tea, TEA.reference(namespace, "black"), UNKNOWN.reference(namespace, "any")]
     )
 
     assert everything.complete
     assert everything.default == TEA.default
-    found = everything.found[tea]
+    found = everything.module_crs[tea]
     assert found is not None
-    assert (found["apiVersion"], found["spec"]) == (f"{GROUP}/v1alpha1", {"minutes": 3})
-    assert everything.found[pot] is not None
-    assert {reference.name: item is not None for reference, item in some.found.items()} == {
+    assert found.reference.api_version == f"{GROUP}/v1alpha1"
+    content = msgspec.json.decode(everything.sources[tea])
+    assert (content["apiVersion"], content["spec"]) == (f"{GROUP}/v1alpha1", {"minutes": 3})
+    assert everything.module_crs[pot] is not None
+    assert {reference.name: item is not None for reference, item in some.module_crs.items()} == {
         "green": True,
         "black": False,
         "any": False,

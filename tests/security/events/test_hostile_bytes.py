@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from charts.generate import EVENT_DOCUMENT, event_document
 from kyma_certs import LeafRequest, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.events import EndpointOptions, EventEndpoint, VerifiedEvent
@@ -117,9 +119,16 @@ async def test_noisy_runtime_gets_retry_after_and_others_are_accepted() -> None:
     assert [answer.status_code for answer in quiet] == [200] * 10
 
 
-async def test_openapi_has_the_path_the_responses_and_the_event() -> None:
+async def test_port_serves_no_documentation() -> None:
     async with endpoint(EndpointOptions(), []) as client:
-        document = (await client.get("https://kcp/openapi.json")).json()
+        answers = [await client.get(f"https://kcp/{path}") for path in ("docs", "redoc", "openapi.json")]
+    assert [each.status_code for each in answers] == [404] * 3
+
+
+def test_openapi_has_the_path_the_responses_and_the_event() -> None:
+    text = EVENT_DOCUMENT.read_text()
+    assert text == event_document(), "run `make charts`"
+    document = json.loads(text)
     operation = document["paths"]["/v2/{manager}/event"]["post"]
     assert {"200", "401", "409", "429", "503"} <= set(operation["responses"])
     assert "watchedGvk" in document["components"]["schemas"]["WatchEvent"]["properties"]

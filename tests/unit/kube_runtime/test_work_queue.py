@@ -242,13 +242,20 @@ async def test_metrics_tell_depth_by_priority_and_work_under_way() -> None:
     assert metrics.work_seconds.read()[0][-1] == ("+Inf", 1)
 
 
+def _parity(key: int) -> str:
+    return "odd" if key % 2 else "even"
+
+
 class QueueMachine(RuleBasedStateMachine):
     """Plays any sequence of calls against the simplest model: a set of keys that need work."""
+
+    most: int | None = None
+    """How many keys of one owner may be worked on; the even ones have the same owner, and so have the odd ones."""
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = looptime.new_event_loop()
-        self.queue: WorkQueue[int] = WorkQueue(retry=NO_JITTER)
+        self.queue: WorkQueue[int] = WorkQueue(retry=NO_JITTER, owner=_parity, max_per_owner=self.most)
         self.owed: set[int] = set()
         self.working: set[int] = set()
 
@@ -278,12 +285,22 @@ class QueueMachine(RuleBasedStateMachine):
         self.run(act())
         self.owed.add(key)
 
-    @precondition(lambda self: self.owed - self.working)
+    def ready(self) -> set[int]:
+        """Return the keys that may be taken."""
+        full = {
+            owner
+            for owner in map(_parity, self.working)
+            if self.most is not None and [*map(_parity, self.working)].count(owner) >= self.most
+        }
+        return {key for key in self.owed - self.working if _parity(key) not in full}
+
+    @precondition(lambda self: self.ready())
     @rule()
     def take(self) -> None:
         key = self.run(self.queue.get())
         assert key not in self.working, "a key went to two workers"
         assert key in self.owed, "a key came that nobody added"
+        assert self.most is None or key in self.ready(), "a key came whose owner has its share"
         self.owed.discard(key)
         self.working.add(key)
 
@@ -298,12 +315,24 @@ class QueueMachine(RuleBasedStateMachine):
     def every_added_key_waits_or_is_worked_on(self) -> None:
         assert len(self.queue) == len(self.owed - self.working)
 
+    @invariant()
+    def key_can_be_taken_unless_its_owner_has_its_share(self) -> None:
+        assert self.queue.holds(Priority.RESYNC) == bool(self.ready())
+
     def teardown(self) -> None:
         self.loop.close()
 
 
+class LimitedQueueMachine(QueueMachine):
+    """The same where two keys of an owner at most are worked on."""
+
+    most = 2
+
+
 TestAnySequenceOfCalls = QueueMachine.TestCase
 TestAnySequenceOfCalls.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnySequenceOfCallsWithShares = LimitedQueueMachine.TestCase
+TestAnySequenceOfCallsWithShares.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
 def test_keys_for_right_now_and_for_later_come_on_the_event_loop_of_production() -> None:

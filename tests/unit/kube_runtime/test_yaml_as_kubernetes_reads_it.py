@@ -1,15 +1,17 @@
 """YAML means what it means to kubectl: its library, sigs.k8s.io/yaml 1.6.0, gave the recorded answers."""
 
 import json
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kube_runtime import ManifestInvalid, YamlLimits, dump_yaml, load_documents, load_yaml
+from kube_runtime import ManifestInvalid, TextTooLong, YamlLimits, dump_yaml, load_documents, load_yaml
 
 RECORDED = json.loads((Path(__file__).parent / "kubernetes_yaml.json").read_text())
 TEXTS = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30)
@@ -135,3 +137,23 @@ def _as_numbers(value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     return value
+
+
+@given(some.dictionaries(TEXTS, VALUES, max_size=5))
+def test_text_stops_at_its_limit(document: dict[str, Any]) -> None:
+    text = dump_yaml(document)
+    size = len(msgspec.json.encode(text))
+    assert dump_yaml(document, max_bytes=size) == text
+    with pytest.raises(TextTooLong):
+        dump_yaml(document, max_bytes=size - 1)
+
+
+def test_nested_document_does_not_become_a_text_of_megabytes() -> None:
+    """100 levels around 1,000 values are a few kB of JSON, and 200 bytes of indentation for each value."""
+    value: Any = [1] * 100_000
+    for _ in range(100):
+        value = {"a": value}
+    began = time.thread_time()
+    with pytest.raises(TextTooLong):
+        dump_yaml(value, max_bytes=100_000)
+    assert time.thread_time() - began < 0.2

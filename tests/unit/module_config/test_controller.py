@@ -288,6 +288,20 @@ async def test_failed_read_keeps_what_was_announced() -> None:
         assert "two" in await it.text()
 
 
+async def test_module_config_of_another_kyma_with_this_name_is_left_alone() -> None:
+    async with module(introduced=False) as it:
+        foreign = {"metadata": {"name": NAME, "namespace": KCP}, "spec": {"kyma": "demo-cloud", "module": "resources"}}
+        before = await it.world.kcp.apply(MODULE_CONFIGS, NAME, foreign, KCP, field_manager="test")
+        for change in (it.write("one"), it.write("two"), it.delete()):
+            await change
+            await it.reconcile()
+            configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
+            assert next(each for each in configs if each.metadata.name == NAME) == before
+            texts = {each.spec.resource for each in configs if each.spec.kyma == "demo"}
+            assert len(texts) <= 1
+        assert {each.metadata.name for each in (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items} == {NAME}
+
+
 async def test_changes_reach_kcp_by_events_and_deleted_configs_are_written_again() -> None:
     async with module(introduced=False) as it, it.world.running():
         await it.write("one")

@@ -1,15 +1,16 @@
 """Which ModuleConfigs are written, deleted or marked, and that nothing is when nothing changed."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import load_yaml
+from kube_runtime import TextTooLong, load_yaml
+from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.plan import (
-    MAX_TEXT_BYTES,
     DeleteModuleConfig,
     SetCondition,
     Undecided,
@@ -17,11 +18,19 @@ from lifecycle_manager.module_config.plan import (
     WriteModuleConfig,
     config_name,
     decide,
+    distinct_name,
     plan,
-    text_of,
+    usual_names,
 )
-from lifecycle_manager.module_config.snapshot import Reading, Snapshot
-from lifecycle_manager.module_config.status import MODULE_CR_TOO_LARGE, SyncedCondition, unreadable
+from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
+from lifecycle_manager.module_config.status import (
+    MODULE_CR_TOO_LARGE,
+    QUOTA_EXCEEDED,
+    SyncedCondition,
+    too_large,
+    unreadable,
+)
+from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, text_of
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import ObjectReference as ResourceReference
@@ -31,10 +40,27 @@ MAX_NAME_LENGTH = 253
 KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure", "kyma-system", "default")
 
 
+def as_read(module_cr: dict[str, Any]) -> ModuleCr:
+    metadata = module_cr["metadata"]
+    source = KIND.reference(metadata["namespace"], metadata["name"])
+    reference = ResourceReference(
+        api_version=module_cr["apiVersion"],
+        kind=module_cr["kind"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        generation=metadata["generation"],
+    )
+    read = ModuleCr(source, reference, metadata.get("creationTimestamp", ""), "deletionTimestamp" in metadata)
+    try:
+        return replace(read, text=text_of(module_cr))
+    except TextTooLong as error:
+        return replace(read, problem=too_large(source, str(error)))
+
+
 def reading(*module_crs: dict[str, Any], missing: tuple[str, ...] = (), complete: bool = True) -> Reading:
-    found: dict[ObjectReference, Any] = {
-        KIND.reference(it["metadata"]["namespace"], it["metadata"]["name"]): it for it in module_crs
-    }
+    found: dict[ObjectReference, ModuleCr | None] = {each.source: each for each in map(as_read, module_crs)}
     found |= {KIND.reference("kyma-system", name): None for name in missing}
     return Reading(KIND.default, found, complete=complete)
 
@@ -176,6 +202,31 @@ def test_names_fit_and_differ(kyma: str, name: str) -> None:
     assert max(len(default), len(other)) <= MAX_NAME_LENGTH
 
 
+def test_name_that_another_kyma_and_module_have_is_not_touched() -> None:
+    """Kyma `demo` with `cloud-resources` and Kyma `demo-cloud` with `resources` have one usual name."""
+    read = reading(builders.infrastructure())
+    taken = frozenset({"demo-cloud-resources"})
+    assert usual_names("demo-cloud", "resources", read) == usual_names("demo", "cloud-resources", read) == taken
+
+    write, mark = plan(replace(snapshot(read), taken=taken))
+
+    assert isinstance(write, WriteModuleConfig)
+    assert isinstance(mark, SetCondition)
+    own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
+    assert write.name == mark.name == own not in taken
+    gone = replace(snapshot(reading(missing=("default",), complete=False)), taken=taken)
+    assert plan(gone) == (DeleteModuleConfig(own),)
+
+
+def test_existing_module_config_keeps_its_name() -> None:
+    changed = builders.infrastructure(nfsVolumes=[])
+    own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
+    for name in ("demo-cloud-resources", own):
+        for taken in (frozenset[str](), frozenset({"demo-cloud-resources"}) - {name}):
+            steps = plan(replace(snapshot(reading(changed), builders.module_config(name)), taken=taken))
+            assert {step.name for step in steps} == {name}
+
+
 def test_kyma_without_a_state_decides_nothing() -> None:
     """A Kyma restored from a back-up has no status yet; taking that for 'no modules' would remove everything."""
     assert decide(builders.kyma(), "cloud-resources", builders.template()) == Undecided()
@@ -197,3 +248,87 @@ def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
     left = builders.kyma(status={"state": "Deleting"}, deletionTimestamp="2026-11-01T12:00:00Z")
     assert decide(left, "cloud-resources", builders.template()) is None
     assert decide(None, "cloud-resources", builders.template()) is None
+
+
+ENTRIES = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 300)), unique_by=lambda it: it[0], max_size=10
+)
+"""The number of a Module CR, when it was created, and the size of its value."""
+
+
+def entries(listed: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
+    made = [builders.infrastructure(f"n{number}", value="x" * size) for number, _, size in listed]
+    for module_cr, (_, created, _) in zip(made, listed, strict=True):
+        module_cr["metadata"]["creationTimestamp"] = f"2026-11-01T12:00:0{created}Z"
+    return made
+
+
+def after(seen: Snapshot) -> dict[str, str]:
+    """Return the texts of the ModuleConfigs once the steps are carried out."""
+    texts = {config.metadata.name: config.spec.resource for config in seen.existing}
+    for step in plan(seen):
+        match step:
+            case WriteModuleConfig():
+                texts[step.name] = step.text
+            case DeleteModuleConfig(name):
+                texts.pop(name, None)
+    return texts
+
+
+@given(ENTRIES, ENTRIES, st.integers(1, 6), st.integers(1, 2000), st.booleans())
+def test_what_was_accepted_stays_and_the_quota_is_kept(
+    before: list[tuple[int, int, int]],
+    now: list[tuple[int, int, int]],
+    objects: int,
+    size: int,
+    complete: bool,
+) -> None:
+    quota = Quota(objects, size)
+    first = after(replace(snapshot(reading(*entries(before))), quota=quota))
+    assert len(first) <= objects
+    assert sum(map(len, first.values())) <= size
+    existing = [builders.module_config(name, spec={"resource": text}) for name, text in first.items()]
+
+    seen = replace(snapshot(reading(*entries(now), complete=complete), *existing), quota=quota)
+    then = after(seen)
+
+    there = {config_name("demo", "cloud-resources", KIND.default, each.source) for each in map(as_read, entries(now))}
+    assert set(then) >= (set(first) & there if complete else set(first))
+    assert len(then) <= objects
+    assert sum(map(len, then.values())) <= size
+
+
+def test_newest_module_crs_exceed_the_quota_and_are_named_up_to_a_number() -> None:
+    listed = entries([(number, number % 6, 0) for number in range(10)]) + [
+        builders.infrastructure(f"more-{number}") for number in range(20)
+    ]
+    for module_cr in listed[10:]:
+        module_cr["metadata"]["creationTimestamp"] = "2026-11-02T12:00:00Z"
+    first = plan(replace(snapshot(reading(*listed)), quota=Quota(max_objects=10)))
+    assert {step.source.name for step in first if isinstance(step, WriteModuleConfig)} == {f"n{n}" for n in range(10)}
+    names = after(replace(snapshot(reading(*listed)), quota=Quota(max_objects=10)))
+    existing = [builders.module_config(name, spec={"resource": text}) for name, text in names.items()]
+
+    (mark,) = [
+        step
+        for step in plan(replace(snapshot(reading(*listed), *existing), quota=Quota(max_objects=10)))
+        if isinstance(step, SetCondition) and step.condition.type == COMPLETE
+    ]
+
+    assert mark.condition.reason == QUOTA_EXCEEDED
+    assert "20 Module CRs exceed" in mark.condition.message
+    assert mark.condition.message.endswith("and 10 more")
+
+
+def test_text_that_grows_beyond_the_quota_keeps_the_last_one() -> None:
+    config = builders.module_config("demo-cloud-resources", spec={"resource": "x" * 100})
+    grown = builders.infrastructure(value="x" * 500)
+    (mark,) = plan(replace(snapshot(reading(grown), config), quota=Quota(max_bytes=400)))
+    assert isinstance(mark, SetCondition)
+    assert (mark.name, mark.condition.reason) == ("demo-cloud-resources", QUOTA_EXCEEDED)
+
+
+def test_module_cr_that_is_read_later_keeps_its_config() -> None:
+    unread = replace(as_read(builders.infrastructure()), text=None)
+    read = Reading(KIND.default, {unread.source: unread}, complete=True)
+    assert plan(snapshot(read, builders.module_config())) == ()

@@ -275,7 +275,7 @@ async def test_module_cr_may_have_no_namespace(world: World) -> None:
 async def test_object_that_is_somebody_elses_by_now_is_not_deleted(world: World) -> None:
     await world.want([config_map("rose"), config_map("tulip")])
     await world.reconcile()
-    taken = {"metadata": {"labels": {names.MODULE_NAME: "orchard"}}}
+    taken = {"metadata": {"annotations": {names.OWNED_BY: "kcp-system/demo-orchard"}}}
     await world.skr.merge_patch(CONFIG_MAPS, "rose", taken, SKR)
     await world.delete()
     await world.reconcile()

@@ -118,6 +118,21 @@ def test_default_module_cr_is_where_it_says_or_nowhere_in_particular() -> None:
 def test_default_module_cr_is_left_to_the_user_where_they_say_so() -> None:
     assert default_cr(manifest(spec={"resource": MODULE_CR, "customResourcePolicy": "Ignore"})) is None
     assert default_cr(manifest(spec={"resource": {"no": "object"}})) is None
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "metadata"),
+    [
+        ("operator.kyma-project.io/v1beta2", "Kyma", {"name": "default"}),
+        ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", {"name": "skr-webhook"}),
+        ("scheduling.k8s.io/v1", "PriorityClass", {"name": "skr-webhook-priority", "namespace": "elsewhere"}),
+    ],
+)
+def test_object_of_the_lifecycle_managers_own_is_no_default_module_cr(
+    api_version: str, kind: str, metadata: dict[str, str]
+) -> None:
+    document = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+    assert default_cr(manifest(spec={"resource": document})) is None
     assert default_cr(manifest()) is None
 
 

@@ -21,7 +21,7 @@ from lifecycle_manager.module_installation.snapshot import (
 )
 from lifecycle_manager.module_installation.status import ManagerView, references_to
 from lifecycle_manager.object_set.inventory import identities, is_crd, without
-from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.object_set.ownership import Holder, SetOwner
 from lifecycle_manager_api import Manifest, names
 from tests import builders
 from tests.modules import as_text
@@ -48,7 +48,7 @@ def manifest(inventory: set[InventoryEntry], *, deleted: bool = False) -> Manife
 
 
 def holder(has: set[InventoryEntry], *, manages: bool) -> Holder:
-    return Holder(ObjectKey("kcp-system", "demo-meadow"), "meadow", identities(has), manages=manages)
+    return Holder(SetOwner(ObjectKey("kcp-system", "demo-meadow"), "uid", "meadow"), identities(has), manages=manages)
 
 
 @dataclass
@@ -297,3 +297,23 @@ def test_installation_prunes_what_left_the_module_and_nothing_shared_or_in_use(
     assert cluster.pruned == expected
     left = (has | wanted) - cluster.pruned - cluster.handed_over
     assert {each.name for each in done.status.synced} == {each.name for each in left}
+
+
+OURS = (
+    InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls"),
+    InventoryEntry("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "", "skr-webhook"),
+    InventoryEntry("operator.kyma-project.io", "v1beta2", "Kyma", "kyma-system", "default"),
+)
+
+
+@given(wanted=SUBSETS, has=SUBSETS, ours=st.sets(st.sampled_from(OURS), min_size=1))
+def test_module_with_an_object_of_the_lifecycle_managers_own_changes_nothing(
+    wanted: set[InventoryEntry], has: set[InventoryEntry], ours: set[InventoryEntry]
+) -> None:
+    inventory = tuple(sorted(has))
+    seen = Snapshot(manifest(has), builders.NOW, 0.0, inventory, before=inventory, wanted=frozenset(wanted | ours))
+    seen = replace(seen, rendering=rendering(wanted), memory=Memory(check_all=False))
+    done = planned.plan_installation(seen, seen.rendering or rendering(set()))
+    assert isinstance(done, planned.Done)
+    assert {condition.reason for condition in done.status.conditions} == {"ObjectsForbidden"}
+    assert {each.name for each in done.status.synced} == {each.name for each in has}

@@ -10,11 +10,13 @@ from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
 from lifecycle_manager.object_set.ownership import (
     Claim,
     Holder,
+    SetOwner,
     claim_key,
     conflicts,
     heirs,
     holders_of,
     is_managed_by_another,
+    is_owned,
 )
 from lifecycle_manager.sync_resource.intent import claim_index
 from lifecycle_manager_api import names
@@ -72,7 +74,7 @@ def test_status_is_indexed_by_what_it_claims() -> None:
 
 
 def held_by(key: ObjectKey, *entries: InventoryEntry, **given: Any) -> Holder:
-    return Holder(key, key.name, frozenset(each.identity for each in entries), **given)
+    return Holder(SetOwner(key, key.name, key.name), frozenset(each.identity for each in entries), **given)
 
 
 def test_object_is_left_to_whoever_has_it_and_first_to_one_who_manages_it() -> None:
@@ -90,6 +92,32 @@ def test_object_is_managed_by_its_owner_if_that_one_has_it_and_is_not_left_alone
     assert not is_managed_by_another(NAMESPACE, live, [held_by(ORCHARD, NAMESPACE)])
     assert not is_managed_by_another(NAMESPACE, live, [held_by(MEADOW, NAMESPACE, manages=False)])
     assert not is_managed_by_another(NAMESPACE, {"metadata": {}}, [held_by(MEADOW, NAMESPACE)])
+
+
+@pytest.mark.parametrize(
+    ("entry", "changed", "owned"),
+    [
+        (ENTRY, {}, True),
+        (ENTRY, {names.OWNER_UID: None}, True),
+        (ENTRY, {names.OWNER_UID: "other"}, False),
+        (ENTRY, {names.OWNER_UID: ""}, False),
+        (ENTRY, {names.OWNED_BY: str(MEADOW)}, False),
+        (ENTRY, {names.OWNED_BY: None}, False),
+        (ENTRY, {names.MANAGED_BY: "somebody"}, False),
+        (ENTRY, {names.MANAGED_BY: None}, False),
+        (InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls"), {}, False),
+        (InventoryEntry("", "v1", "Namespace", "", "kyma-system"), {}, False),
+    ],
+)
+def test_object_is_deleted_only_for_the_owner_that_it_names(
+    entry: InventoryEntry, changed: dict[str, str | None], *, owned: bool
+) -> None:
+    owner = SetOwner(GARDEN, "uid", "garden")
+    marks = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, **owner.annotations} | changed
+    present = {key: value for key, value in marks.items() if value is not None}
+    live = {"metadata": {"labels": present, "annotations": present}}
+    assert is_owned(entry, live, owner) is owned
+    assert not is_owned(entry, {"metadata": {}}, owner)
 
 
 OBJECTS = [InventoryEntry("", "v1", "Namespace", "", name) for name in "abc"]

@@ -179,6 +179,11 @@ def test_folder_of_a_node_as_a_persistent_volume_is_refused() -> None:
         thing("scheduling.k8s.io/v1", "PriorityClass", "skr-webhook-priority"),
         thing("v1", "Namespace", SYSTEM),
         thing(RBAC, "ClusterRoleBinding", "lifecycle-manager"),
+        thing(ADMISSION, "ValidatingWebhookConfiguration", "skr-webhook", "elsewhere"),
+        thing("scheduling.k8s.io/v1", "PriorityClass", "skr-webhook-priority", "elsewhere"),
+        thing(RBAC, "ClusterRole", "skr-webhook", "elsewhere"),
+        thing("v1", "Namespace", "kyma-system", "elsewhere"),
+        thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "kymas.operator.kyma-project.io", "elsewhere"),
     ],
     ids=str,
 )
@@ -191,6 +196,18 @@ def test_policy_can_allow_everything_else() -> None:
     role = thing(RBAC, "ClusterRole")
     spy = daemon_set({"hostNetwork": True, "serviceAccountName": "any", "imagePullSecrets": [{"name": "any"}]})
     assert said(anything("shop"), role, spy, thing(RBAC, "RoleBinding", namespace=SYSTEM)) == []
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        thing("example.com/v1", "CustomResourceDefinition", "kymas.operator.kyma-project.io"),
+        thing("example.com/v1", "ClusterRole", "lifecycle-manager"),
+    ],
+    ids=str,
+)
+def test_kinds_of_other_groups_are_not_protected(harmless: KubernetesObject) -> None:
+    assert not is_protected(harmless)
 
 
 def test_every_crd_of_ours_is_protected() -> None:

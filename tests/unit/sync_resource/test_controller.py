@@ -1,6 +1,7 @@
 """A SyncResource on simulated clusters: what is written in which order, what triggers it, whose an object is."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Resource
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
 from lifecycle_manager.object_set import RecordingFailed
-from lifecycle_manager.resources import KYMAS, MODULE_POLICIES, SYNC_RESOURCES
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.signals import ClusterReachable
 from lifecycle_manager.skr import AccessSecretMissing, Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings, setup
@@ -52,13 +53,20 @@ class World(Clusters):
             await self.manager.wait_synced()
             yield
 
-    async def write(self, name: str, *objects: str, **spec: Any) -> None:
+    async def write(
+        self, name: str, *objects: str, annotations: dict[str, str] | None = None, finalizer: bool = False, **spec: Any
+    ) -> None:
         """Write a SyncResource with ConfigMaps of these names."""
         text = "---\n".join(
             f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {each}, namespace: {SKR}}}\n" for each in objects
         )
         document = {
-            "metadata": {"name": name, "namespace": KCP},
+            "metadata": {
+                "name": name,
+                "namespace": KCP,
+                "annotations": annotations or {},
+                "finalizers": [names.SYNC_RESOURCE_FINALIZER] if finalizer else [],
+            },
             "spec": {"kyma": "demo", "module": "cloud-resources", "resource": text, **spec},
         }
         await self.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
@@ -135,10 +143,25 @@ async def test_intent_and_finalizer_are_written_before_the_first_object(world: W
     await world.reconcile("first")
     writes = [each for each in simulation.requests(lambda it: it.is_write) if each.name in {"first", "one"}]
     order = [(each.cluster, each.verb, each.subresource or "") for each in writes]
-    assert order[1:3] == [("kcp", "patch", ""), ("skr", "apply", "")]
+    assert order[1:] == [
+        ("kcp", "patch", ""),
+        ("kcp", "apply", "status"),
+        ("skr", "apply", ""),
+        ("kcp", "apply", "status"),
+    ]
     resource = await world.kcp.get(SYNC_RESOURCES, "first", KCP)
     assert names.SYNC_RESOURCE_FINALIZER in resource.metadata.finalizers
-    assert '"one"' in resource.metadata.annotations[names.INTENDED]
+
+
+async def test_apply_with_the_finalizer_set_at_creation_costs_two_writes(world: World, simulation: Simulation) -> None:
+    await world.write("first", "one", finalizer=True)
+    await world.reconcile("first")
+    for change in (["one", "two"], ["two"]):
+        await world.write("first", *change, finalizer=True)
+        before = simulation.requests()[-1].number
+        await world.reconcile("first")
+        writes = simulation.requests(lambda it: it.is_write and it.cluster == "kcp", since=before)
+        assert [each.subresource for each in writes] == ["status"] * len(change)
 
 
 async def test_nothing_is_applied_whose_intent_can_not_be_recorded(world: World, simulation: Simulation) -> None:
@@ -153,7 +176,7 @@ async def test_nothing_is_applied_whose_intent_can_not_be_recorded(world: World,
 
 
 async def test_process_that_dies_after_an_apply_leaves_nothing_behind(world: World, simulation: Simulation) -> None:
-    status = Refuse(lambda it: it.cluster == "kcp" and it.subresource == "status")
+    status = Refuse(lambda it: it.subresource == "status" and b"observedGeneration" in it.body)  # not the intent
     await world.write("first", "one")
     simulation.cluster("kcp").add_rule(status)
     with pytest.raises(KubeError):
@@ -279,3 +302,95 @@ def test_kyma_leaves_when_it_is_marked_for_deletion_and_when_it_is_gone() -> Non
     assert kyma_is_leaving(Change(deleted, None))
     assert not kyma_is_leaving(Change(None, kyma))
     assert not kyma_is_leaving(Change(kyma, msgspec.structs.replace(kyma)))
+
+
+CRDS = CUSTOM_RESOURCE_DEFINITIONS
+CRD_NAME = "pipelines.telemetry.example.com"
+OF_TELEMETRY = {
+    names.MANAGED_BY: names.LIFECYCLE_MANAGER,
+    names.WATCHED_BY: "kyma",
+    names.MODULE_NAME: "telemetry",
+}
+
+
+async def crd_of_telemetry(world: World) -> None:
+    """Create a CRD as a Manifest of the module telemetry has applied it."""
+    spec = {
+        "group": "telemetry.example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Pipeline", "plural": "pipelines"},
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
+    }
+    owner = {names.OWNED_BY: f"{KCP}/demo-telemetry"}
+    metadata = {"name": CRD_NAME, "labels": OF_TELEMETRY, "annotations": owner}
+    await world.skr.create(CRDS, {"metadata": metadata, "spec": spec}, field_manager="test")
+
+
+async def test_annotation_of_a_module_manager_deletes_nothing_of_another_module(world: World) -> None:
+    await crd_of_telemetry(world)
+    crd = ["apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", CRD_NAME]
+    for generation in (1, 2):
+        forged = {"operator.kyma-project.io/intended-objects": json.dumps({"generation": generation, "objects": [crd]})}
+        await world.write("forged", "one", *["two"][: generation - 1], annotations=forged, module="telemetry")
+        await world.reconcile("forged")
+    await world.kcp.delete(SYNC_RESOURCES, "forged", KCP)
+    await world.reconcile("forged")
+    assert await world.skr.get(CRDS, CRD_NAME)
+    assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
+
+
+async def test_recorded_object_that_names_another_owner_is_not_deleted(world: World) -> None:
+    await world.write("first", "one", "two", "three")
+    await world.reconcile("first")
+    for name, annotations in (
+        ("one", {names.OWNED_BY: f"{KCP}/second"}),
+        ("two", {names.OWNER_UID: "of-a-second-with-this-name"}),
+        ("three", {names.OWNER_UID: None}),  # applied by a version that wrote none
+    ):
+        await world.skr.merge_patch(CONFIG_MAPS, name, {"metadata": {"annotations": annotations}}, SKR)
+    await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
+    await world.reconcile("first")
+    assert await world.objects() == {"one", "two"}
+    assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
+
+
+async def test_object_that_another_owner_has_by_now_is_not_pruned(world: World) -> None:
+    await world.write("first", "one", "two")
+    await world.reconcile("first")
+    foreign = {"metadata": {"annotations": {names.OWNED_BY: f"{KCP}/second"}}}
+    await world.skr.merge_patch(CONFIG_MAPS, "one", foreign, SKR)
+    await world.write("first", "two")
+    await world.reconcile("first")
+    assert await world.objects() == {"one", "two"}
+
+
+async def test_recorded_object_of_the_lifecycle_managers_own_is_never_deleted(world: World) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    resource = await world.kcp.get(SYNC_RESOURCES, "first", KCP)
+    labels = {**OF_TELEMETRY, names.MODULE_NAME: "cloud-resources"}
+    marks = {names.OWNED_BY: f"{KCP}/first", names.OWNER_UID: resource.metadata.uid}
+    metadata = {"name": "skr-webhook", "namespace": SKR, "annotations": marks, "labels": labels}
+    await world.skr.create(CONFIG_MAPS, {"metadata": metadata}, SKR, field_manager="test")
+    recorded = {"synced": [*SYNCED, {**SYNCED[0], "name": "skr-webhook"}]}
+    await world.kcp.merge_patch(SYNC_RESOURCES, "first", {"status": recorded}, KCP, subresource="status")
+    await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
+    await world.reconcile("first")
+    assert await world.objects() == {"skr-webhook"}
+
+
+async def test_restored_sync_resource_still_deletes_its_objects(world: World) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    before = await world.kcp.get(SYNC_RESOURCES, "first", KCP)
+    await world.kcp.merge_patch(SYNC_RESOURCES, "first", {"metadata": {"finalizers": []}}, KCP)
+    await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
+    await world.write("first", "one", finalizer=True)
+    status = {"status": msgspec.to_builtins(before.status)}
+    restored = await world.kcp.merge_patch(SYNC_RESOURCES, "first", status, KCP, subresource="status")
+    assert restored.metadata.uid != before.metadata.uid
+    await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
+    await world.reconcile("first")
+    assert await world.objects() == set()

@@ -9,17 +9,10 @@ from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, parse_objec
 from lifecycle_manager.object_set.ownership import Claim, claim_key
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource import status as statuses
-from lifecycle_manager.sync_resource.intent import (
-    TooManyObjects,
-    as_annotation,
-    as_status,
-    claim_index,
-    inventory_of,
-    unrecorded,
-)
+from lifecycle_manager.sync_resource.intent import TooManyObjects, begun, claim_index, inventory_of
 from lifecycle_manager.sync_resource.snapshot import Snapshot, known_inventory, read_text
 from lifecycle_manager.sync_resource.status import Refusal
-from lifecycle_manager_api import KindRule, Kyma, ModulePolicySpec, NamespacedResources, State, SyncResource, names
+from lifecycle_manager_api import KindRule, Kyma, ModulePolicySpec, NamespacedResources, State, SyncResource
 from lifecycle_manager_api.conditions import find
 from lifecycle_manager_api.policy_checks import ModuleRules
 from tests import builders
@@ -54,83 +47,76 @@ def reason(step: planned.Step) -> tuple[str, str]:
     return valid.reason, valid.message
 
 
-def intent(generation: int, *entries: InventoryEntry) -> dict[str, str]:
-    objects = [(each.group, each.version, each.kind, each.namespace, each.name) for each in entries]
-    return {names.INTENDED: msgspec.json.encode({"generation": generation, "objects": objects}).decode()}
+def after(resource: SyncResource, *intended: InventoryEntry) -> SyncResource:
+    """Return a SyncResource whose intent is recorded."""
+    return msgspec.structs.replace(resource, status=begun(resource, intended))
 
 
-def test_intent_is_recorded_once() -> None:
+def test_intent_is_recorded_once_and_in_the_status() -> None:
     resource = builders.sync_resource(generation=3)
 
-    text = as_annotation(resource, (ENTRY,))
+    written = after(resource, ENTRY)
 
-    assert text is not None
-    written = builders.sync_resource(generation=3, annotations={names.INTENDED: text})
     assert inventory_of(written) == (ENTRY,)
-    assert unrecorded(resource, (ENTRY,)) == (ENTRY,)
-    assert unrecorded(written, (ENTRY,)) == ()
-    assert unrecorded(builders.sync_resource(status={"synced": SYNCED}), (ENTRY,)) == ()
+    assert (written.status.state, written.status.owner_uid) == (State.PROCESSING, resource.metadata.uid)
+    assert written.status.observed_generation is None
+    assert after(written, ENTRY) == written
 
 
 def test_what_comes_later_in_a_generation_is_added_to_what_came_before() -> None:
     other = InventoryEntry("", "v1", "ConfigMap", "kyma-system", "two")
-    begun = builders.sync_resource(generation=3, annotations=intent(3, ENTRY))
+    begun_before = after(builders.sync_resource(generation=3), ENTRY)
 
-    text = as_annotation(begun, (other,))
-
-    assert text is not None
-    assert inventory_of(builders.sync_resource(generation=3, annotations={names.INTENDED: text})) == (ENTRY, other)
+    assert inventory_of(after(begun_before, ENTRY, other)) == (ENTRY, other)
 
 
-def test_intent_of_a_generation_that_a_status_covers_is_recorded_in_the_status() -> None:
-    told = builders.sync_resource(generation=3, status={"observedGeneration": 3, "state": "Error"})
+def test_intent_without_new_objects_leaves_the_status_as_it_is() -> None:
+    resource = builders.sync_resource(status={"synced": SYNCED, "state": "Ready", "ownerUid": "first"})
 
-    assert as_annotation(told, (ENTRY,)) is None
-    status = as_status(told, (ENTRY,))
-    assert inventory_of(msgspec.structs.replace(told, status=status)) == (ENTRY,)
-    assert status.state is State.ERROR
+    assert begun(resource, (ENTRY,)) == resource.status
 
 
-def test_intended_object_is_claimed_before_a_status_names_it() -> None:
-    begun = builders.sync_resource(generation=3, annotations=intent(3, ENTRY))
-
-    assert list(claim_index(begun)) == [claim_key("demo", "", "ConfigMap", "one")]
+def test_intended_object_is_claimed_before_it_is_applied() -> None:
+    assert list(claim_index(after(builders.sync_resource(), ENTRY))) == [claim_key("demo", "", "ConfigMap", "one")]
 
 
-def test_intent_counts_until_a_status_covers_its_generation() -> None:
-    begun = builders.sync_resource(generation=3, annotations=intent(3, ENTRY), status={"observedGeneration": 2})
-    done = builders.sync_resource(generation=3, annotations=intent(3, ENTRY), status={"observedGeneration": 3})
+def test_annotation_of_earlier_versions_names_nothing() -> None:
+    text = '{"generation": 1, "objects": [["", "v1", "ConfigMap", "kyma-system", "one"]]}'
+    forged = builders.sync_resource(annotations={"operator.kyma-project.io/intended-objects": text})
 
-    assert inventory_of(begun) == (ENTRY,)
-    assert inventory_of(done) == ()
+    assert inventory_of(forged) == ()
+    assert list(claim_index(forged)) == []
 
 
 def test_refusal_after_an_interrupted_apply_keeps_the_intended_objects() -> None:
-    begun = builders.sync_resource(generation=4, annotations=intent(3, ENTRY), text="kind: [")
+    interrupted = after(builders.sync_resource(generation=4, text="kind: ["), ENTRY)
 
     for status in (
-        statuses.refused(begun, Refusal("InvalidResource", "bad"), builders.NOW),
-        statuses.unreachable(begun, "SKRUnreachable", "no answer", builders.NOW),
+        statuses.refused(interrupted, Refusal("InvalidResource", "bad"), builders.NOW),
+        statuses.unreachable(interrupted, "SKRUnreachable", "no answer", builders.NOW),
     ):
         assert [(each.name, each.state) for each in status.synced] == [("one", State.PROCESSING)]
 
 
 def test_deletion_after_an_interrupted_apply_deletes_the_intended_objects() -> None:
-    begun = builders.sync_resource(generation=1, annotations=intent(1, ENTRY), deletionTimestamp=DELETING)
+    interrupted = after(builders.sync_resource(deletionTimestamp=DELETING), ENTRY)
 
-    assert plan(begun, builders.kyma()) == planned.DeleteObjects((ENTRY,))
-
-
-def test_too_many_new_objects_at_once_are_refused_before_any_is_applied() -> None:
-    many = tuple(InventoryEntry("", "v1", "ConfigMap", "shop", f"name-{number:05d}") for number in range(5000))
-
-    with pytest.raises(TooManyObjects, match="5000 new objects at once are too many; split them"):
-        as_annotation(builders.sync_resource(generation=1), many)
+    assert plan(interrupted, builders.kyma()) == planned.DeleteObjects((ENTRY,))
 
 
-def test_annotation_that_is_no_intent_says_nothing() -> None:
-    for text in ("", "{", "[]", '{"generation": "x"}'):
-        assert inventory_of(builders.sync_resource(annotations={names.INTENDED: text})) == ()
+def test_too_many_objects_are_refused_before_any_is_applied() -> None:
+    many = tuple(InventoryEntry("", "v1", "ConfigMap", "shop", f"name-{number:05d}") for number in range(9000))
+
+    with pytest.raises(TooManyObjects, match="9000 objects are too many; split them"):
+        begun(builders.sync_resource(generation=1), many)
+
+
+def test_object_that_the_cluster_resolves_to_one_of_ours_is_refused() -> None:
+    ours = InventoryEntry("example.com", "v1", "ClusterThing", "", "skr-webhook")
+
+    step = plan(builders.sync_resource(text=CONFIG_MAP), builders.kyma(), protected=(ours,))
+
+    assert reason(step) == ("Forbidden", "these objects belong to the Lifecycle Manager: ClusterThing skr-webhook")
 
 
 def test_objects_are_applied_with_the_inventory_to_prune_by() -> None:

@@ -116,5 +116,13 @@ def test_removal_deletes_what_the_inventory_names_and_no_older_one_has(has: set[
     assert names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
 
 
+@given(text=SUBSETS, has=SUBSETS)
+def test_nothing_changes_for_a_text_with_an_object_of_the_lifecycle_managers_own(text: set[str], has: set[str]) -> None:
+    ours = InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls")
+    (done,) = steps_of(replace(snapshot(text, has, {}), protected=(ours,)), set())
+    assert isinstance(done, planned.Done)
+    assert {condition.reason for condition in done.status.conditions} == {"Forbidden"}
+
+
 def _without_prune(resource: Any) -> Any:
     return msgspec.structs.replace(resource, spec=msgspec.structs.replace(resource.spec, prune=False))

@@ -31,7 +31,8 @@ R = TypeVar("R")
 class Applier:
     """Applies sets of objects to one cluster. Keep it from round to round: it remembers what it applied.
 
-    - `labels`, `annotations`: put on every object; an object without these labels is not deleted
+    - `labels`, `annotations`: put on every object
+    - `owns`: tells whether an object, as it is in the cluster, may be deleted; by default one with these labels
     - `default_namespace`: for a namespaced object that names none
     - `force`: take over fields that another manager owns; without it, that is a failure which names the owner
     - `concurrency`: how many requests at once
@@ -45,6 +46,7 @@ class Applier:
         field_manager: str,
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
+        owns: Callable[[InventoryEntry, JsonObject], bool] | None = None,
         default_namespace: str = "default",
         force: bool = True,
         concurrency: int = 8,
@@ -54,6 +56,7 @@ class Applier:
         self._field_manager = field_manager
         self._labels = dict(labels or {})
         self._annotations = dict(annotations or {})
+        self._owns = owns or self._has_labels
         self._default_namespace = default_namespace
         self._force = force
         self._places = asyncio.Semaphore(concurrency)
@@ -243,7 +246,7 @@ class Applier:
             live = await self._read(resource, entry)
             if live is None:
                 return ObjectOutcome(entry, None, "pruned")
-            if not self._is_ours(live) or live["metadata"].get("uid") in spared:
+            if not self._owns(entry, live) or live["metadata"].get("uid") in spared:
                 return ObjectOutcome(entry, None, "released")
             if not live["metadata"].get("deletionTimestamp"):
                 live = await self._client.delete_and_see(
@@ -270,7 +273,7 @@ class Applier:
             started = [tasks.create_task(one(thing)) for thing in things]
         return [task.result() for task in started]
 
-    def _is_ours(self, live: JsonObject) -> bool:
+    def _has_labels(self, _: InventoryEntry, live: JsonObject) -> bool:
         labels = live["metadata"].get("labels") or {}
         return all(labels.get(key) == value for key, value in self._labels.items())
 

@@ -20,7 +20,7 @@ class ObjectOutcome:
     - `failed`: `error` says why, `cause` is the exception
     - `pruned`: it left the set and was deleted; while it still exists, `live` shows it
     - `kept`: it left the set and stays for now: another object failed, or has to be deleted first
-    - `released`: it left the set and is not ours any more, as it lost our labels; or the set has it in another group
+    - `released`: it left the set and is not ours any more, as it lost our marks; or the set has it in another group
       in which the server serves the same object
 
     `index` is the document that the object came from, None for one that only the inventory names.

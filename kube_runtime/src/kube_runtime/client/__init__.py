@@ -1,13 +1,14 @@
 """The client of one API server.
 
-Start with `client.Client`, the verbs. Below it: `transport` (one pooled session, limits, retries), `decoding` (bytes to
-typed objects), `discovery` (kinds to resources), `kubeconfig` (where the server is and what a kubeconfig may ask for),
-`credentials`, `plugins` and `tls` (who we are).
+Start with `client.Client`, the verbs. Below it: `transport` (one pooled session, limits, retries), `json_limits`
+(bounds on bytes before they are decoded), `decoding` (bytes to typed objects), `discovery` (kinds to resources),
+`kubeconfig` (where the server is and what a kubeconfig may ask for), `credentials`, `plugins` and `tls` (who we are).
 """
 
 from kube_runtime.client.client import Applied, Client, Revision
 from kube_runtime.client.decoding import WatchEvent
 from kube_runtime.client.discovery import RestMapper
+from kube_runtime.client.json_limits import JsonLimits, check_json
 from kube_runtime.client.kubeconfig import Connection, KubeconfigPolicy
 from kube_runtime.client.limits import TokenBucket
 from kube_runtime.client.options import ClientOptions
@@ -17,9 +18,11 @@ __all__ = [
     "Client",
     "ClientOptions",
     "Connection",
+    "JsonLimits",
     "KubeconfigPolicy",
     "RestMapper",
     "Revision",
     "TokenBucket",
     "WatchEvent",
+    "check_json",
 ]

@@ -30,6 +30,7 @@ from kube_runtime.exceptions import (
 __all__ = ["error_from_answer", "error_from_status"]
 
 MAX_MESSAGE_LENGTH = 2_000
+MAX_RETRY_SECONDS = 86_400
 _BY_CODE: dict[int, type[ApiError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -61,7 +62,7 @@ def error_from_answer(code: int, body: bytes, retry_after: str | None = None) ->
     """Return the exception for an answer of 400 and above."""
     try:
         status = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         status = _Status(message=body[:MAX_MESSAGE_LENGTH].decode(errors="replace"))
     return _error(code, status, _seconds(retry_after))
 
@@ -70,7 +71,7 @@ def error_from_status(document: bytes | msgspec.Raw) -> ApiError:
     """Return the exception for a Status document that came in a watch."""
     try:
         status = _DECODER.decode(document)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         status = _Status(code=500, message="the watch ended with a status that can't be read")
     return _error(status.code or 500, status, None)
 
@@ -106,4 +107,4 @@ def _seconds(header: str | None) -> float | None:
 
 def _seconds_in(details: dict[str, Any] | None) -> float | None:
     seconds = (details or {}).get("retryAfterSeconds")
-    return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
+    return float(min(seconds, MAX_RETRY_SECONDS)) if isinstance(seconds, int | float) and seconds > 0 else None

@@ -1,5 +1,6 @@
 """The verbs of the Kubernetes API on typed objects, for one cluster."""
 
+import asyncio
 import copy
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -12,8 +13,9 @@ from urllib.parse import quote
 import msgspec
 
 from kube_runtime.client.bodies import Fence
-from kube_runtime.client.decoding import WatchEvent, decoding_for
+from kube_runtime.client.decoding import UNDECODABLE, WatchEvent, decoding_for
 from kube_runtime.client.discovery import RestMapper
+from kube_runtime.client.json_limits import JsonLimits, check_json
 from kube_runtime.client.kubeconfig import (
     STRICT,
     Connection,
@@ -24,7 +26,7 @@ from kube_runtime.client.kubeconfig import (
 )
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.transport import Answer, Transport
-from kube_runtime.exceptions import ApiError, ClusterUnreachable, ObjectUnreadable, ResponseInvalid
+from kube_runtime.exceptions import ApiError, ClusterUnreachable, ObjectUnreadable, ResponseInvalid, ResponseTooLarge
 from kube_runtime.resource import JsonObject, ObjectList, Resource
 
 __all__ = ["Applied", "Client", "Revision"]
@@ -35,6 +37,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_PAGE_SIZES = (1, 4, 100)  # an object has at most 1.5 MiB in etcd
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML, and much faster to read
 _JSON = "application/json"
 _MERGE = "application/merge-patch+json"
@@ -143,6 +146,43 @@ class Client:
         """Read one object."""
         answer = await self._transport.request("GET", resource.path(namespace, name))
         return decoding_for(resource.type).object(answer.body)
+
+    async def get_undecoded(
+        self, resource: Resource[Any], name: str, namespace: str | None = None, *, limits: JsonLimits
+    ) -> bytes:
+        """Read one object as bytes that `limits` hold for. Raises ResponseTooLarge."""
+        target = resource.path(namespace, name)
+        answer = await self._transport.request("GET", target, max_bytes=limits.max_bytes)
+        check_json(answer.body, limits)
+        return answer.body
+
+    async def items_undecoded(self, resource: Resource[Any], *, limits: JsonLimits) -> AsyncIterator[msgspec.Raw]:
+        """Yield all objects one by one as bytes, which are views of their page: copy what is kept.
+
+        `limits` hold for one page. One that exceeds them is requested again with fewer objects. Raises
+        ResponseTooLarge where a single object exceeds them, or the list the limit of this client.
+        """
+        decoding = decoding_for(resource.type)
+        page_sizes = list(_PAGE_SIZES)
+        token: str | None = None
+        size = 0
+        while True:
+            target = _target(resource.path(), {"limit": page_sizes[-1], "continue": token})
+            try:
+                answer = await self._transport.request("GET", target, max_bytes=limits.max_bytes)
+                check_json(answer.body, limits)
+            except ResponseTooLarge:
+                page_sizes.pop()
+                if not page_sizes:
+                    raise
+                continue
+            size = self._measured(size + len(answer.body))
+            await asyncio.sleep(0)  # counting takes milliseconds for megabytes, and so does decoding
+            items, token = decoding.raw_list(answer.body)
+            for item in items:
+                yield item
+            if not token:
+                return
 
     async def list(
         self,
@@ -422,10 +462,10 @@ class Client:
         return (await self._transport.request(method, target, body=body, accept=accept, fence=self._fence)).body
 
     def _measured(self, list_bytes: int) -> int:
-        """Return the size of a list so far. Raises ResponseInvalid where that is over the limit."""
+        """Return the size of a list so far. Raises ResponseTooLarge where that is over the limit."""
         max_bytes = self._transport.options.max_list_bytes
         if max_bytes is not None and list_bytes > max_bytes:
-            raise ResponseInvalid(f"the list is longer than {max_bytes} bytes")
+            raise ResponseTooLarge(f"the list is longer than {max_bytes} bytes")
         return list_bytes
 
     async def _write(self, method: str, target: str, *, body: bytes, content_type: str = _JSON) -> Answer:
@@ -448,7 +488,7 @@ def _encode(resource: Resource[Any], document: Document) -> bytes:
 def _document(answer: Answer) -> JsonObject:
     try:
         return msgspec.json.decode(answer.body, type=JsonObject)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise ResponseInvalid(f"the answer is no JSON object: {error}") from None
 
 

@@ -15,9 +15,12 @@ from kube_runtime.client.detaching import detacher_for
 from kube_runtime.exceptions import ObjectUnreadable, ResponseInvalid
 from kube_runtime.resource import ObjectList
 
-__all__ = ["ChangeType", "Decoding", "EventType", "UnreadableDeletion", "WatchEvent", "decoding_for"]
+__all__ = ["UNDECODABLE", "ChangeType", "Decoding", "EventType", "UnreadableDeletion", "WatchEvent", "decoding_for"]
 
 T = TypeVar("T")
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a text that is no JSON, not of the type, or nested too deep."""
+
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 EventType = Literal[ChangeType, "BOOKMARK"]
 
@@ -94,7 +97,7 @@ class Decoding(Generic[T]):
         """Decode one object."""
         try:
             decoded = self._object.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             raise _unreadable(body, error) from None
         if self._detach is not None:
             self._detach(decoded)
@@ -104,7 +107,7 @@ class Decoding(Generic[T]):
         """Decode a page of a list. Objects that can't be decoded are reported to `unreadable` and left out."""
         try:
             page = self._list.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             if unreadable is None:
                 raise ResponseInvalid(f"the list is not what its kind promises: {error}") from None
             page = self._readable_part(body, unreadable)
@@ -117,6 +120,14 @@ class Decoding(Generic[T]):
                 self._detach(item)
         return ObjectList(items, page.metadata.resource_version, page.metadata.continue_)
 
+    def raw_list(self, body: bytes) -> tuple[tuple[msgspec.Raw, ...], str]:
+        """Return the items of a page undecoded, as views of the page, and the token for the next page."""
+        try:
+            page = self._raw_list.decode(body)
+        except UNDECODABLE as error:
+            raise ResponseInvalid(f"the answer is no list: {error}") from None
+        return page.items or (), page.metadata.continue_
+
     def event(self, line: bytes) -> tuple[ChangeType, T] | WatchEvent[T]:
         """Decode one line of a watch: the type and object, or a bookmark.
 
@@ -127,7 +138,7 @@ class Decoding(Generic[T]):
             return self._other(line)
         try:
             event = self._event.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             return self._other(line, error)
         if self._is_dict:
             _require_identity(event.object)
@@ -140,7 +151,7 @@ class Decoding(Generic[T]):
             event = _OTHER.decode(line)
             if event.type == "BOOKMARK":
                 return WatchEvent("BOOKMARK", None, _MARK.decode(event.object).metadata.resource_version)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             raise ResponseInvalid(f"a line of the watch is no watch event: {error}") from None
         if event.type == "ERROR":
             raise error_from_status(event.object)
@@ -151,13 +162,13 @@ class Decoding(Generic[T]):
     def _readable_part(self, body: bytes, unreadable: Callable[[ObjectUnreadable], None]) -> _List[T]:
         try:
             page = self._raw_list.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             raise ResponseInvalid(f"the answer is no list: {error}") from None
         readable: list[T] = []
         for raw in page.items or ():
             try:
                 readable.append(self._object.decode(raw))
-            except msgspec.DecodeError as error:
+            except UNDECODABLE as error:
                 unreadable(_unreadable(raw, error))
         return _List(page.metadata, tuple(readable))
 
@@ -175,7 +186,7 @@ def _require_identity(item: Any) -> None:
 def _unreadable(document: bytes | msgspec.Raw, why: Exception | None) -> ObjectUnreadable:
     try:
         metadata = _IDENTITY.decode(document).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         raise ResponseInvalid(f"the answer is no Kubernetes object: {why}") from None
     return ObjectUnreadable(metadata.namespace, metadata.name, metadata.resource_version, str(why))
 

@@ -1,8 +1,9 @@
 """One pooled HTTP session to one API server: bytes in, bytes out.
 
-Every request has a timeout, a rate limit and a limit on the size of the response. Redirects are not followed, since
-they would carry the credentials to any host. A request that is refused with Retry-After is repeated a few times after
-that pause; everything else is retried by the caller's queue.
+Every request has a timeout, a rate limit and a limit on the size of the response, which is decompressed in steps, and
+only where compression was asked for. Redirects are not followed, since they would carry the credentials to any host. A
+request that is refused with Retry-After is repeated a few times after that pause; everything else is retried by the
+caller's queue.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from kube_runtime.exceptions import (
     ApiError,
     ClusterUnreachable,
     ResponseInvalid,
+    ResponseTooLarge,
     ServerUnavailable,
     TooManyRequests,
     Unauthorized,
@@ -62,7 +64,8 @@ class Transport:
         self._host = URL(connection.server).authority
         self._limits = RequestLimits(options.qps, options.burst, options.max_in_flight)
         self._fixed = {"Accept": "application/json", "User-Agent": options.user_agent, **connection.impersonation}
-        self._fixed["Accept-Encoding"] = "gzip" if options.compression else "identity"
+        self._encoding = "gzip" if options.compression else "identity"
+        self._fixed["Accept-Encoding"] = self._encoding
         self._timeout = _time_limit(options.connect_timeout_seconds, total=options.timeout_seconds)
         self._stream_timeout = _time_limit(options.connect_timeout_seconds, read=options.watch_silence_seconds)
         self._tls = connection.tls
@@ -99,11 +102,13 @@ class Transport:
         fence: Fence | None = None,
         probe: bool = False,
         accept: str | None = None,
+        max_bytes: int | None = None,
     ) -> Answer:
         """Send a request and return its answer.
 
         `target` is path and query, already quoted. The fence is checked before each attempt and when it is sent. A
         probe is sent while the circuit is open, too. `accept` requests another representation.
+        `max_bytes` is a lower limit than that of this client.
         Raises ApiError, ClusterUnreachable and ResponseInvalid, and whatever the fence raises.
         """
         timeout = self._timeout
@@ -116,7 +121,7 @@ class Transport:
         while True:
             attempt += 1
             try:
-                return await self._attempt(method, target, body, content_type, timeout, fence, accept)
+                return await self._attempt(method, target, body, content_type, timeout, fence, accept, max_bytes)
             except Unauthorized:
                 if refused_before or attempt >= self.options.attempts or not await self._renew_identity():
                     raise
@@ -143,6 +148,7 @@ class Transport:
                 **self._extra,
             ) as response:
                 self._count(str(response.status), "GET")
+                self._check_encoding(response)
                 if response.status != 200:
                     refusal = self._refusal(response, await self._body(response))
                     if isinstance(refusal, Unauthorized):
@@ -191,6 +197,7 @@ class Transport:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             read_bufsize=_READ_BUFFER,
+            auto_decompress=self.options.compression,
         )
 
     @contextmanager
@@ -251,6 +258,7 @@ class Transport:
         limit: aiohttp.ClientTimeout,
         fence: Fence | None,
         accept: str | None,
+        max_bytes: int | None,
     ) -> Answer:
         async with self._limits:
             headers = {**self._fixed, **await self._connection.credentials.headers()}
@@ -270,7 +278,7 @@ class Transport:
                         allow_redirects=False,
                         **self._extra,
                     ) as response:
-                        content = await self._body(response)
+                        content = await self._body(response, max_bytes)
             except _UNREACHABLE as error:
                 if fence is not None:
                     fence()  # where it was what stopped the request, say so
@@ -282,16 +290,23 @@ class Transport:
             raise self._refusal(response, content)
         return Answer(response.status, content)
 
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        limit = self.options.max_response_bytes
+    async def _body(self, response: aiohttp.ClientResponse, max_bytes: int | None = None) -> bytes:
+        self._check_encoding(response)
+        limit = min(max_bytes or math.inf, self.options.max_response_bytes)
         parts: list[bytes] = []
         size = 0
         while chunk := await response.content.readany():
             size += len(chunk)
             if size > limit:
-                raise ResponseInvalid(f"the answer is longer than {limit} bytes")
+                raise ResponseTooLarge(f"the answer is longer than {limit} bytes")
             parts.append(chunk)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _check_encoding(self, response: aiohttp.ClientResponse) -> None:
+        """Refuse a compression that was not asked for, as a few bytes would become many. Raises ResponseInvalid."""
+        encoding = response.headers.get("Content-Encoding", "identity").lower()
+        if encoding not in {"identity", self._encoding}:
+            raise ResponseInvalid(f"the answer has the encoding {encoding[:40]!r}, which was not asked for")
 
     def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> ApiError | ResponseInvalid:
         if response.status < 400:

@@ -5,7 +5,8 @@ What holds at every moment:
 - a key waits at most once, however often it is added;
 - a key is never given to two workers at once: one added while it is worked on comes again when that is done;
 - a key that was added is given out after the add, or still waits (until the queue is shut down);
-- more urgent keys go first, yet one in sixteen is of the least urgent, so that no key waits for ever.
+- more urgent keys go first, yet one in sixteen is of the least urgent, so that no key waits for ever;
+- with `max_per_owner`, never more keys of one owner are given out, and the others of that owner delay nobody else's.
 
 Everything happens on one event loop, so there are no locks. Nothing is stored: a restart lists everything again.
 """
@@ -15,26 +16,18 @@ import heapq
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
-from enum import IntEnum
 from itertools import count
 from typing import Generic, TypeVar
 
 from kube_runtime.controller.causes import NO_CAUSES, Causes
+from kube_runtime.controller.priority import FAIR_SHARE, Priority
 from kube_runtime.controller.retries import DEFAULT_POLICY, Retries, RetryPolicy
+from kube_runtime.controller.shares import Shares
 from kube_runtime.metrics import QueueMetrics
 
 __all__ = ["Priority", "QueueShutDown", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
-FAIR_SHARE = 16
-
-
-class Priority(IntEnum):
-    """How urgent a key is: an event that a user waits for, a change in a watch, a periodic resync."""
-
-    EVENT = 0
-    CHANGE = 1
-    RESYNC = 2
 
 
 class QueueShutDown(Exception):
@@ -42,9 +35,16 @@ class QueueShutDown(Exception):
 
 
 class WorkQueue(Generic[K]):
-    """Keys that wait for a worker."""
+    """Keys that wait for a worker; of those with the same `owner`, at most `max_per_owner` are given out at a time."""
 
-    def __init__(self, *, retry: RetryPolicy = DEFAULT_POLICY, metrics: QueueMetrics | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        retry: RetryPolicy = DEFAULT_POLICY,
+        owner: Callable[[K], str] = str,
+        max_per_owner: int | None = None,
+        metrics: QueueMetrics | None = None,
+    ) -> None:
         self._lanes: tuple[OrderedDict[K, float], ...] = tuple(OrderedDict() for _ in Priority)
         self._waiting: dict[K, Priority] = {}
         self._working: dict[K, float] = {}
@@ -61,7 +61,8 @@ class WorkQueue(Generic[K]):
         self._shut_down = False
         self._retries: Retries[K] = Retries(retry)
         self._metrics = metrics or QueueMetrics()
-        self._metrics.depth = lambda: {int(lane): len(self._lanes[lane]) for lane in Priority}
+        self._shares = None if max_per_owner is None else Shares(owner, max_per_owner)
+        self._metrics.depth = self._depth
         self._metrics.unfinished_seconds = self._unfinished
 
     def __len__(self) -> int:
@@ -84,11 +85,19 @@ class WorkQueue(Generic[K]):
         if before is None:
             self._metrics.adds += 1
             self._waiting[key] = priority
-            self._lanes[priority][key] = time.perf_counter()
-            self._notify(priority)
+            now = time.perf_counter()
+            if self._shares is None or self._has_place(self._shares, key, priority, now):
+                self._lanes[priority][key] = now
+                self._notify(priority)
         elif priority < before:
             self._waiting[key] = priority
-            self._lanes[priority][key] = self._lanes[before].pop(key)
+            if self._shares is None or self._shares.raised(key, priority):
+                added_at = self._lanes[before].pop(key)
+            else:
+                added_at = self._shares.withdraw(key, before)
+                if not self._has_place(self._shares, key, priority, added_at):
+                    return
+            self._lanes[priority][key] = added_at
             self._notify(priority)
 
     def add_after(
@@ -165,17 +174,19 @@ class WorkQueue(Generic[K]):
     async def filled(self, least: Priority = Priority.RESYNC) -> None:
         """Wait until a key waits that is at least so urgent, and leave it there. Raises QueueShutDown at the end."""
         while not self.holds(least):
-            if self._shut_down:
+            if self._shut_down and not (self._shares and any(self._shares.aside)):
                 raise QueueShutDown
             await self._wait(self._getters[least])
 
     def holds(self, least: Priority) -> bool:
-        """Tell whether a key waits that is at least so urgent."""
+        """Tell whether a key waits that is at least so urgent and may be given out."""
         return any(self._lanes[: least + 1])
 
     def done(self, key: K) -> None:
         """Report that the reconcile of a key has ended, whatever its result."""
         self._metrics.work_seconds.observe(time.perf_counter() - self._working.pop(key))
+        if self._shares is not None:
+            self._pass_on(self._shares, key)
         priority = self._again.pop(key, None)
         if priority is not None:
             self.add(key, priority)
@@ -191,7 +202,7 @@ class WorkQueue(Generic[K]):
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        self._release([getter for getters in self._getters for getter in getters])
+        self._release_getters()
 
     async def drained(self) -> None:
         """Wait until no key waits and none is reconciled. Delayed keys don't count."""
@@ -207,6 +218,27 @@ class WorkQueue(Generic[K]):
         waiter = asyncio.get_running_loop().create_future()
         self._done_waiters.append(waiter)
         await waiter
+
+    def _has_place(self, shares: Shares[K], key: K, priority: Priority, added_at: float) -> bool:
+        """Tell whether a key may be given out; where it may not, it waits aside."""
+        if shares.enter(key, priority, added_at):
+            return True
+        other = shares.less_urgent(key, priority, self._waiting)
+        if other is None:
+            return False
+        shares.swap(key, priority, other[0], self._lanes[other[1]].pop(other[0]))
+        return True
+
+    def _pass_on(self, shares: Shares[K], done: K) -> None:
+        """Pass the place of a key on to one of its owner that waits aside."""
+        following = shares.leave(done)
+        if following is not None:
+            key, priority, added_at = following
+            self._waiting[key] = priority
+            self._lanes[priority][key] = added_at
+            self._notify(priority)
+        if self._shut_down:
+            self._release_getters()  # those who waited for what was aside
 
     def _take(self, least: Priority) -> K:
         self._taken += 1
@@ -246,6 +278,9 @@ class WorkQueue(Generic[K]):
                 return True
         return False
 
+    def _release_getters(self) -> None:
+        self._release([getter for getters in self._getters for getter in getters])
+
     @staticmethod
     def _release(waiters: list[asyncio.Future[None]]) -> None:
         for waiter in waiters:
@@ -274,6 +309,10 @@ class WorkQueue(Generic[K]):
                 self.add(key, due[1], due[2])
         if self._alarms:
             self._set_alarm()
+
+    def _depth(self) -> dict[int, int]:
+        aside = self._shares.aside if self._shares is not None else [0 for _ in Priority]
+        return {int(lane): len(self._lanes[lane]) + aside[lane] for lane in Priority}
 
     def _unfinished(self) -> tuple[float, float]:
         now = time.perf_counter()

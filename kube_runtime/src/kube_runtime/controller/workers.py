@@ -57,6 +57,7 @@ class Workers(Generic[K]):
     - `timeout_seconds`: how long one reconcile may take
     - `retry`: the pauses after failures, and `retry_priority` how urgent a key is then
     - `requeue_jitter`: the share of `requeue_after` that is added at random, so that keys spread over time
+    - `max_per_owner`: how many keys of one `owner` at once, so that a slow cluster holds no more workers
 
     How urgent keys get past the others; benchmarks/kube_runtime_priorities.py measures each, in the scenario named:
 
@@ -78,6 +79,8 @@ class Workers(Generic[K]):
         retry: RetryPolicy = DEFAULT_POLICY,
         retry_priority: Priority = Priority.CHANGE,
         requeue_jitter: float = 0.05,
+        owner: Callable[[K], str] = str,
+        max_per_owner: int | None = None,
         pace: Pace | None = None,
         event_workers: int | None = None,
         reserved_workers: int | None = None,
@@ -86,7 +89,12 @@ class Workers(Generic[K]):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.name = name
-        self.queue: WorkQueue[K] = WorkQueue(retry=retry, metrics=metrics.queue(name) if metrics else None)
+        self.queue: WorkQueue[K] = WorkQueue(
+            retry=retry,
+            owner=owner,
+            max_per_owner=max_per_owner,
+            metrics=metrics.queue(name) if metrics else None,
+        )
         self._reconcile = reconcile
         self._concurrency = concurrency
         self._timeout_seconds = timeout_seconds

@@ -1,6 +1,10 @@
-"""The HTTP endpoint of the validating webhooks, by AdmissionReviews (admission.k8s.io/v1)."""
+"""The HTTP endpoint of the validating webhooks, by AdmissionReviews (admission.k8s.io/v1).
 
-from collections.abc import Callable, Mapping, Sequence
+Whoever reaches the port may send requests, unless a client certificate is required: so all bodies together are bounded,
+and texts in objects are parsed outside the event loop.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -9,7 +13,8 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lifecycle_manager.serving import BodyTooLarge, read_body
+from kube_runtime import parse_aside
+from lifecycle_manager.serving import BodyTooLarge, ByteBudget, TooManyBytes, read_body
 from lifecycle_manager_api import ApiObject, NotDecodable, decode
 
 T = TypeVar("T", bound=ApiObject)
@@ -26,12 +31,14 @@ class Verdict(NamedTuple):
     warnings: Sequence[str] = ()
 
 
-Validator = Callable[[bytes], Verdict]
+Validator = Callable[[bytes], Awaitable[Verdict]]
 """Validates the JSON of an object."""
 
 NULL = msgspec.Raw(b"null")
 INVALID = 422
 MAX_REVIEW_BYTES = 8 * 1024 * 1024  # two objects of the maximum size of etcd, escaped
+MAX_BYTES = 4 * MAX_REVIEW_BYTES
+MAX_BYTES_PER_ADDRESS = 2 * MAX_REVIEW_BYTES
 
 log = structlog.get_logger("admission")
 
@@ -53,15 +60,21 @@ class _Review(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(_Review)
 
 
-def validator_for(kind: type[T], check: Check[T] = lambda _: None, warnings: Warnings[T] = lambda _: ()) -> Validator:
-    """Return a validator that decodes an object and checks it."""
+def validator_for(
+    kind: type[T],
+    check: Check[T] = lambda _: None,
+    warnings: Warnings[T] = lambda _: (),
+    *,
+    in_thread: bool = False,
+) -> Validator:
+    """Return a validator that decodes an object and checks it; that of a large one in a thread if `check` allows it."""
 
-    def validate(body: bytes) -> Verdict:
+    async def validate(body: bytes) -> Verdict:
         try:
             decoded = decode(kind, body)
         except NotDecodable as failure:
             return Verdict(str(failure))
-        error = check(decoded)
+        error = await parse_aside(len(body) if in_thread else 0, check, decoded)
         return Verdict(error) if error is not None else Verdict(warnings=warnings(decoded))
 
     return validate
@@ -70,19 +83,23 @@ def validator_for(kind: type[T], check: Check[T] = lambda _: None, warnings: War
 def create_app(validators: Mapping[str, Validator]) -> FastAPI:
     """Return the application. `validators` are by the plural of the resource, which is the last part of the path."""
     app = FastAPI(title="Lifecycle Manager admission", docs_url=None, redoc_url=None, openapi_url=None)
+    budget = ByteBudget(MAX_BYTES, MAX_BYTES_PER_ADDRESS)
 
     async def validate(request: Request) -> Response:
         resource = request.path_params["resource"]
         validator = validators.get(resource)
         if validator is None:
             return _text(404, f"no validation for {resource}")
-        try:
-            review = _decoder.decode(await read_body(request, MAX_REVIEW_BYTES)).request
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return _text(400, f"invalid AdmissionReview: {error}")
-        except BodyTooLarge as error:
-            return _text(413, str(error))
-        verdict = validator(bytes(review.object))
+        with budget.share(request.client.host if request.client is not None else "") as take:
+            try:
+                review = _decoder.decode(await read_body(request, MAX_REVIEW_BYTES, take)).request
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                return _text(400, f"invalid AdmissionReview: {error}")
+            except BodyTooLarge as error:
+                return _text(413, str(error))
+            except TooManyBytes as error:
+                return _text(503, str(error))
+            verdict = await validator(bytes(review.object))
         if verdict.error is not None:
             _log_refusal(resource, review, verdict.error)
         return Response(answer(review.uid, verdict.error, verdict.warnings), media_type="application/json")

@@ -15,7 +15,7 @@ from kube_runtime.leases import NotHandedOver
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
 from lifecycle_manager.events.guards import Nonces, Peers, Rates
 from lifecycle_manager.events.identity import Identifier, Message, Sender
-from lifecycle_manager.events.openapi import CONTRACT, openapi_document
+from lifecycle_manager.events.openapi import CONTRACT
 from lifecycle_manager.events.problems import Reason, Refused
 from lifecycle_manager.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event, names
@@ -108,8 +108,7 @@ class EventEndpoint:
 
     def app(self) -> FastAPI:
         """Return the application that serves the endpoint."""
-        app = FastAPI(title="Lifecycle Manager events", version=CONTRACT)
-        app.openapi = openapi_document  # type: ignore[method-assign]  # the hot path is no FastAPI operation
+        app = FastAPI(title="Lifecycle Manager events", docs_url=None, redoc_url=None, openapi_url=None)
         app.add_route(f"/{CONTRACT}/{{manager}}/event", self._handle, methods=["POST"])
         app.add_exception_handler(HTTPException, self._handle_no_route)
         return app

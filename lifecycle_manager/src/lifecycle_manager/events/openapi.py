@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the event endpoint, served at /openapi.json.
+"""The OpenAPI 3.1 document of the event endpoint, which `make charts` writes to docs/events.openapi.json.
 
 Written by hand, because the endpoint reads the body as bytes, which FastAPI can't describe.
 """

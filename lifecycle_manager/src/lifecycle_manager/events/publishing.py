@@ -91,7 +91,7 @@ class EventPublisher:
         self._latency.event_taken(event.observed_at)
 
     def _publish_change(self, kyma_name: str, event: WatchEvent) -> None:
-        if event.operation == RESYNC:
+        if event.operation == RESYNC or not event.watched.name:  # it names no object to read
             self._manager.publish(ResyncRequested(kyma_name))
             return
         gvk, watched = event.watched_gvk, event.watched

@@ -21,6 +21,7 @@ from lifecycle_manager.kyma.crd import KymaCrds, crd_changed
 from lifecycle_manager.kyma.reconciler import KymaReconciler, KymaSettings, KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma_changes import kyma_changed, metadata_changed
+from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.resources import (
@@ -50,6 +51,7 @@ from lifecycle_manager_api import (
     ModuleConfig,
     ModuleTemplate,
     SyncResource,
+    find,
     names,
 )
 
@@ -149,9 +151,12 @@ def manifest_state_changed(change: Change[Manifest]) -> bool:
 
 
 def state_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
-    """Tell whether a part of a Kyma is created, deleted or in another state."""
+    """Tell whether a part of a Kyma is created, deleted, in another state, or beyond its quota or no longer."""
     old, new = change.old, change.new
-    return old is None or new is None or old.status.state != new.status.state
+    if old is None or new is None or old.status.state != new.status.state:
+        return True
+    before, now = find(old.status.conditions, COMPLETE), find(new.status.conditions, COMPLETE)
+    return (before.message if before is not None else "") != (now.message if now is not None else "")
 
 
 def _other_conditions(kyma: Kyma) -> list[Condition]:

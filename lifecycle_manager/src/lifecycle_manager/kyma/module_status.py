@@ -7,6 +7,7 @@ import msgspec
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
 from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.kyma.wanted import WantedModule
+from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager_api import (
     KymaModuleStatus,
@@ -18,6 +19,7 @@ from lifecycle_manager_api import (
     SyncResource,
     TrackingObject,
     aggregate,
+    find,
     names,
 )
 from lifecycle_manager_api.conditions import shortened
@@ -71,7 +73,7 @@ def _state_of(snapshot: Snapshot, module: WantedModule) -> tuple[State, str]:
     state = aggregate([resolution.state, *(state for _, state, _ in parts)])
     waiting = [
         f"{what} is {state.value or 'new'}{': ' if why else ''}{why}"
-        for what, state, why in parts
+        for what, state, why in sorted(parts, key=lambda part: not part[2])  # a message is cut at its end
         if state is not State.READY
     ]
     return state, "; ".join([*([resolution.message] if resolution.message else []), *waiting])
@@ -87,7 +89,15 @@ def _parts_of(snapshot: Snapshot, module: WantedModule) -> Iterator[tuple[str, S
     parts: tuple[ModuleConfig | SyncResource, ...] = (*snapshot.module_configs, *snapshot.sync_resources)
     for part in parts:
         if part.spec.module == module.name:
-            yield f"{part.KIND} {part.metadata.name}", part.status.state, ""
+            excess = _excess_of(part)
+            state = aggregate([part.status.state, State.WARNING]) if excess else part.status.state
+            yield f"{part.KIND} {part.metadata.name}", state, excess
+
+
+def _excess_of(part: ModuleConfig | SyncResource) -> str:
+    """Return what a part says of Module CRs beyond the quota of the module."""
+    complete = find(part.status.conditions, COMPLETE)
+    return complete.message if complete is not None and complete.status == "False" else ""
 
 
 def _state_of_manifest(manifest: Manifest, module: WantedModule) -> tuple[State, str]:

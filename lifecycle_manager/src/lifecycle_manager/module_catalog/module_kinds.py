@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from kube_runtime import KubernetesObject, ManifestInvalid, parse_objects
+from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_objects
 from lifecycle_manager.module_catalog.manifests import link_of
 from lifecycle_manager.oci.downloads import DownloadFailed
 from lifecycle_manager.signals import ObjectReference
@@ -84,7 +84,8 @@ class ModuleKinds:
 
     async def _read(self, template: ModuleTemplate, link: str) -> tuple[ModuleCrKind, ...]:
         try:
-            return kinds_of_crds(parse_objects(await self.fetch(link)), self.namespace)
+            text = await self.fetch(link)
+            return kinds_of_crds(await parse_aside(len(text), parse_objects, text), self.namespace)
         except (DownloadFailed, ManifestInvalid) as error:
             raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {error}") from error
 

@@ -1,15 +1,32 @@
 """Writes of Manifests in KCP."""
 
-from kube_runtime import Client, Informer, NotFound
+import msgspec
+
+from kube_runtime import Client, Informer, NotFound, ObjectKey
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
-from lifecycle_manager_api import Manifest, as_document
+from lifecycle_manager_api import Manifest, as_document, joined_name
 
 
 async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: Manifest) -> None:
     """Apply a Manifest without its status. Raises KubeError."""
+    metadata = manifest.metadata
+    manifest = named_apart(manifest, manifests.get(ObjectKey(metadata.namespace, metadata.name)))
     document = {key: value for key, value in as_document(manifest).items() if key != "status"}
     name, namespace = manifest.metadata.name, manifest.metadata.namespace
     manifests.wrote(await kcp.apply(MANIFESTS, name, document, namespace, field_manager=FIELD_MANAGER))
+
+
+def named_apart(manifest: Manifest, held: Manifest | None) -> Manifest:
+    """Return a Manifest with a name of its own where another Kyma and module have its name.
+
+    Kyma `a` with module `b-c` and Kyma `a-b` with module `c` have one usual name.
+    """
+    owner = (kyma_of_manifest(manifest), module_of_manifest(manifest))
+    if held is None or (kyma_of_manifest(held), module_of_manifest(held)) == owner:
+        return manifest
+    name = joined_name(*owner, distinct_by="/".join(owner))
+    return msgspec.structs.replace(manifest, metadata=msgspec.structs.replace(manifest.metadata, name=name))
 
 
 async def delete_manifest(kcp: Client, name: str, namespace: str) -> None:

@@ -4,9 +4,11 @@ For each module whose ModuleTemplate enables it, the Module CRs in the SKR are r
 ModuleConfig each. An event says which object to read at once; without events each interval finds all changes. The
 content is always read from the API server, never taken from an event.
 
-`controller` says what triggers it; `plan` holds all rules, such as the size limit of a ModuleConfig.
+`controller` says what triggers it; `reading` and `texts` bound what comes from the SKR; `plan` holds all
+rules, such as the quota of a module.
 """
 
 from lifecycle_manager.module_config.controller import ModuleConfigSettings, ModuleKey, setup
+from lifecycle_manager.module_config.snapshot import Quota
 
-__all__ = ["ModuleConfigSettings", "ModuleKey", "setup"]
+__all__ = ["ModuleConfigSettings", "ModuleKey", "Quota", "setup"]

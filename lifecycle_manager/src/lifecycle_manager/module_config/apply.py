@@ -12,7 +12,7 @@ from kube_runtime import Client, Clock, Informer, NotFound
 from lifecycle_manager.kcp_writes import write_status
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, SetCondition, Step, WriteModuleConfig
 from lifecycle_manager.module_config.snapshot import Snapshot
-from lifecycle_manager.module_config.status import merged
+from lifecycle_manager.module_config.status import SYNCED, merged
 from lifecycle_manager.resources import FIELD_MANAGER, MODULE_CONFIGS
 from lifecycle_manager.signals import ObjectReference, Trace
 from lifecycle_manager.telemetry import ChangeLatency
@@ -84,5 +84,8 @@ class ModuleConfigWrites:
         condition = merged(config, step.condition, self.clock.now())
         with suppress(NotFound):  # deleted meanwhile
             metadata = ObjectMeta(name=step.name, namespace=seen.namespace)
-            written = await write_status(self.kcp, MODULE_CONFIGS, metadata, {"conditions": [condition]})
+            # Each type has a field manager of its own: server-side apply removes what its manager names no more.
+            manager = FIELD_MANAGER if step.condition.type == SYNCED else f"{FIELD_MANAGER}-quota"
+            status = {"conditions": [condition]}
+            written = await write_status(self.kcp, MODULE_CONFIGS, metadata, status, field_manager=manager)
             self.module_configs.wrote(written)

@@ -18,9 +18,11 @@ from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import Undecided, decide, plan
-from lifecycle_manager.module_config.snapshot import JsonObject, Reading, Snapshot, read_all, read_some
-from lifecycle_manager.module_config.status import SyncedCondition, failed
+from lifecycle_manager.module_config.plan import Undecided, acceptable, decide, plan, sources_of, usual_names
+from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, find_all, find_some
+from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
+from lifecycle_manager.module_config.status import SyncedCondition, failed, internal_error
+from lifecycle_manager.module_config.texts import Memory, TextMaker, TextThread
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.signals import (
     ClusterReachable,
@@ -31,11 +33,15 @@ from lifecycle_manager.signals import (
     WebhookRulesChanged,
 )
 from lifecycle_manager.skr import Announcements, Connections, Seen, SkrAccessError
+from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, names
 
 RULES_SECONDS = 2.0
 """How long an API server may take until it uses the new rules of a webhook."""
+
+
+MIN_POSTPONED_SECONDS = 0.5
 
 
 class Read(Enum):
@@ -61,14 +67,20 @@ class ModuleConfigSettings:
 
     interval_seconds: float = 30.0
     concurrency: int = 50
+    quota: Quota = field(default_factory=Quota)
 
 
 @dataclass(eq=False, slots=True)
 class ModuleConfigState:
-    """The state of one module: announced changes, and the monotonic time from which on everything is read."""
+    """The state of one module: announced changes, and the monotonic time from which on everything is read.
+
+    The budget is that of the cluster.
+    """
 
     announcements: Announcements = field(default_factory=Announcements)
     full_read_due: float = 0.0
+    memory: Memory = field(default_factory=Memory)
+    budget: CpuBudget = field(default_factory=CpuBudget)
 
 
 def _module_of_config(config: ModuleConfig) -> Iterable[str]:
@@ -104,6 +116,8 @@ def setup(
         owner=lambda key: key.kyma,
         exists=modules.exists,
         concurrency=settings.concurrency,
+        max_per_owner=3,
+        timeout_seconds=30.0,  # three requests that hardly succeed; an event is not to be held up for longer
         not_retried=(SkrAccessError,),
     )
     everything = Read.EVERYTHING
@@ -126,7 +140,7 @@ def setup(
     controller.receives(DescriptorFound, to=modules.of_descriptor, priority=Priority.CHANGE)
 
     writes = ModuleConfigWrites(manager.client, configs, latency, manager.clock)
-    reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings)
+    reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings, TextThread())
     controller.reconciles(reconciler.reconcile)
     return controller
 
@@ -154,6 +168,12 @@ class _Modules:
     def configs_of(self, key: ModuleKey) -> tuple[ModuleConfig, ...]:
         """Return the ModuleConfigs of a module."""
         return self.configs.by_index(MODULE_CONFIGS_BY_MODULE, f"{key.kyma}/{key.module}")
+
+    def taken_names(self, key: ModuleKey, reading: Reading) -> frozenset[str]:
+        """Return the names that a module would use and that ModuleConfigs of others have."""
+        usual = usual_names(key.kyma, key.module, reading)
+        found = (self.configs.get(ObjectKey(key.namespace, name)) for name in usual)
+        return frozenset(each.metadata.name for each in found if each is not None and _key_of_config(each) != key)
 
     def of_changed_kyma(self, change: Change[Kyma]) -> Iterable[ModuleKey]:
         """Return the modules that a Kyma had and has, and those that have ModuleConfigs."""
@@ -211,6 +231,7 @@ class _Reconciler:
     writes: ModuleConfigWrites
     clock: Clock
     settings: ModuleConfigSettings
+    thread: TextThread
 
     async def reconcile(self, key: ModuleKey, causes: Causes, state: ModuleConfigState) -> Result:
         """Write, delete or mark ModuleConfigs. Raises KubeError, SkrAccessError or TemplateUnreadable."""
@@ -220,19 +241,35 @@ class _Reconciler:
         if isinstance(decision, Undecided):
             return Result()
         if decision is None:
-            state.announcements, state.full_read_due = Announcements(), 0.0
+            state.announcements, state.full_read_due, state.memory = Announcements(), 0.0, Memory()
             await self._apply(key, state)
             return Result()
+        state.budget = self.connections.budget(key.kyma)
         try:
-            kinds = await self.modules.kinds.of(decision.template)
-            pending, started = state.announcements.of(), self.clock.monotonic()
-            is_complete = not pending or started >= state.full_read_due
+            return await self._synchronize(key, state, decision.template)
+        except (KubeError, SkrAccessError, TemplateUnreadable):
+            raise
+        except Exception as error:
+            await self._apply(key, state, problem=internal_error(error))
+            raise
+
+    async def _synchronize(self, key: ModuleKey, state: ModuleConfigState, template: ModuleTemplate) -> Result:
+        """Read what is announced, postponed or due, and carry out what follows."""
+        pending, started = state.announcements.of(), self.clock.monotonic()
+        named = {each.object for each in pending}
+        if state.budget.wait(started) == 0:
+            named |= state.memory.postponed
+        is_complete = not named or started >= state.full_read_due
+        try:
+            kinds = await self.modules.kinds.of(template)
             async with self.connections.to(key.kyma) as skr:
-                announced = [each.object for each in pending]
-                reading = await (read_all(skr, kinds) if is_complete else read_some(skr, kinds, announced))
+                found = await find_all(skr, kinds) if is_complete else NOTHING_FOUND
+                if not found.complete and (missing := named.difference(found.module_crs)):
+                    found = found.with_others(await find_some(skr, kinds, sorted(missing)))
         except (KubeError, SkrAccessError, TemplateUnreadable) as error:
             await self._apply(key, state, problem=failed(error))
             raise
+        reading = await self._with_texts(key, state, found)
         await self._apply(key, state, reading)
         now = self.clock.monotonic()
         seen = {announcement: _seen(reading.found.get(announcement.object)) for announcement in pending}
@@ -240,8 +277,24 @@ class _Reconciler:
         if is_complete:
             kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
             state.full_read_due = started + interval_for(kyma, self.settings.interval_seconds)
-        next_full = max(0.0, state.full_read_due - now)
-        return Result(requeue_after=next_full if again is None else min(again, next_full))
+        waits = [max(0.0, state.full_read_due - now)]
+        if again is not None:
+            waits.append(again)
+        if state.memory.postponed:
+            waits.append(max(MIN_POSTPONED_SECONDS, state.budget.wait(now)))
+        return Result(requeue_after=min(waits))
+
+    async def _with_texts(self, key: ModuleKey, state: ModuleConfigState, found: Found) -> Reading:
+        """Return the reading with the texts of what is within the quota."""
+        identities = Reading(found.default, found.module_crs, found.complete)
+        seen = self._snapshot(key, identities)
+        maker = TextMaker(thread=self.thread, memory=state.memory, budget=state.budget, clock=self.clock)
+        return await maker.with_texts(found, acceptable(seen, identities), sources_of(seen, identities))
+
+    def _snapshot(self, key: ModuleKey, reading: Reading | None, problem: SyncedCondition | None = None) -> Snapshot:
+        existing = self.modules.configs_of(key)
+        taken = self.modules.taken_names(key, reading) if reading is not None else frozenset()
+        return Snapshot(key.kyma, key.module, key.namespace, existing, reading, problem, self.settings.quota, taken)
 
     async def _apply(
         self,
@@ -250,7 +303,7 @@ class _Reconciler:
         reading: Reading | None = None,
         problem: SyncedCondition | None = None,
     ) -> None:
-        seen = Snapshot(key.kyma, key.module, key.namespace, self.modules.configs_of(key), reading, problem)
+        seen = self._snapshot(key, reading, problem)
         traces = {announcement.object: announcement.trace for announcement in state.announcements.of()}
         # A change that was announced during the read may have been read as well.
         waiting = self.controller.waiting_causes(key).of(ObjectChanged)
@@ -278,8 +331,7 @@ def _key_of_config(config: ModuleConfig) -> ModuleKey:
     return ModuleKey(config.metadata.namespace, config.spec.kyma, config.spec.module)
 
 
-def _seen(module_cr: JsonObject | None) -> Seen:
+def _seen(module_cr: ModuleCr | None) -> Seen:
     if module_cr is None:
         return Seen()
-    metadata = module_cr["metadata"]
-    return Seen(metadata["uid"], metadata["resourceVersion"], "deletionTimestamp" in metadata)
+    return Seen(module_cr.reference.uid, module_cr.reference.resource_version, module_cr.is_deleting)

@@ -1,19 +1,23 @@
 """The rules of a module's configuration: whether it has one, and which ModuleConfigs to write, delete or mark."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import msgspec
-
-from kube_runtime import dump_yaml
-from lifecycle_manager.module_config.snapshot import JsonObject, Reading, Snapshot
-from lifecycle_manager.module_config.status import SyncedCondition, has_condition, read_from, too_large
+from kube_runtime.resource import version_number
+from lifecycle_manager.module_config.snapshot import ModuleCr, Reading, Snapshot
+from lifecycle_manager.module_config.status import (
+    MODULE_CR_TOO_LARGE,
+    SyncedCondition,
+    beyond_quota,
+    has_condition,
+    is_incomplete,
+    over_bytes,
+    read_from,
+    within_quota,
+)
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, joined_name
 from lifecycle_manager_api import ObjectReference as ResourceReference
-
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# etcd stores objects of up to 1.5 MiB. The text is one of several fields, and its size is that of the JSON string.
-MAX_TEXT_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class DeleteModuleConfig:
 
 @dataclass(frozen=True, slots=True)
 class SetCondition:
-    """Write the condition `Synced` of a ModuleConfig."""
+    """Write a condition of a ModuleConfig."""
 
     name: str
     condition: SyncedCondition
@@ -90,55 +94,117 @@ def plan(seen: Snapshot) -> tuple[Step, ...]:
 
 
 def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
-    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it."""
+    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it.
+
+    It may be that of another Kyma and module, too: `a` with `b-c`, and `a-b` with `c`.
+    """
     if reference == default:
         return joined_name(kyma, module)
     return joined_name(kyma, module, distinct_by="/".join(reference))
 
 
-def text_of(module_cr: JsonObject) -> str:
-    """Return a Module CR as YAML in a stable order, without managed fields and the annotation of kubectl apply."""
-    metadata = {key: value for key, value in module_cr["metadata"].items() if key != "managedFields"}
-    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
-    metadata.pop("annotations", None)
-    if annotations:
-        metadata["annotations"] = annotations
-    return dump_yaml({**module_cr, "metadata": metadata})
+def distinct_name(kyma: str, module: str, reference: ObjectReference) -> str:
+    """Return the name of the ModuleConfig of a Module CR where another Kyma or module has the usual one."""
+    return joined_name(kyma, module, distinct_by="/".join((kyma, module, *reference)))
+
+
+def usual_names(kyma: str, module: str, reading: Reading) -> frozenset[str]:
+    """Return the usual names of the ModuleConfigs of the Module CRs that were read."""
+    return frozenset(config_name(kyma, module, reading.default, reference) for reference in reading.found)
+
+
+def acceptable(seen: Snapshot, reading: Reading) -> frozenset[ObjectReference]:
+    """Return the Module CRs that are within the quota of objects: those with a ModuleConfig, then the oldest."""
+    known = {config.metadata.name for config in seen.existing}
+    absent = {_name(seen, reading, reference) for reference, each in reading.found.items() if _is_gone(each)}
+    present = [each for each in reading.found.values() if each is not None and not each.is_deleting]
+    with_config = {each.source for each in present if _name(seen, reading, each.source) in known}
+    room = max(0, seen.quota.max_objects - (len(with_config) if reading.complete else len(known - absent)))
+    new = sorted((each for each in present if each.source not in with_config), key=_age)
+    return frozenset(with_config.union(each.source for each in new[:room]))
+
+
+def sources_of(seen: Snapshot, reading: Reading) -> Mapping[ObjectReference, ModuleConfig]:
+    """Return the ModuleConfigs of the Module CRs that were read."""
+    existing = {config.metadata.name: config for config in seen.existing}
+    named = {reference: existing.get(_name(seen, reading, reference)) for reference in reading.found}
+    return {reference: config for reference, config in named.items() if config is not None}
 
 
 def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
     """Return the writes, and the deletions of ModuleConfigs without Module CR.
 
     A Module CR that was read by name and does not exist has its ModuleConfig deleted by name, whether that is known or
-    not.
+    not. What was accepted before stays within the quota; of the others the newest exceed it.
     """
     existing = {config.metadata.name: config for config in seen.existing}
+    accepted = acceptable(seen, reading)
     steps: list[Step] = []
-    absent, present = set(existing) if reading.complete else set(), set()
-    for reference, module_cr in sorted(reading.found.items()):
-        name = config_name(seen.kyma, seen.module, reading.default, reference)
-        if module_cr is None or "deletionTimestamp" in module_cr["metadata"]:
-            absent.add(name)
+    exceeding: list[ModuleCr] = []
+    absent: set[str] = set(existing) if reading.complete else set()
+    present: set[str] = set()
+    for reference, module_cr in reading.found.items():
+        name = _name(seen, reading, reference)
+        (absent if _is_gone(module_cr) else present).add(name)
+    deleted = absent - present
+    size = sum(_size(config.spec.resource) for name, config in existing.items() if name not in deleted)
+    for module_cr in sorted((each for each in reading.found.values() if each is not None), key=_age):
+        if module_cr.is_deleting:
             continue
-        present.add(name)
+        read = module_cr
+        name = _name(seen, reading, module_cr.source)
         config = existing.get(name)
-        if reading.complete or config is None or not _is_newer(config, module_cr):
-            steps += _writes(config, name, reference, module_cr)
+        if module_cr.source not in accepted:
+            exceeding.append(module_cr)
+            continue
+        if module_cr.is_unread:
+            continue  # read again soon
+        if config is not None and not reading.complete and _is_newer(config, module_cr.reference):
+            continue
+        growth = _size(module_cr.text or "") - (_size(config.spec.resource) if config is not None else 0)
+        if module_cr.problem is None and growth > 0 and size + growth > seen.quota.max_bytes:
+            if config is None:
+                exceeding.append(module_cr)
+                continue
+            read = replace(module_cr, problem=over_bytes(module_cr.source, seen.quota.max_bytes))
+        elif module_cr.problem is None:
+            size += growth
+        steps += _writes(config, name, read)
     being_deleted = {name for name, config in existing.items() if config.metadata.being_deleted}
-    return (*steps, *(DeleteModuleConfig(name) for name in sorted(absent - present - being_deleted)))
+    deletions = (DeleteModuleConfig(name) for name in sorted(deleted - being_deleted))
+    return (*steps, *_report(seen, reading, [each.source for each in exceeding], deleted), *deletions)
 
 
-def _writes(config: ModuleConfig | None, name: str, source: ObjectReference, module_cr: JsonObject) -> tuple[Step, ...]:
+def _report(
+    seen: Snapshot, reading: Reading, exceeding: Sequence[ObjectReference], deleted: Collection[str]
+) -> tuple[Step, ...]:
+    """Return the step by which one ModuleConfig names what exceeds the quota, or says that nothing does any more."""
+    configs = sorted(
+        (each for each in seen.existing if each.metadata.name not in deleted and not each.metadata.being_deleted),
+        key=lambda each: (not is_incomplete(each), each.metadata.name),
+    )
+    if exceeding and configs:
+        quota = seen.quota
+        condition = beyond_quota(exceeding, max_objects=quota.max_objects, max_bytes=quota.max_bytes)
+        if is_incomplete(configs[0]) and not reading.complete:
+            return ()  # the complete reading named all of them
+        return () if has_condition(configs[0], condition) else (SetCondition(configs[0].metadata.name, condition),)
+    if reading.complete:
+        return tuple(SetCondition(each.metadata.name, within_quota()) for each in configs if is_incomplete(each))
+    return ()
+
+
+def _writes(config: ModuleConfig | None, name: str, module_cr: ModuleCr) -> tuple[Step, ...]:
     if config is not None and config.metadata.being_deleted:
         return ()  # written again after the deletion
-    reference = _resource_reference(module_cr)
-    text = text_of(module_cr)
-    size = len(msgspec.json.encode(text))
-    if size > MAX_TEXT_BYTES:  # the last text that fitted stays
-        mark = SetCondition(name, too_large(source, size=size, limit=MAX_TEXT_BYTES))
+    reference, source = module_cr.reference, module_cr.source
+    if module_cr.problem is not None:  # the last text that could be read stays
+        mark = SetCondition(name, module_cr.problem)
         if config is None:
-            return WriteModuleConfig(name, "", reference, source), mark
+            is_final = module_cr.problem.reason == MODULE_CR_TOO_LARGE
+            return (WriteModuleConfig(name, "", reference, source), mark) if is_final else ()
         return () if has_condition(config, mark.condition) else (mark,)
+    text = module_cr.text or ""
     steps: list[Step] = []
     if config is None or config.spec.resource != text or config.spec.resource_ref != reference:
         steps.append(WriteModuleConfig(name, text, reference, source))
@@ -148,27 +214,33 @@ def _writes(config: ModuleConfig | None, name: str, source: ObjectReference, mod
     return tuple(steps)
 
 
-def _resource_reference(module_cr: JsonObject) -> ResourceReference:
-    metadata = module_cr["metadata"]
-    return ResourceReference(
-        api_version=module_cr["apiVersion"],
-        kind=module_cr["kind"],
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
-        generation=metadata.get("generation"),
-    )
-
-
-def _is_newer(config: ModuleConfig, module_cr: JsonObject) -> bool:
+def _is_newer(config: ModuleConfig, read: ResourceReference) -> bool:
     """Tell whether a ModuleConfig holds a later version of the same object than the one that was read.
 
     Resource versions of one object can be compared as integers (KEP-5504). A cluster that was restored from a backup
     starts again at older ones, so a complete reading always counts.
     """
-    known, metadata = config.spec.resource_ref, module_cr["metadata"]
-    if known is None or known.uid != metadata["uid"]:
+    known = config.spec.resource_ref
+    if known is None or known.uid != read.uid:
         return False
-    versions = (known.resource_version, metadata["resourceVersion"])
-    return all(each.isdecimal() for each in versions) and int(versions[0]) > int(versions[1])
+    return 0 < version_number(read.resource_version) < version_number(known.resource_version)
+
+
+def _is_gone(module_cr: ModuleCr | None) -> bool:
+    return module_cr is None or module_cr.is_deleting
+
+
+def _name(seen: Snapshot, reading: Reading, reference: ObjectReference) -> str:
+    """Return the name of the ModuleConfig of a Module CR: the one it has, or else one that nobody has."""
+    existing = {config.metadata.name for config in seen.existing}
+    usual = config_name(seen.kyma, seen.module, reading.default, reference)
+    distinct = distinct_name(seen.kyma, seen.module, reference)
+    return distinct if usual not in existing and (distinct in existing or usual in seen.taken) else usual
+
+
+def _age(module_cr: ModuleCr) -> tuple[str, ObjectReference]:
+    return (module_cr.created, module_cr.source)
+
+
+def _size(text: str) -> int:
+    return len(text.encode())

@@ -1,28 +1,39 @@
-"""The condition `Synced` of a ModuleConfig, with all its reasons."""
+"""The conditions `Synced` and `Complete` of a ModuleConfig, with all their reasons."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog.module_kinds import TemplateUnreadable
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Condition, ConditionStatus, ModuleConfig, find, set_condition
+from lifecycle_manager_api.conditions import shortened
 
 SYNCED = "Synced"
 """The type of the condition."""
 
 READ = "Read"
 MODULE_CR_TOO_LARGE = "ModuleCRTooLarge"
+MODULE_CR_UNREADABLE = "ModuleCRUnreadable"
+POSTPONED = "Postponed"
+QUOTA_EXCEEDED = "QuotaExceeded"
+WITHIN_QUOTA = "WithinQuota"
+INTERNAL_ERROR = "InternalError"
 TEMPLATE_UNREADABLE = "TemplateUnreadable"
+MAX_NAMES = 10
+"""How many Module CRs a message names."""
 # Other reasons are those of skr.failure for an SKR that can't be accessed.
 
 
 class SyncedCondition(NamedTuple):
-    """Status, reason and message of the condition."""
+    """Status, reason and message of the condition, and its type."""
 
     status: ConditionStatus
     reason: str
     message: str
+    type: str = SYNCED
 
 
 def read_from(source: ObjectReference, resource_version: str) -> SyncedCondition:
@@ -30,10 +41,47 @@ def read_from(source: ObjectReference, resource_version: str) -> SyncedCondition
     return SyncedCondition("True", READ, f"read from {source} at resourceVersion {resource_version}")
 
 
-def too_large(source: ObjectReference, *, size: int, limit: int) -> SyncedCondition:
-    """Return the condition where the Module CR exceeds the limit."""
-    message = f"{source} has {size} bytes as JSON text, more than the limit of {limit}; make it smaller"
-    return SyncedCondition("False", MODULE_CR_TOO_LARGE, message)
+def too_large(source: ObjectReference, why: str) -> SyncedCondition:
+    """Return the condition where the Module CR exceeds a limit."""
+    return SyncedCondition("False", MODULE_CR_TOO_LARGE, f"{source} is too large: {why}; make it smaller")
+
+
+def undecodable(source: ObjectReference, why: str) -> SyncedCondition:
+    """Return the condition where the Module CR can't be decoded."""
+    return SyncedCondition("False", MODULE_CR_UNREADABLE, shortened(f"{source} can't be read: {why}"))
+
+
+def postponed(source: ObjectReference) -> SyncedCondition:
+    """Return the condition where the cluster has used up its CPU time."""
+    message = f"{source} is read later: large Module CRs of this cluster change too often"
+    return SyncedCondition("False", POSTPONED, message)
+
+
+def over_bytes(source: ObjectReference, max_bytes: int) -> SyncedCondition:
+    """Return the condition where the new text of a Module CR exceeds the quota."""
+    message = f"{source} has a text with which those of the module exceed the quota of {max_bytes} bytes"
+    return SyncedCondition("False", QUOTA_EXCEEDED, message)
+
+
+def beyond_quota(sources: Sequence[ObjectReference], *, max_objects: int, max_bytes: int) -> SyncedCondition:
+    """Return the condition that names Module CRs without ModuleConfig."""
+    named = ", ".join(f"{each.namespace}/{each.name}".lstrip("/") for each in sources[:MAX_NAMES])
+    more = f" and {len(sources) - MAX_NAMES} more" if len(sources) > MAX_NAMES else ""
+    message = (
+        f"{len(sources)} Module CRs exceed the quota of {max_objects} objects and {max_bytes} bytes "
+        f"and are not synchronized: {named}{more}"
+    )
+    return SyncedCondition("False", QUOTA_EXCEEDED, shortened(message), COMPLETE)
+
+
+def within_quota() -> SyncedCondition:
+    """Return the condition where every Module CR has a ModuleConfig again."""
+    return SyncedCondition("True", WITHIN_QUOTA, "every Module CR is synchronized", COMPLETE)
+
+
+def internal_error(error: Exception) -> SyncedCondition:
+    """Return the condition after an exception that nothing foresaw. Its text may be anybody's and stays in the log."""
+    return unreadable(INTERNAL_ERROR, f"unexpected {type(error).__name__}; retried, details are in the log")
 
 
 def unreadable(reason: str, message: str) -> SyncedCondition:
@@ -51,12 +99,18 @@ def failed(error: Exception) -> SyncedCondition:
 
 def has_condition(config: ModuleConfig, wanted: SyncedCondition) -> bool:
     """Tell whether a ModuleConfig has the condition already."""
-    found = find(config.status.conditions, SYNCED)
-    return found is not None and (found.status, found.reason, found.message) == wanted
+    found = find(config.status.conditions, wanted.type)
+    return found is not None and (found.status, found.reason, found.message) == wanted[:3]
+
+
+def is_incomplete(config: ModuleConfig) -> bool:
+    """Tell whether a ModuleConfig says that Module CRs exceed the quota."""
+    found = find(config.status.conditions, COMPLETE)
+    return found is not None and found.status == "False"
 
 
 def merged(config: ModuleConfig | None, wanted: SyncedCondition, now: datetime) -> Condition | None:
     """Return the condition to write; its transition time stays while its status is the same."""
     conditions = config.status.conditions if config is not None else ()
-    condition = Condition(type=SYNCED, status=wanted.status, reason=wanted.reason, message=wanted.message)
-    return find(set_condition(conditions, condition, now), SYNCED)
+    condition = Condition(type=wanted.type, status=wanted.status, reason=wanted.reason, message=wanted.message)
+    return find(set_condition(conditions, condition, now), wanted.type)

@@ -50,7 +50,8 @@ from lifecycle_manager.object_set import Identity, Record, SkrObjects
 from lifecycle_manager.object_set.apply import hand_over
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import identities, without
-from lifecycle_manager.object_set.ownership import Holder, heirs, holders_of, is_managed_by_another
+from lifecycle_manager.object_set.ownership import Holder, SetOwner, heirs, holders_of, is_managed_by_another
+from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.steps import Step
 from lifecycle_manager.oci import ObjectStore, SourceError
 from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
@@ -124,7 +125,6 @@ class Steps:
 
     services: Services
     record: Record[Manifest]
-    key: ObjectKey
     state: ManifestState
     skr: BorrowedSkr
 
@@ -132,6 +132,10 @@ class Steps:
     def manifest(self) -> Manifest:
         """The Manifest as the steps have written it."""
         return self.record.item
+
+    @property
+    def _owner(self) -> SetOwner:
+        return set_owner(self.manifest, module_of_manifest(self.manifest))
 
     async def apply(self, seen: Snapshot, step: Step) -> Snapshot:
         """Carry a step out and return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
@@ -149,9 +153,8 @@ class Steps:
 
     async def _objects(self) -> SkrObjects:
         """Return what applies the objects. Another client may lead to another cluster: all is applied anew."""
-        skr, state, module = await self.skr.client(), self.state, module_of_manifest(self.manifest)
-        namespace = self.services.options.namespace
-        objects = SkrObjects.of(state.objects, skr, owner=self.key, module=module, namespace=namespace)
+        skr, state, namespace = await self.skr.client(), self.state, self.services.options.namespace
+        objects = SkrObjects.of(state.objects, skr, owner=self._owner, namespace=namespace)
         if objects is not state.objects:
             state.objects, state.settled, state.checked_at = objects, "", float("-inf")
         return objects
@@ -186,7 +189,7 @@ class Steps:
         neighbours = self.services.neighbours
         async with neighbours.turn(self.manifest):
             given = heirs(step.objects, neighbours.of(self.manifest))
-            await hand_over(await self.skr.client(), self.key, given)
+            await hand_over(await self.skr.client(), self._owner, given)
             self.state.given_up |= identities(given)
         self.state.inventory = inventory = without(seen.inventory, given)
         neighbours.notify(self.manifest, given)

@@ -114,6 +114,7 @@ def setup(
         state=ManifestState,
         owner=owner,
         concurrency=settings.concurrency,
+        max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
     controller.watches(manifests, when=wants_other_module)
@@ -208,7 +209,7 @@ class ManifestReconciler:
         finalizer = names.MANIFEST_FINALIZER
         record = Record(self.kcp, self.events, self.manifests, manifest, finalizer=finalizer, action="Install")
         skr = BorrowedSkr(self.connections, kyma_of_manifest(manifest))
-        steps = Steps(self.services, record, key, state, skr)
+        steps = Steps(self.services, record, state, skr)
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
         if isinstance(end, Done):
             await record.report(end.status)

@@ -18,18 +18,18 @@ class Logins:
     kcp: Client
     default_secret: str = ""
 
-    async def login(self, manifest: Manifest, host: str) -> Login | None:
-        """Return the login for a registry's host. Raises CredentialsInvalid."""
-        return await _login(self._secrets(manifest), host)
+    async def login(self, manifest: Manifest, repository: str) -> Login | None:
+        """Return the login for a repository, given as host and path. Raises CredentialsInvalid."""
+        return await _login(self._secrets(manifest), repository)
 
     def whose(self, manifest: Manifest) -> str:
         """Name the credentials of a Manifest: Manifests with the same credentials fail alike."""
         selector = selector_of(manifest)
         return f"{manifest.metadata.namespace}/{as_query(selector)}" if selector is not None else ""
 
-    async def default_login(self, host: str) -> Login | None:
-        """Return the operator's own login for a registry's host. Raises CredentialsInvalid."""
-        return await _login(self._default(), host)
+    async def default_login(self, repository: str) -> Login | None:
+        """Return the operator's own login for a repository. Raises CredentialsInvalid."""
+        return await _login(self._default(), repository)
 
     async def _secrets(self, manifest: Manifest) -> Iterable[Secret]:
         selector = selector_of(manifest)
@@ -75,8 +75,8 @@ def as_query(selector: LabelSelector) -> str:
     return ",".join(parts)
 
 
-async def _login(reading: Awaitable[Iterable[Secret]], host: str) -> Login | None:
+async def _login(reading: Awaitable[Iterable[Secret]], repository: str) -> Login | None:
     try:
-        return login_in(await reading, host)
+        return login_in(await reading, repository)
     except KubeError as error:
         raise CredentialsInvalid(f"the registry's credentials can't be read: {error}") from None

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from kube_runtime import KubernetesObject
+from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import Manifest, names, raw_object
 
 _OF_THE_SERVER = frozenset(
@@ -31,7 +33,10 @@ class DefaultCr:
 
 
 def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE) -> DefaultCr | None:
-    """Return the default Module CR of a Manifest; None where it has none, or leaves it to the user."""
+    """Return the default Module CR of a Manifest; None where it has none, or leaves it to the user.
+
+    An object of the Lifecycle Manager's own is never one: it would be deleted with the module.
+    """
     wanted = raw_object(manifest.spec.resource)
     if not wanted or manifest.spec.custom_resource_policy != "CreateAndDelete":
         return None
@@ -43,6 +48,8 @@ def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE)
     namespace = "" if cluster_scoped else str(given.get("namespace") or default_namespace)
     name = str(given.get("name") or "default")
     document = _document(wanted, given, namespace, name, owner_of(manifest))
+    if is_protected(KubernetesObject(api_version, kind, namespace, name, document, 0)):
+        return None
     return DefaultCr(api_version, kind, namespace, name, document)
 
 

@@ -16,7 +16,7 @@ from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.managers import managers_of, optional_managers_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import ModuleCr, crd_of
-from lifecycle_manager.module_installation.rendering import Rendering
+from lifecycle_manager.module_installation.rendering import ObjectsForbidden, Rendering
 from lifecycle_manager.module_installation.snapshot import (
     Removal,
     Snapshot,
@@ -26,9 +26,18 @@ from lifecycle_manager.module_installation.snapshot import (
     is_left_alone,
 )
 from lifecycle_manager.module_installation.status import MODULE_CR, Seen, was_created
-from lifecycle_manager.object_set.inventory import Identity, failure_message, identities, is_crd, listed, without
+from lifecycle_manager.object_set.inventory import (
+    Identity,
+    failure_message,
+    identities,
+    is_crd,
+    listed,
+    name_of,
+    without,
+)
 from lifecycle_manager.object_set.ownership import Holder, heirs
 from lifecycle_manager.object_set.policy import POLICY_VIOLATION, held_back, message_of, objections, scopes_of
+from lifecycle_manager.object_set.protected import is_protected_entry
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
@@ -284,6 +293,9 @@ def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> St
     """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
     if seen.wanted is None:
         return ResolveObjects()
+    if protected := sorted(filter(is_protected_entry, seen.wanted)):
+        named = listed([name_of(each) for each in protected])
+        return _refused(seen, ObjectsForbidden.reason, f"these objects belong to the Lifecycle Manager: {named}")
     if seen.applied is None:
         return _before_apply(seen, rendering, seen.wanted, check_all=check_all)
     if seen.pruned:

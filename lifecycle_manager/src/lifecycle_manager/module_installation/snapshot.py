@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kube_runtime import ApplyResult, InventoryEntry, JsonObject, ObjectKey, Resource
+from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.module_installation.reading import ModuleCr
 from lifecycle_manager.module_installation.rendering import Rendering
 from lifecycle_manager.module_installation.status import CrView, ManagerView
 from lifecycle_manager.object_set.inventory import Identity, entries_of, identities, united
 from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.oci import SourceError
 from lifecycle_manager_api import CustomStateCheck, Manifest, names
 from lifecycle_manager_api.policy_checks import ModuleRules
@@ -125,9 +126,8 @@ def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], given_up: C
     """
     if manifest.metadata.being_deleted:
         return None
-    key = ObjectKey(manifest.metadata.namespace, manifest.metadata.name)
     has = identities((*inventory_of(manifest), *remembered)) - {*given_up}
-    return Holder(key, module_of_manifest(manifest), has, manages=not is_left_alone(manifest))
+    return Holder(set_owner(manifest, module_of_manifest(manifest)), has, manages=not is_left_alone(manifest))
 
 
 def is_being_deleted(live: Mapping[str, Any]) -> bool:

@@ -98,7 +98,8 @@ def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference,
 def begun(manifest: Manifest, inventory: Iterable[InventoryEntry]) -> ManifestStatus:
     """Return the status that records what is about to be applied; its conditions stay."""
     state = manifest.status.state if manifest.status.state is not State.EMPTY else State.PROCESSING
-    return msgspec.structs.replace(manifest.status, state=state, synced=references_to(inventory))
+    uid = manifest.status.owner_uid or manifest.metadata.uid
+    return msgspec.structs.replace(manifest.status, state=state, synced=references_to(inventory), owner_uid=uid)
 
 
 def refused(

@@ -16,10 +16,9 @@ from kube_runtime import (
     KindUnknown,
     KubernetesObject,
     NotFound,
-    ObjectKey,
 )
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities
-from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.object_set.ownership import Holder, SetOwner, is_owned
 from lifecycle_manager.object_set.policy import scopes_of
 from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
 from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES
@@ -38,6 +37,7 @@ class SkrObjects:
     """
 
     skr: Client
+    owner: SetOwner
     applier: Applier
     namespaces: set[str] = field(default_factory=set)
 
@@ -47,23 +47,26 @@ class SkrObjects:
         known: "SkrObjects | None",
         skr: Client,
         *,
-        owner: ObjectKey,
-        module: str,
+        owner: SetOwner,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> "SkrObjects":
-        """Return what is kept for this client, or start anew. `namespace` is for objects that name none."""
-        if known is not None and known.skr is skr:
+        """Return what is kept for this client and owner, or start anew. `namespace` is for objects that name none."""
+        if known is not None and known.skr is skr and known.owner == owner:
             return known
         labels = {
             names.MANAGED_BY: names.LIFECYCLE_MANAGER,
             names.WATCHED_BY: "kyma",
-            names.MODULE_NAME: module,
+            names.MODULE_NAME: owner.module,
         }
-        marks = {names.OWNED_BY: str(owner)}
         applier = Applier(
-            skr, field_manager=FIELD_MANAGER, labels=labels, annotations=marks, default_namespace=namespace
+            skr,
+            field_manager=FIELD_MANAGER,
+            labels=labels,
+            annotations=owner.annotations,
+            owns=lambda entry, live: is_owned(entry, live, owner),
+            default_namespace=namespace,
         )
-        return cls(skr, applier)
+        return cls(skr, owner, applier)
 
     async def apply(
         self, step: ApplyObjects, leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False
@@ -104,7 +107,7 @@ class SkrObjects:
         return ApplyResult(outcomes, tuple(sorted(staying | remaining)))
 
 
-async def hand_over(skr: Client, giver: ObjectKey, given: Mapping[InventoryEntry, Holder]) -> None:
+async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry, Holder]) -> None:
     """Give those objects that carry the labels of the giver those of the module that gets them. Raises KubeError.
 
     Done before the giver forgets them, so that an object has an owner at any time, whenever a process ends.
@@ -113,11 +116,11 @@ async def hand_over(skr: Client, giver: ObjectKey, given: Mapping[InventoryEntry
         try:
             resource = await skr.mapper.resource(entry.api_version, entry.kind)
             live = await skr.get(resource, entry.name, entry.namespace or None)
-            if (live["metadata"].get("annotations") or {}).get(names.OWNED_BY) != str(giver):
+            if not is_owned(entry, live, giver):
                 continue
-            metadata = {"labels": {names.MODULE_NAME: heir.module}, "annotations": {names.OWNED_BY: str(heir.key)}}
+            metadata = {"labels": {names.MODULE_NAME: heir.owner.module}, "annotations": heir.owner.annotations}
             patch = {"metadata": {**metadata, "uid": live["metadata"]["uid"]}}
             await skr.merge_patch(resource, entry.name, patch, entry.namespace or None, field_manager=FIELD_MANAGER)
         except (KindUnknown, NotFound):
             continue  # gone already
-        log.info("object handed over to another module", object=str(entry), module=heir.module)
+        log.info("object handed over to another module", object=str(entry), module=heir.owner.module)

@@ -1,5 +1,8 @@
 """Which of several sets in one SKR has an object. Pure functions.
 
+An object in an SKR names its owner in KCP by annotations. It is deleted or handed over only by that owner, whatever an
+inventory says.
+
 SyncResources: an object belongs to the first that claimed it. A claim is recorded before the object is written; what a
 reconcile is about to record counts too, so of two at the same moment the second sees the first.
 
@@ -15,6 +18,7 @@ from typing import Any, NamedTuple
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities
+from lifecycle_manager.object_set.protected import is_protected_entry
 from lifecycle_manager_api import names
 
 Place = tuple[str, str, str]
@@ -85,14 +89,46 @@ def _same_namespace(thing: KubernetesObject, entry: InventoryEntry) -> bool:
     return not entry.namespace or entry.namespace == (thing.namespace or DEFAULT_NAMESPACE)
 
 
+class SetOwner(NamedTuple):
+    """The resource in KCP that a set of objects belongs to, and the module of both."""
+
+    key: ObjectKey
+    uid: str
+    module: str
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """What names the owner on its objects."""
+        return {names.OWNED_BY: str(self.key), names.OWNER_UID: self.uid}
+
+
+def is_owned(entry: InventoryEntry, live: Mapping[str, Any], owner: SetOwner) -> bool:
+    """Tell whether an object in an SKR may be deleted for its owner.
+
+    An object without a uid was applied by a version that wrote none; then the name of the owner has to do.
+    """
+    metadata = live["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    return (
+        not is_protected_entry(entry)
+        and labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER
+        and annotations.get(names.OWNED_BY) == str(owner.key)
+        and annotations.get(names.OWNER_UID, owner.uid) == owner.uid
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Another module of the same SKR with its objects; `manages` them unless it is unmanaged or skipped."""
 
-    key: ObjectKey
-    module: str
+    owner: SetOwner
     has: frozenset[Identity]
     manages: bool = True
+
+    @property
+    def key(self) -> ObjectKey:
+        """The key of the module's Manifest."""
+        return self.owner.key
 
 
 def heirs(given_up: Iterable[InventoryEntry], others: Iterable[Holder]) -> dict[InventoryEntry, Holder]:

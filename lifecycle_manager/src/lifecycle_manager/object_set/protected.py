@@ -1,23 +1,46 @@
-"""The Lifecycle Manager's own objects in an SKR: no module may write or delete them. Pure functions."""
+"""The Lifecycle Manager's own objects in an SKR: no module may write or delete them. Pure functions.
 
-from kube_runtime import KubernetesObject
+An object is matched by group, kind and name. A namespace counts only for kinds that have one: the API server drops it
+from a document of any other kind. A document is matched before its kind is known to the SKR, so the kinds of ours that
+have no namespace are named here; what was resolved by the SKR is matched again.
+"""
+
+from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import KINDS
 
 WATCHER = "skr-webhook"
 """The name, or the prefix of the name, of the Watcher's objects."""
 
+_RBAC = "rbac.authorization.k8s.io"
 _OUR_KINDS = frozenset(kind.KIND for kind in KINDS)
 _OUR_CRDS = frozenset(f"{kind.PLURAL}.{kind.GROUP}" for kind in KINDS)
+_CLUSTER_ROLES = frozenset({(_RBAC, "ClusterRole"), (_RBAC, "ClusterRoleBinding")})
+_CLUSTER_SCOPED = _CLUSTER_ROLES | {
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("scheduling.k8s.io", "PriorityClass"),
+}
+"""Kinds without a namespace that the Watcher has objects of, or could have."""
 
 
 def is_protected(thing: KubernetesObject) -> bool:
-    """Tell whether an object is one of the Lifecycle Manager's own."""
-    is_watchers = thing.name == WATCHER or thing.name.startswith(f"{WATCHER}-")
+    """Tell whether a document is one of the Lifecycle Manager's own objects."""
+    group, kind = thing.api_version.rpartition("/")[0], thing.kind
+    return _is_ours(group, kind, "" if (group, kind) in _CLUSTER_SCOPED else thing.namespace, thing.name)
+
+
+def is_protected_entry(entry: InventoryEntry) -> bool:
+    """Tell whether an object, as an SKR has resolved it, is one of the Lifecycle Manager's own."""
+    return _is_ours(entry.group, entry.kind, entry.namespace, entry.name)
+
+
+def _is_ours(group: str, kind: str, namespace: str, name: str) -> bool:
+    is_watchers = name == WATCHER or name.startswith(f"{WATCHER}-")
     return (
-        (thing.api_version.partition("/")[0] == names.GROUP and thing.kind in _OUR_KINDS)
-        or (thing.kind == "CustomResourceDefinition" and thing.name in _OUR_CRDS)
-        or (is_watchers and thing.namespace in ("", names.SKR_NAMESPACE))
-        or (thing.api_version, thing.kind, thing.name) == ("v1", "Namespace", names.SKR_NAMESPACE)
-        or (thing.kind in {"ClusterRole", "ClusterRoleBinding"} and thing.name == names.LIFECYCLE_MANAGER)
+        (group == names.GROUP and kind in _OUR_KINDS)
+        or ((group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition") and name in _OUR_CRDS)
+        or (is_watchers and namespace in ("", names.SKR_NAMESPACE))
+        or ((group, kind, name) == ("", "Namespace", names.SKR_NAMESPACE))
+        or ((group, kind) in _CLUSTER_ROLES and name == names.LIFECYCLE_MANAGER)
     )

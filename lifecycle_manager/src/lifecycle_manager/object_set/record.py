@@ -1,13 +1,13 @@
 """The resource in KCP that a set of objects belongs to, as one reconcile reads and writes it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
 from kube_runtime import Client, EventRecorder, Informer, KubeError, run_steps
-from lifecycle_manager.kcp_writes import finalizers_of, patch_metadata, remove_finalizer, write_status
+from lifecycle_manager.kcp_writes import remove_finalizer, set_finalizers, write_status
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.reporting import ready_transition
 from lifecycle_manager.object_set.steps import End, Step, is_end
@@ -51,26 +51,19 @@ class Record(Generic[Owner]):
             await self.report(unreachable(self.item, failure_of(error)))
             raise
 
-    async def intend(self, status: Status | None = None, annotations: Mapping[str, str] | None = None) -> None:
-        """Record an intent before anything is applied: the finalizer with the annotations, and the status.
+    async def intend(self, status: Status) -> None:
+        """Record an intent before anything is applied: the finalizer where it is missing, and the status.
 
-        Raises RecordingFailed.
+        Only in the status, which nobody else may write. Raises RecordingFailed.
         """
         metadata: ObjectMeta = self.item.metadata
-        patch: dict[str, Any] = {}
-        if self.finalizer not in metadata.finalizers:
-            finalizers = (*metadata.finalizers, self.finalizer)
-            patch = finalizers_of(metadata, finalizers)
-            metadata = msgspec.structs.replace(metadata, finalizers=finalizers)
-        if annotations:
-            patch["annotations"] = annotations
-            metadata = msgspec.structs.replace(metadata, annotations={**metadata.annotations, **annotations})
         try:
-            if patch:
-                self.informer.wrote(await patch_metadata(self.kcp, self.informer.resource, self.item.metadata, patch))
+            if self.finalizer not in metadata.finalizers:
+                finalizers = (*metadata.finalizers, self.finalizer)
+                self.informer.wrote(await set_finalizers(self.kcp, self.informer.resource, metadata, finalizers))
+                metadata = msgspec.structs.replace(metadata, finalizers=finalizers)
                 self.item = msgspec.structs.replace(self.item, metadata=metadata)
-            if status is not None:
-                await self._write(status)
+            await self._write(status)
         except KubeError as error:
             raise RecordingFailed(f"the intent could not be recorded in KCP: {error}") from error
 

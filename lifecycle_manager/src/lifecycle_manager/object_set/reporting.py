@@ -6,7 +6,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lifecycle_manager_api import Condition, ManifestStatus, ObjectMeta, SyncResourceStatus, find
+from kube_runtime import ObjectKey
+from lifecycle_manager.object_set.ownership import SetOwner
+from lifecycle_manager_api import (
+    Condition,
+    Manifest,
+    ManifestStatus,
+    ObjectMeta,
+    SyncResource,
+    SyncResourceStatus,
+    find,
+)
 from lifecycle_manager_api.conditions import NewCondition, last_operation, set_conditions
 
 READY = "Ready"
@@ -32,8 +42,19 @@ def with_conditions(
         conditions=set_conditions(before.conditions, conditions, metadata.generation, now),
         last_operation=last_operation(before.last_operation, conditions[-1][3], now.replace(microsecond=0)),
         observed_generation=metadata.generation,
+        owner_uid=before.owner_uid or metadata.uid,
         **fields,
     )
+
+
+def set_owner(resource: Manifest | SyncResource, module: str) -> SetOwner:
+    """Return a resource as the owner of its objects.
+
+    One that was restored from a backup has another uid than its objects name; its status has kept that.
+    """
+    metadata = resource.metadata
+    uid = resource.status.owner_uid or metadata.uid
+    return SetOwner(ObjectKey(metadata.namespace, metadata.name), uid, module)
 
 
 def ready_transition(

@@ -1,6 +1,7 @@
-"""Layers on disk, by their digest, so that a restart pulls nothing again.
+"""Layers on disk, so that a restart pulls nothing again: by their digest, and by what gave access to them.
 
-The cache is optional: a disk that can't be written, or a file with another digest than its name, counts as a miss.
+Otherwise whoever knows the digest of a private layer would get it without credentials. The cache is optional: a disk
+that can't be written, or a file with another digest than its name, counts as a miss.
 """
 
 import hashlib
@@ -24,9 +25,9 @@ class Blobs:
     folder: Path
     max_bytes: int = MAX_BYTES
 
-    def read(self, digest: str) -> bytes | None:
-        """Return the content of a digest, None where it is not cached."""
-        path = self._path(digest)
+    def read(self, digest: str, access: str) -> bytes | None:
+        """Return the content of a digest, None where it is not cached. `access` names repository and credentials."""
+        path = self._path(digest, access)
         try:
             content = path.read_bytes()
         except OSError:
@@ -39,11 +40,11 @@ class Blobs:
             os.utime(path)
         return content
 
-    def write(self, digest: str, content: bytes) -> None:
+    def write(self, digest: str, access: str, content: bytes) -> None:
         """Cache the content of a digest, if possible."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._put(self._path(digest), content)
+            self._put(self._path(digest, access), content)
             self._make_room()
         except OSError as error:
             log.warning("layer not cached", digest=digest, error=str(error))
@@ -68,5 +69,6 @@ class Blobs:
             path.unlink(missing_ok=True)
             size -= each
 
-    def _path(self, digest: str) -> Path:
-        return self.folder / digest.replace(":", "-")
+    def _path(self, digest: str, access: str) -> Path:
+        by = hashlib.blake2b(access.encode(), digest_size=16).hexdigest()
+        return self.folder / f"{digest.replace(':', '-')}-{by}"

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from kube_runtime import ManifestInvalid, load_yaml
+from kube_runtime import ManifestInvalid, load_yaml, parse_aside
 from lifecycle_manager.oci.descriptor import (
     COMPONENT_DESCRIPTORS,
     ComponentVersion,
@@ -23,7 +23,7 @@ from lifecycle_manager.oci.problems import LayerNotFound, ObjectsInvalid, Source
 from lifecycle_manager.oci.references import Artifact, artifact_in, is_digest
 from lifecycle_manager.oci.registry import Registries
 from lifecycle_manager.oci.store import LoginFor
-from lifecycle_manager.oci.unpacking import text_in
+from lifecycle_manager.oci.unpacking import text_in, unpacking_size
 
 NOT_CONFIGURED_SECONDS = 3600.0
 _DESCRIPTORS = (
@@ -62,9 +62,10 @@ class Components:
     async def _descriptor(self, wanted: ComponentVersion) -> msgspec.Raw:
         path, tag = f"{COMPONENT_DESCRIPTORS}/{wanted.component}", wanted.version.replace("+", ".build-")
         artifact = artifact_in(self.address, path, tag)
-        login = await self.login_for(artifact.host)
+        login = await self.login_for(artifact.repository)
         layer = artifact.layer(_digest_in(await self.registries.pull(artifact, login), artifact))
-        document = _read(await self.registries.pull(layer, login), artifact)
+        content = await self.registries.pull(layer, login)
+        document = await parse_aside(unpacking_size(content), _read, content, artifact)
         found = msgspec.Raw(msgspec.json.encode(_located(document, self.address)))
         try:
             component = component_of(found)

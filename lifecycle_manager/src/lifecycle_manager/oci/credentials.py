@@ -11,6 +11,7 @@ from lifecycle_manager.oci.problems import CredentialsInvalid
 from lifecycle_manager.resources import Secret
 
 DOCKER_CONFIG = ".dockerconfigjson"
+_API_VERSIONS = frozenset({"v1", "v2"})  # as in https://index.docker.io/v1/
 _DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 
 
@@ -29,12 +30,21 @@ class Login(msgspec.Struct, frozen=True):
         return "Login(…)"
 
 
-def login_in(secrets: Iterable[Secret], host: str) -> Login | None:
-    """Return the login for a registry; None where the Secrets hold none for it. Raises CredentialsInvalid."""
-    for secret in sorted(secrets, key=lambda each: each.metadata.name):
-        for server, entry in _entries(secret):
-            if _same_host(server, host) and (login := _login(secret, entry)) is not None:
-                return login
+def login_in(secrets: Iterable[Secret], repository: str) -> Login | None:
+    """Return the login for a repository such as `registry.example.com/modules/one`, that with the longest path.
+
+    None where the Secrets hold none for it. Raises CredentialsInvalid.
+    """
+    host, _, path = repository.partition("/")
+    found = [
+        (scope, secret, entry)
+        for secret in sorted(secrets, key=lambda each: each.metadata.name)
+        for server, entry in _entries(secret)
+        if (scope := _scope(server, host)) is not None and f"{path}/".startswith(scope)
+    ]
+    for _, secret, entry in sorted(found, key=lambda each: -len(each[0])):
+        if (login := _login(secret, entry)) is not None:
+            return login
     return None
 
 
@@ -65,10 +75,15 @@ def _login(secret: Secret, entry: Any) -> Login | None:
     return Login(name, password)
 
 
-def _same_host(server: str, host: str) -> bool:
-    named = server.partition("://")[2] or server
-    named = named.partition("/")[0]
-    return named == host or {named, host} <= _DOCKER_HUB
+def _scope(server: str, host: str) -> str | None:
+    """Return the path that an entry is for, with a slash at its end; "" for the whole host, None for another host."""
+    named, _, path = (server.partition("://")[2] or server).partition("/")
+    if named != host and not {named, host} <= _DOCKER_HUB:
+        return None
+    path = path.strip("/")
+    first, _, rest = path.partition("/")
+    path = rest if first in _API_VERSIONS else path
+    return f"{path}/" if path else ""
 
 
 def _named(secret: Secret) -> str:

@@ -1,10 +1,15 @@
-"""Downloads of files that a ModuleTemplate links to: over HTTPS only, bounded in size, time and redirects."""
+"""Downloads of files that a ModuleTemplate links to: over HTTPS only, bounded in size, time and redirects.
+
+They are sent uncompressed, as an encoding that is decoded expands before its size is known.
+"""
 
 import asyncio
 import ssl
 from urllib.parse import urlsplit
 
 import httpx
+
+from lifecycle_manager.oci.hosts import ANY_HOST, AllowedHosts
 
 MAX_BYTES = 10 * 1024 * 1024
 TIMEOUT_SECONDS = 60.0
@@ -16,9 +21,16 @@ class DownloadFailed(Exception):
 
 
 class Downloads:
-    """Downloads files, each within `timeout_seconds`. `trust` defaults to the CAs of the machine."""
+    """Downloads files from `allowed` hosts, each within `timeout_seconds`. `trust` is by default the machine's own."""
 
-    def __init__(self, trust: ssl.SSLContext | None = None, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        trust: ssl.SSLContext | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        *,
+        allowed: AllowedHosts = ANY_HOST,
+    ) -> None:
+        self._allowed = allowed
         self._trust = trust
         self._timeout_seconds = timeout_seconds
 
@@ -32,7 +44,7 @@ class Downloads:
                 return (await self._bytes(client, link)).decode()
         except TimeoutError:
             raise DownloadFailed(f"download of {link} timed out after {self._timeout_seconds:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL, UnicodeDecodeError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise DownloadFailed(f"{link} can't be read: {str(error) or type(error).__name__}") from error
 
     async def _bytes(self, client: httpx.AsyncClient, link: str) -> bytes:
@@ -40,20 +52,27 @@ class Downloads:
         for _ in range(MAX_REDIRECTS + 1):
             if urlsplit(address).scheme != "https":
                 raise DownloadFailed(f"{link} can't be read: {address} is not an https address")
-            async with client.stream("GET", address) as response:
+            if not self._allowed.allow(address):
+                host = urlsplit(address).netloc
+                raise DownloadFailed(f"{link} can't be read: {host} is not among the allowed-source-hosts")
+            async with client.stream("GET", address, headers={"Accept-Encoding": "identity"}) as response:
                 if response.next_request is not None:
                     address = str(response.next_request.url)
                     continue
                 if response.status_code != 200:
                     raise DownloadFailed(f"{link} returned status {response.status_code}")
-                return await _bounded(response, link)
+                return await bounded_body(response, link)
         raise DownloadFailed(f"{link} redirects more than {MAX_REDIRECTS} times")
 
 
-async def _bounded(response: httpx.Response, link: str) -> bytes:
+async def bounded_body(response: httpx.Response, link: str) -> bytes:
+    """Return the body of an answer as it was sent. Raises DownloadFailed where it is encoded or too large."""
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        raise DownloadFailed(f"{link} has the encoding {encoding[:40]!r}; serve it without one")
     parts: list[bytes] = []
     size = 0
-    async for part in response.aiter_bytes():
+    async for part in response.aiter_raw():
         size += len(part)
         if size > MAX_BYTES:
             raise DownloadFailed(f"{link} is larger than {MAX_BYTES} bytes")

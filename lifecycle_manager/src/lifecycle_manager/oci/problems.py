@@ -21,6 +21,12 @@ class SourceInvalid(SourceError):
     """The source in the Manifest is neither a layer nor a link."""
 
 
+class SourceNotAllowed(SourceError):
+    """A host that is not among the allowed ones."""
+
+    again_after_seconds = 60.0
+
+
 class CredentialsInvalid(SourceError):
     """The Secret with the registry's credentials is missing or unreadable."""
 

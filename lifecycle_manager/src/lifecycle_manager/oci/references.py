@@ -30,6 +30,11 @@ class Layer:
         """The URL of the blob."""
         return f"{self.scheme}://{self.host}/v2/{self.path}/blobs/{self.digest}"
 
+    @property
+    def repository(self) -> str:
+        """Host and path."""
+        return f"{self.host}/{self.path}"
+
     def __str__(self) -> str:
         return f"{self.host}/{self.path}@{self.digest}"
 
@@ -47,6 +52,11 @@ class Artifact:
     def url(self) -> str:
         """The URL of the manifest."""
         return f"{self.scheme}://{self.host}/v2/{self.path}/manifests/{self.tag}"
+
+    @property
+    def repository(self) -> str:
+        """Host and path."""
+        return f"{self.host}/{self.path}"
 
     def layer(self, digest: str) -> Layer:
         """Return one of its layers."""

@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 
 from lifecycle_manager.oci.credentials import Login
+from lifecycle_manager.oci.hosts import ANY_HOST, AllowedHosts
 from lifecycle_manager.oci.problems import (
     AccessRefused,
     DigestMismatch,
@@ -25,6 +26,7 @@ from lifecycle_manager.oci.problems import (
     LayerTruncated,
     RegistryBusy,
     SourceError,
+    SourceNotAllowed,
     SourceUnreachable,
 )
 from lifecycle_manager.oci.references import Artifact, Layer, is_this_machine
@@ -48,12 +50,13 @@ class _Token(msgspec.Struct):
 
 @dataclass(eq=False)
 class Registries:
-    """Pulls layers, at most `concurrency` at once. Close it, or use `async with`. `trust` is the machine's own unless
+    """Pulls layers from `allowed` hosts, at most `concurrency` at once. Close it. `trust` is the machine's own unless
     given."""
 
     trust: ssl.SSLContext | None = None
     timeout_seconds: float = TIMEOUT_SECONDS
     concurrency: int = 8
+    allowed: AllowedHosts = ANY_HOST
     _session: aiohttp.ClientSession | None = field(default=None, init=False)
     _places: asyncio.Semaphore = field(init=False)
 
@@ -99,9 +102,10 @@ class Registries:
         """Request a file and follow redirects. Credentials are sent to the first host only."""
         origin = urlsplit(url).netloc
         for _ in range(MAX_REDIRECTS + 1):
-            _refuse_without_tls(wanted, url)
+            self._check(wanted, url)
             known = authorization is not None and urlsplit(url).netloc == origin
             headers = {"Accept": MANIFEST} if isinstance(wanted, Artifact) else {}
+            headers["Accept-Encoding"] = "identity"
             if known and authorization is not None:
                 headers["Authorization"] = authorization
             async with self._open().get(url, headers=headers, allow_redirects=False) as response:
@@ -128,7 +132,7 @@ class Registries:
         realm = asked.get("realm", "")
         scope = asked.get("scope") or f"repository:{wanted.path}:pull"
         query = {"scope": scope} | ({"service": asked["service"]} if "service" in asked else {})
-        _refuse_without_tls(wanted, realm)
+        self._check(wanted, realm)
         headers = {"Authorization": login.basic} if login is not None else {}
         async with self._open().get(realm, params=query, headers=headers, allow_redirects=False) as response:
             _refuse(wanted, response)
@@ -139,6 +143,14 @@ class Registries:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise SourceUnreachable(f"{urlsplit(realm).netloc} sends no readable token") from None
         return given.token or given.access_token
+
+    def _check(self, wanted: Wanted, url: str) -> None:
+        """Refuse a URL that a registry leads to: only one for development, without TLS itself, may lead to another."""
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (wanted.scheme == parts.scheme == "http" and is_this_machine(parts.netloc)):
+            raise SourceUnreachable(f"{wanted.host} leads to {url!r}, which is not https")
+        if not self.allowed.allow(url):
+            raise SourceNotAllowed(f"{wanted} needs {parts.netloc}, which is not among the allowed-source-hosts")
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -161,7 +173,7 @@ async def _content(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:
 
 
 async def _received(response: aiohttp.ClientResponse, max_bytes: int, too_large: SourceError) -> tuple[bytes, str]:
-    """Return the body of an answer with its digest; raise `too_large` where it has more bytes."""
+    """Return the body of an answer, as it was sent, with its digest; raise `too_large` where it has more bytes."""
     digest, parts, size = hashlib.sha256(), [], 0
     async for part in response.content.iter_chunked(CHUNK):
         size += len(part)
@@ -190,9 +202,3 @@ def _refuse(wanted: Wanted, response: aiohttp.ClientResponse) -> None:
 def _retry_after(response: aiohttp.ClientResponse) -> float:
     said = response.headers.get("Retry-After", "")
     return min(float(said), MAX_BUSY_SECONDS) if said.isdecimal() else BUSY_SECONDS
-
-
-def _refuse_without_tls(wanted: Wanted, url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme != "https" and not (parts.scheme == "http" and is_this_machine(parts.netloc)):
-        raise SourceUnreachable(f"{wanted.host} leads to {url!r}, which is not https")

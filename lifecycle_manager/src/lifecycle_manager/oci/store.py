@@ -1,8 +1,9 @@
 """The objects of modules, fetched and parsed once for all clusters.
 
-Objects are cached by the digest of their text, up to a size; layers are cached on disk too. Concurrent requests for one
-source wait for one download, and a failure is remembered, so thousands of Manifests do not repeat it. Waiting is
-bounded: otherwise a slow registry would occupy all workers.
+Objects are cached up to a size: those of a link by the digest of their text; those of a layer by its repository, its
+digest and the credentials that gave access to it, so nobody gets a private layer by its digest alone. Layers are cached
+on disk likewise. Concurrent requests for one source wait for one download, and a failure is remembered, so thousands of
+Manifests do not repeat it. Waiting is bounded: otherwise a slow registry would occupy all workers.
 """
 
 import asyncio
@@ -14,25 +15,25 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from kube_runtime import KubernetesObject, ManifestInvalid, parse_objects
+from kube_runtime import KubernetesObject, ManifestInvalid, parse_aside, parse_objects
 from lifecycle_manager.oci.blobs import Blobs
 from lifecycle_manager.oci.credentials import Login
 from lifecycle_manager.oci.downloads import DownloadFailed
 from lifecycle_manager.oci.problems import ObjectsInvalid, SourceAwaited, SourceError, SourceUnreachable
 from lifecycle_manager.oci.references import Layer, Link, Source
 from lifecycle_manager.oci.registry import Registries
-from lifecycle_manager.oci.unpacking import text_in
+from lifecycle_manager.oci.unpacking import text_in, unpacking_size
 
 MAX_TEXT_BYTES = 32 * 1024 * 1024
 MAX_FAILURES = 1_000
 LINK_SECONDS = 600.0
 PATIENCE_SECONDS = 3.0
-IN_A_THREAD_FROM = 32 * 1024
+PARSING_SECONDS = 60.0
 
 LoginFor = Callable[[str], Awaitable[Login | None]]
-"""Returns the login for a registry's host. Raises SourceError."""
+"""Returns the login for a repository, given as host and path. Raises SourceError."""
 _Asked = tuple[Source, str]
-"""A source and the name of the credentials it was requested with."""
+"""A source and the name of the credentials it is requested with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -58,60 +59,62 @@ class ObjectStore:
     max_text_bytes: int = MAX_TEXT_BYTES
     patience_seconds: float = PATIENCE_SECONDS
     clock: Callable[[], float] = time.monotonic
-    _known: OrderedDict[str, ModuleObjects] = field(default_factory=OrderedDict, init=False)
+    _known: OrderedDict[_Asked | str, ModuleObjects] = field(default_factory=OrderedDict, init=False)
     _links: OrderedDict[Link, tuple[float, str]] = field(default_factory=OrderedDict, init=False)
     _failed: OrderedDict[_Asked, tuple[float, SourceError]] = field(default_factory=OrderedDict, init=False)
-    _slow: set[Source] = field(default_factory=set, init=False)
-    _busy: WeakValueDictionary[Source, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+    _slow: set[_Asked] = field(default_factory=set, init=False)
+    _busy: WeakValueDictionary[_Asked, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     async def objects(self, source: Source, login_for: LoginFor, whose: str = "") -> ModuleObjects:
         """Return the objects of a source. Raises SourceError.
 
         `whose` names the credentials of `login_for`: what fails with some may work with others.
         """
-        if (known := self._remembered(source)) is not None:
+        asked = source, whose if isinstance(source, Layer) else ""
+        if (known := self._remembered(asked)) is not None:
             return known
         try:
-            return await self._fetched(source, login_for, whose)
+            return await self._fetched(asked, login_for)
         except SourceError:
             if (stale := self._stale(source)) is not None:
                 return stale
             raise
 
-    async def _fetched(self, source: Source, login_for: LoginFor, whose: str) -> ModuleObjects:
-        async with self._turn(source):
-            if (known := self._remembered(source)) is not None:
+    async def _fetched(self, asked: _Asked, login_for: LoginFor) -> ModuleObjects:
+        async with self._turn(asked):
+            if (known := self._remembered(asked)) is not None:
                 return known
-            self._raise_if_failed_lately((source, whose))
+            self._raise_if_failed_lately(asked)
             try:
-                found = await self._read(source, login_for)
+                found = await self._read(asked, login_for)
             except SourceError as error:
-                self._failed[source, whose] = (self.clock() + error.again_after_seconds, error)
+                self._failed[asked] = (self.clock() + error.again_after_seconds, error)
                 _keep(self._failed, MAX_FAILURES)
                 raise
-        self._failed.pop((source, whose), None)
+        self._failed.pop(asked, None)
         return found
 
     @asynccontextmanager
-    async def _turn(self, source: Source) -> AsyncIterator[None]:
+    async def _turn(self, asked: _Asked) -> AsyncIterator[None]:
         """Lock a source while it is fetched. Raises SourceAwaited where another download of it takes long."""
-        lock = self._busy.setdefault(source, asyncio.Lock())
+        lock = self._busy.setdefault(asked, asyncio.Lock())
         try:
-            async with asyncio.timeout(0 if source in self._slow and lock.locked() else self.patience_seconds):
+            async with asyncio.timeout(0 if asked in self._slow and lock.locked() else self.patience_seconds):
                 await lock.acquire()
         except TimeoutError:
             if lock.locked():
-                self._slow.add(source)
-            raise SourceAwaited(f"{source} is being fetched, which takes long") from None
+                self._slow.add(asked)
+            raise SourceAwaited(f"{asked[0]} is being fetched, which takes long") from None
         try:
             yield
         finally:
-            self._slow.discard(source)
+            self._slow.discard(asked)
             lock.release()
 
-    def _remembered(self, source: Source) -> ModuleObjects | None:
+    def _remembered(self, asked: _Asked) -> ModuleObjects | None:
+        source = asked[0]
         if isinstance(source, Layer):
-            return self._recent(source.digest)
+            return self._recent(asked)
         until, digest = self._links.get(source, (0.0, ""))
         return self._recent(digest) if self.clock() < until else None
 
@@ -123,10 +126,10 @@ class ObjectStore:
         self._links[source] = (self.clock() + SourceUnreachable.again_after_seconds, digest)
         return self._recent(digest)
 
-    def _recent(self, digest: str) -> ModuleObjects | None:
-        known = self._known.get(digest)
+    def _recent(self, key: _Asked | str) -> ModuleObjects | None:
+        known = self._known.get(key)
         if known is not None:
-            self._known.move_to_end(digest)
+            self._known.move_to_end(key)
         return known
 
     def _raise_if_failed_lately(self, asked: _Asked) -> None:
@@ -134,9 +137,11 @@ class ObjectStore:
         if error is not None and self.clock() < until:
             raise error.with_traceback(None)
 
-    async def _read(self, source: Source, login_for: LoginFor) -> ModuleObjects:
+    async def _read(self, asked: _Asked, login_for: LoginFor) -> ModuleObjects:
+        source, whose = asked
+        key: _Asked | str = asked
         if isinstance(source, Layer):
-            found = await self._layer(source, login_for)
+            found = await self._layer(source, login_for, whose)
         else:
             text = await self._text(source)
             digest = f"sha256:{hashlib.sha256(text).hexdigest()}"
@@ -147,17 +152,19 @@ class ObjectStore:
                 )  # an empty file may be a mistake: all objects of the module would be pruned
             self._links[source] = (self.clock() + LINK_SECONDS, digest)
             _keep(self._links, MAX_FAILURES)
-        self._known[found.digest] = found
+            key = digest
+        self._known[key] = found
         while len(self._known) > 1 and sum(each.size for each in self._known.values()) > self.max_text_bytes:
             self._known.popitem(last=False)
         return found
 
-    async def _layer(self, layer: Layer, login_for: LoginFor) -> ModuleObjects:
-        kept = await asyncio.to_thread(self.blobs.read, layer.digest)
+    async def _layer(self, layer: Layer, login_for: LoginFor, whose: str) -> ModuleObjects:
+        access = f"{layer.scheme}://{layer.repository} {whose}"
+        kept = await asyncio.to_thread(self.blobs.read, layer.digest, access)
         if kept is not None:
             return await _parsed(layer, layer.digest, kept)
-        content = await self.registries.pull(layer, await login_for(layer.host))
-        writing = asyncio.create_task(asyncio.to_thread(self.blobs.write, layer.digest, content))
+        content = await self.registries.pull(layer, await login_for(layer.repository))
+        writing = asyncio.create_task(asyncio.to_thread(self.blobs.write, layer.digest, access, content))
         try:
             return await _parsed(layer, layer.digest, content)
         finally:
@@ -171,9 +178,11 @@ class ObjectStore:
 
 
 async def _parsed(source: Source, digest: str, content: bytes) -> ModuleObjects:
-    if len(content) < IN_A_THREAD_FROM:
-        return _parse(source, digest, content)
-    return await asyncio.to_thread(_parse, source, digest, content)
+    try:
+        async with asyncio.timeout(PARSING_SECONDS):
+            return await parse_aside(unpacking_size(content), _parse, source, digest, content)
+    except TimeoutError:
+        raise ObjectsInvalid(f"{source} could not be parsed within {PARSING_SECONDS:g} s") from None
 
 
 def _parse(source: Source, digest: str, content: bytes) -> ModuleObjects:

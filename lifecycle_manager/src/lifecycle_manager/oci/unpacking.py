@@ -16,7 +16,10 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_FILES = 1_000
 MAX_RATIO = 200
 RATIO_COUNTS_FROM = 1024 * 1024
+MAX_MEMBERS = 4_096
+"""Members of one gzip; those of archives that can be read in parts have one or two for each file."""
 CHUNK = 256 * 1024
+SLICE = 8 * 1024
 _GZIP = b"\x1f\x8b"
 _READ = frozenset({".yaml", ".yml", ".json"})
 
@@ -33,24 +36,38 @@ def text_in(content: bytes, name: object) -> bytes:
         raise LayerTruncated(f"{name} is a broken tar: {error}") from None
 
 
+def unpacking_size(content: bytes) -> int:
+    """Return how many bytes a layer may unpack to at most, roughly."""
+    return min(len(content) * MAX_RATIO, MAX_BYTES) if content.startswith(_GZIP) else len(content)
+
+
 def _inflated(content: bytes, name: object) -> bytes:
-    """Unpack gzip, member after member, up to the maximum size."""
-    parts, size, rest = [], 0, content
-    while rest.startswith(_GZIP):
+    """Unpack gzip, member after member, up to the maximum size.
+
+    Each member is fed in slices, since zlib copies what is left over after its end.
+    """
+    parts, size, place, members = [], 0, 0, 0
+    while content.startswith(_GZIP, place):
+        members += 1
+        if members > MAX_MEMBERS:
+            raise LayerTooLarge(f"{name} has more than {MAX_MEMBERS} gzip members")
         unpacker = zlib.decompressobj(wbits=31)
-        fed = rest
+        fed = b""
         while not unpacker.eof:
+            if not fed:
+                fed = content[place : place + SLICE]
+                place += len(fed)
             try:
                 part = unpacker.decompress(fed, CHUNK)
             except zlib.error as error:
                 raise LayerTruncated(f"{name} is broken gzip: {error}") from None
-            fed = unpacker.unconsumed_tail
             if not part and not fed and not unpacker.eof:
                 raise LayerTruncated(f"{name} ends in the middle of its gzip")
+            fed = unpacker.unconsumed_tail
             size += len(part)
             _check_size(size, len(content), name)
             parts.append(part)
-        rest = unpacker.unused_data
+        place -= len(unpacker.unused_data)
     return b"".join(parts)
 
 

@@ -17,6 +17,7 @@ from lifecycle_manager.replicas.message import MAX_BATCH, PATH, REPLICA_HOST, An
 log = structlog.get_logger("replicas")
 
 MAX_WAITING = 2_000
+MAX_ANSWER_BYTES = 64 * 1024
 TIMEOUT_SECONDS = 2.0
 IDLE_SECONDS = 60.0
 
@@ -118,14 +119,20 @@ class _Link:
                 _settle(taken, NotHandedOver(f"{self.to.identity} did not take it") if position in refused else None)
 
     async def _send(self, client: httpx.AsyncClient, batch: list[Handed]) -> Answer:
-        response = await client.post(
+        received = bytearray()
+        async with client.stream(
+            "POST",
             f"https://{self.to.address}{PATH}",
             content=msgspec.json.encode(batch),
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
             extensions={"sni_hostname": REPLICA_HOST},
-        )
-        response.raise_for_status()
-        return msgspec.json.decode(response.content, type=Answer)
+        ) as response:
+            response.raise_for_status()
+            async for part in response.aiter_raw():
+                received += part
+                if len(received) > MAX_ANSWER_BYTES:
+                    raise httpx.RemoteProtocolError(f"{self.to.identity} answers more than {MAX_ANSWER_BYTES} bytes")
+        return msgspec.json.decode(bytes(received), type=Answer)
 
 
 def _settle(taken: "asyncio.Future[None]", error: NotHandedOver | None) -> None:

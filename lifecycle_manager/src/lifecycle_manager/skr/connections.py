@@ -33,6 +33,7 @@ from lifecycle_manager.skr.access import (
     kubeconfig_in,
     server_in,
 )
+from lifecycle_manager.skr.budget import CpuBudget
 
 
 @dataclass(eq=False, slots=True)
@@ -59,7 +60,12 @@ class Connections:
     fence: Callable[[], None] = lambda: None
     on_silence: Callable[[str], object] = lambda _: None
     _connections: OrderedDict[str, _Connection] = field(default_factory=OrderedDict, init=False)
+    _budgets: WeakValueDictionary[str, CpuBudget] = field(default_factory=WeakValueDictionary, init=False)
     _opening: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+
+    def budget(self, kyma_name: str) -> CpuBudget:
+        """Return the CPU budget of a Kyma's SKR. It is kept as long as somebody keeps it."""
+        return self._budgets.setdefault(kyma_name, CpuBudget())
 
     @asynccontextmanager
     async def to(self, kyma_name: str) -> AsyncIterator[Client]:

@@ -3,16 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from kube_runtime import ApplyResult, InventoryEntry, ObjectKey
+from kube_runtime import ApplyResult, InventoryEntry
 from lifecycle_manager.object_set import Record, SkrObjects
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
-from lifecycle_manager.object_set.inventory import unresolved_entries, without
+from lifecycle_manager.object_set.inventory import united, unresolved_entries, without
+from lifecycle_manager.object_set.protected import is_protected_entry
+from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, Step
 from lifecycle_manager.skr import AccessSecretMissing
-from lifecycle_manager.sync_resource.intent import TooManyObjects, as_annotation, as_status, unrecorded
+from lifecycle_manager.sync_resource.intent import TooManyObjects, begun
 from lifecycle_manager.sync_resource.plan import RecordIntent, ResolveScopes
 from lifecycle_manager.sync_resource.snapshot import Snapshot
-from lifecycle_manager_api import SyncResource, names
+from lifecycle_manager_api import SyncResource
 
 
 @dataclass(slots=True)
@@ -38,7 +40,6 @@ class Steps:
     """The steps of one reconcile."""
 
     record: Record[SyncResource]
-    key: ObjectKey
     state: SyncResourceState
     skr: BorrowedSkr = field(repr=False)
 
@@ -71,21 +72,20 @@ class Steps:
         return result
 
     async def _objects(self) -> SkrObjects:
-        skr, module = await self.skr.client(), self.record.item.spec.module
-        self.state.objects = SkrObjects.of(self.state.objects, skr, owner=self.key, module=module)
+        skr, resource = await self.skr.client(), self.record.item
+        owner = set_owner(resource, resource.spec.module)
+        self.state.objects = SkrObjects.of(self.state.objects, skr, owner=owner)
         return self.state.objects
 
     async def _record_intent(self, seen: Snapshot, step: RecordIntent) -> Snapshot:
-        intended = await (await self._objects()).applier.intended(step.objects, step.inventory)
-        resource = self.record.item
-        fresh = unrecorded(resource, intended)
+        wanted = await (await self._objects()).applier.intended(step.objects, ())
+        if protected := tuple(filter(is_protected_entry, wanted)):
+            return replace(seen, protected=protected)
+        intended = united(step.inventory, wanted)
         try:
-            text = as_annotation(resource, fresh) if fresh else None
+            status = begun(self.record.item, intended)
         except TooManyObjects as error:
             return replace(seen, too_many=str(error))
-        if text is not None:
-            await self.record.intend(annotations={names.INTENDED: text})
-        else:
-            await self.record.intend(as_status(resource, fresh) if fresh else None)
+        await self.record.intend(status)
         self.state.remember(intended)
-        return replace(seen, resource=self.record.item, recorded=True)
+        return replace(seen, recorded=True)

@@ -19,6 +19,7 @@ from kube_runtime import (
     ObjectKey,
     Priority,
     Result,
+    parse_aside,
 )
 from lifecycle_manager.indexes import SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed
@@ -90,6 +91,7 @@ def setup(
         state=SyncResourceState,
         owner=owner,
         concurrency=settings.concurrency,
+        max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
     controller.watches(sync_resources, when=wants_other_objects)
@@ -166,18 +168,19 @@ class SyncResourceReconciler:
         finalizer = names.SYNC_RESOURCE_FINALIZER
         record = Record(self.kcp, self.events, self.sync_resources, resource, finalizer=finalizer, action="Apply")
         skr = BorrowedSkr(self.connections, resource.spec.kyma)
-        steps, seen = Steps(record, key, state, skr), self._snapshot(key, resource, state)
+        steps, seen = Steps(record, state, skr), await self._snapshot(key, resource, state)
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
         if isinstance(end, Done):
             return await self._finish(record, state, end)
         await record.remove_finalizer()
         return Result()
 
-    def _snapshot(self, key: ObjectKey, resource: SyncResource, state: SyncResourceState) -> Snapshot:
+    async def _snapshot(self, key: ObjectKey, resource: SyncResource, state: SyncResourceState) -> Snapshot:
         kyma = self.kymas.get(ObjectKey(key.namespace, resource.spec.kyma))
         text: Text = ()
         if kyma is not None and not resource.metadata.being_deleted:
-            text = read_text(resource.spec.resource)
+            written = resource.spec.resource
+            text = await parse_aside(len(written), read_text, written)
         known = known_inventory(resource, state.inventory)
         places = {(each.group, each.kind, each.name) for each in known}
         places |= {place_of(thing) for thing in text} if isinstance(text, tuple) else set()

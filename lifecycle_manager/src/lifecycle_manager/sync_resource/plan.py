@@ -1,13 +1,13 @@
 """The rules of a SyncResource: its next step from a snapshot. Pure functions, no I/O.
 
 The order of the lines is the rule. An object that another SyncResource claimed first is never touched; nothing is
-pruned in a round with a failure; nothing is deleted that the inventory does not name.
+pruned in a round with a failure; nothing is deleted that the inventory does not name, or that another owner has by now.
 """
 
 from collections.abc import Iterable
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, without
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, listed, name_of, without
 from lifecycle_manager.object_set.ownership import conflicts
 from lifecycle_manager.object_set.policy import POLICY_VIOLATION, held_back, message_of, objections
 from lifecycle_manager.object_set.steps import (
@@ -21,7 +21,14 @@ from lifecycle_manager.object_set.steps import (
 )
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.snapshot import Snapshot, read_text, since
-from lifecycle_manager.sync_resource.status import CONFLICT, KYMA_DELETING, KYMA_NOT_FOUND, TOO_MANY_OBJECTS, Refusal
+from lifecycle_manager.sync_resource.status import (
+    CONFLICT,
+    FORBIDDEN,
+    KYMA_DELETING,
+    KYMA_NOT_FOUND,
+    TOO_MANY_OBJECTS,
+    Refusal,
+)
 from lifecycle_manager_api import State, SyncResource, SyncResourceStatus, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
@@ -108,9 +115,9 @@ def objection_to(resource: SyncResource, rules: ModuleRules) -> str | None:
 
 def missing_namespaces(objects: Iterable[KubernetesObject]) -> tuple[str, ...]:
     """Return the namespaces that objects are in and that are not themselves among the objects."""
-    listed = tuple(objects)
-    own = {each.name for each in listed if each.kind == "Namespace"}
-    return tuple(sorted({each.namespace for each in listed} - own - {""}))
+    things = tuple(objects)
+    own = {each.name for each in things if each.kind == "Namespace"}
+    return tuple(sorted({each.namespace for each in things} - own - {""}))
 
 
 def wants_namespaces(resource: SyncResource) -> bool:
@@ -147,6 +154,9 @@ def _refusal(seen: Snapshot) -> Refusal | None:
     if found := conflicts(seen.text, seen.inventory, since(resource), seen.claims):
         lost = frozenset(each.claim.entry for each in found)
         return Refusal(CONFLICT, "; ".join(map(str, found)), lost)
+    if seen.protected:
+        named = listed([name_of(each) for each in seen.protected])
+        return Refusal(FORBIDDEN, f"these objects belong to the Lifecycle Manager: {named}")
     return Refusal(TOO_MANY_OBJECTS, seen.too_many) if seen.too_many else None
 
 

@@ -26,7 +26,8 @@ class Snapshot:
     - `inventory`: what is in the SKR because of it or may be: by its own record, and by the memory of this process
     - `claims`: what other SyncResources of the Kyma have of the objects in the text
     - `rules`: what the module may have; `scopes` are those of the kinds in the text, as the SKR has stated them
-    - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be
+    - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be, and `protected`
+      are objects of the text, as the SKR resolves them, that may not be applied
     - `applied`, `removed`: the results of steps; `applied` with those of pruning once `pruned`
     - `cluster_gone`: the access Secret is gone, so the cluster is deleted
     """
@@ -42,6 +43,7 @@ class Snapshot:
     interval_seconds: float = 120.0
     recorded: bool = False
     too_many: str = ""
+    protected: tuple[InventoryEntry, ...] = ()
     applied: ApplyResult | None = None
     pruned: bool = False
     removed: ApplyResult | None = None

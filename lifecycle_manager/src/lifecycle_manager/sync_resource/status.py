@@ -8,7 +8,7 @@ from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, readiness
 from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
 from lifecycle_manager.object_set.policy import POLICY_VIOLATION, message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
-from lifecycle_manager.sync_resource.intent import known_objects, synced_object
+from lifecycle_manager.sync_resource.intent import synced_object
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
 from lifecycle_manager_api.conditions import NewCondition
 from lifecycle_manager_api.policy_checks import Violation
@@ -23,6 +23,7 @@ OBJECTS_NOT_READY = "ObjectsNotReady"
 APPLY_FAILED = "ApplyFailed"
 DELETING = "Deleting"
 CONFLICT = "Conflict"
+FORBIDDEN = "Forbidden"
 INVALID_RESOURCE = "InvalidResource"
 KYMA_DELETING = "KymaDeleting"
 KYMA_NOT_FOUND = "KymaNotFound"
@@ -50,7 +51,7 @@ def in_conflict(resource: SyncResource) -> bool:
 def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncResourceStatus:
     """Return the status of a SyncResource that can't be applied. Its objects stay as they are."""
     lost = identities(refusal.lost)
-    known = known_objects(resource)
+    known = resource.status.synced
     kept = (each for each, entry in zip(known, entries_of(known), strict=True) if entry.identity not in lost)
     conditions: list[NewCondition] = [(kind, "False", refusal.reason, refusal.message) for kind in (VALID, READY)]
     return _status(resource, now, State.ERROR, tuple(kept), conditions)
@@ -59,7 +60,7 @@ def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncReso
 def unreachable(resource: SyncResource, reason: str, message: str, now: datetime) -> SyncResourceStatus:
     """Return the status of a SyncResource whose cluster can't be reached. Its objects stay as they were."""
     conditions: list[NewCondition] = [(APPLIED, "Unknown", reason, message), (READY, "False", reason, message)]
-    return _status(resource, now, State.ERROR, known_objects(resource), conditions)
+    return _status(resource, now, State.ERROR, resource.status.synced, conditions)
 
 
 def applied(

@@ -2,13 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from kube_runtime import Applier, Client, Informer, ObjectKey, dump_yaml, parse_objects
+from kube_runtime import (
+    Applier,
+    Change,
+    Client,
+    Conflict,
+    Informer,
+    NotFound,
+    ObjectKey,
+    dump_yaml,
+    parse_objects,
+)
 from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.rights import roles_of
 from kyma_module_manager.service import ManagerService, ServiceOptions
@@ -60,6 +70,8 @@ class ManagerHarness:
         selector = f"{names.KYMA_NAME}={kyma}"
         self._configs = _Watched(Informer(client, MODULE_CONFIGS, label_selector=selector))
         self._sync_resources = _Watched(Informer(client, SYNC_RESOURCES, label_selector=selector))
+        self._deleted: asyncio.Queue[SyncResource] = asyncio.Queue()
+        self._sync_resources.informer.on_change(self._note_deleted)
 
     @classmethod
     @asynccontextmanager
@@ -70,9 +82,10 @@ class ManagerHarness:
         await grant(client, manager.module)
         harness = cls(client, manager, kyma)
         async with asyncio.TaskGroup() as group:
-            watching = [group.create_task(each.informer.run()) for each in (harness._configs, harness._sync_resources)]
+            running = [group.create_task(each.informer.run()) for each in (harness._configs, harness._sync_resources)]
+            running.append(group.create_task(harness._remove_finalizers()))
             yield harness
-            for task in watching:
+            for task in running:
                 task.cancel()
 
     @property
@@ -146,6 +159,20 @@ class ManagerHarness:
     async def module_config_gone(self) -> None:
         """Wait until the ModuleConfig is deleted. Raises TimeoutError with its last state."""
         await self._configs.deleted(self._key)
+
+    def _note_deleted(self, change: Change[SyncResource]) -> None:
+        new = change.new
+        if new is not None and new.metadata.being_deleted and names.SYNC_RESOURCE_FINALIZER in new.metadata.finalizers:
+            self._deleted.put_nowait(new)
+
+    async def _remove_finalizers(self) -> None:
+        """Remove the finalizer of deleted SyncResources, as Lifecycle Manager does after deleting their objects."""
+        while True:
+            metadata = (await self._deleted.get()).metadata
+            left = [each for each in metadata.finalizers if each != names.SYNC_RESOURCE_FINALIZER]
+            patch = {"metadata": {"finalizers": left, "resourceVersion": metadata.resource_version}}
+            with suppress(NotFound, Conflict):  # after a conflict its next version follows
+                await self.client.merge_patch(SYNC_RESOURCES, metadata.name, patch, metadata.namespace)
 
     @property
     def _key(self) -> ObjectKey:

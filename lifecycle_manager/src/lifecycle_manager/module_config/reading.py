@@ -1,0 +1,154 @@
+"""Reads Module CRs from an SKR, whose users decide about everything in them.
+
+An answer is bounded before it is decoded, and its objects are identified one at a time; `texts` does the rest.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+import structlog
+
+from kube_runtime import Client, JsonLimits, KindUnknown, NotFound, ResponseInvalid
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
+from lifecycle_manager.module_config.snapshot import ModuleCr
+from lifecycle_manager.module_config.status import undecodable
+from lifecycle_manager.signals import ObjectReference
+from lifecycle_manager_api import ObjectReference as ResourceReference
+from lifecycle_manager_api.event import Name, Number, Text
+
+log = structlog.get_logger("module_config")
+
+MIB = 1024 * 1024
+# Any object that etcd stores is accepted here, so that none hides the others of its list; `texts` bounds each of them.
+ANSWER = JsonLimits(max_bytes=8 * MIB, max_nodes=1_600_000, max_depth=None)
+LARGE_BYTES = 256 * 1024
+MAX_KEPT_BYTES = 16 * MIB
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: Annotated[Name, msgspec.Meta(min_length=1)]
+    uid: Annotated[Text, msgspec.Meta(min_length=1)]
+    resource_version: Annotated[Text, msgspec.Meta(min_length=1)]
+    namespace: Name = ""
+    generation: Number | None = None
+    creation_timestamp: Text = ""
+    deletion_timestamp: Text | None = None
+
+
+class _Head(msgspec.Struct):
+    metadata: _Metadata
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Found:
+    """Module CRs as they were read: their identity, and the bytes of those that have a text."""
+
+    default: ObjectReference | None
+    module_crs: Mapping[ObjectReference, ModuleCr | None]
+    sources: Mapping[ObjectReference, bytes]
+    complete: bool
+
+    def with_others(self, others: "Found") -> "Found":
+        """Return these Module CRs and others."""
+        return Found(
+            others.default, {**self.module_crs, **others.module_crs}, {**self.sources, **others.sources}, False
+        )
+
+
+NOTHING_FOUND = Found(None, {}, {}, complete=False)
+
+
+async def find_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Found:
+    """Read every Module CR of some kinds; the SKR need not know all of them (yet). Raises KubeError.
+
+    Of a list that is too long, or that ends in what is no list, the first are read, and the result is not complete.
+    """
+    module_crs: dict[ObjectReference, ModuleCr | None] = {}
+    sources: dict[ObjectReference, bytes] = {}
+    complete, kept = True, 0
+    for kind in kinds:
+        with suppress(KindUnknown):  # without its CRD in the SKR there are no Module CRs
+            resource = await skr.mapper.resource(kind.api_version, kind.kind)
+            try:
+                async for item in skr.items_undecoded(resource, limits=ANSWER):
+                    raw = bytes(item)
+                    if len(raw) > LARGE_BYTES:
+                        await asyncio.sleep(0)
+                    module_cr = _identified(kind, raw)
+                    if module_cr is None:
+                        complete = False
+                        continue
+                    source = module_cr.source
+                    module_crs[source], sources[source] = module_cr, raw
+                    kept += len(raw)
+                    while kept > MAX_KEPT_BYTES:
+                        largest = max(sources, key=lambda each: len(sources[each]))
+                        kept -= len(sources.pop(largest))
+            except ResponseInvalid as error:
+                log.warning("module crs not listed completely", kind=kind.kind, error=str(error))
+                complete = False
+    return Found(_default_of(kinds), module_crs, sources, complete)
+
+
+async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iterable[ObjectReference]) -> Found:
+    """Read only some Module CRs, each with a request of its own. Raises KubeError."""
+    module_crs: dict[ObjectReference, ModuleCr | None] = {}
+    sources: dict[ObjectReference, bytes] = {}
+    by_kind = {(kind.group, kind.kind): kind for kind in kinds}
+    for reference in references:
+        kind = by_kind.get((reference.group, reference.kind))
+        module_crs[reference] = None
+        if kind is None:
+            continue
+        with suppress(NotFound, KindUnknown):
+            resource = await skr.mapper.resource(kind.api_version, kind.kind)
+            try:
+                raw = await skr.get_undecoded(resource, reference.name, reference.namespace or None, limits=ANSWER)
+            except ResponseInvalid as error:
+                module_crs[reference] = _nameless(kind, reference, str(error))
+                continue
+            module_cr = _identified(kind, raw)
+            if module_cr is None or module_cr.source != reference:
+                module_crs[reference] = _nameless(kind, reference, "its identity is not that of the requested object")
+                continue
+            module_crs[reference], sources[reference] = module_cr, raw
+    return Found(_default_of(kinds), module_crs, sources, complete=False)
+
+
+def _identified(kind: ModuleCrKind, raw: bytes) -> ModuleCr | None:
+    """Return the identity of a Module CR, None where it has no valid one."""
+    try:
+        metadata = _HEAD.decode(raw).metadata
+    except UNDECODABLE as error:
+        log.warning("module cr without a valid identity", kind=kind.kind, error=str(error)[:200])
+        return None
+    reference = ResourceReference(
+        api_version=kind.api_version,
+        kind=kind.kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        generation=metadata.generation,
+    )
+    source = kind.reference(metadata.namespace, metadata.name)
+    return ModuleCr(source, reference, metadata.creation_timestamp, metadata.deletion_timestamp is not None)
+
+
+def _nameless(kind: ModuleCrKind, reference: ObjectReference, why: str) -> ModuleCr:
+    known = ResourceReference(
+        api_version=kind.api_version, kind=kind.kind, namespace=reference.namespace, name=reference.name
+    )
+    return ModuleCr(reference, known, problem=undecodable(reference, why))
+
+
+def _default_of(kinds: Sequence[ModuleCrKind]) -> ObjectReference | None:
+    return kinds[0].default if kinds else None

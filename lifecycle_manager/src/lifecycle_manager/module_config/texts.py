@@ -1,0 +1,187 @@
+"""The texts of Module CRs, within bounds.
+
+Small ones come first; large ones become texts in a thread, within the CPU budget of their cluster. What did not change
+since it became a text is not decoded again.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from kube_runtime import Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml
+from kube_runtime.client import check_json
+from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found
+from lifecycle_manager.module_config.snapshot import ModuleCr, Reading
+from lifecycle_manager.module_config.status import postponed, too_large, undecodable
+from lifecycle_manager.signals import ObjectReference
+from lifecycle_manager.skr.budget import CpuBudget
+from lifecycle_manager_api import ModuleConfig
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+MIB = 1024 * 1024
+MODULE_CR = JsonLimits(max_bytes=4 * MIB, max_nodes=50_000)
+# etcd stores objects of up to 1.5 MiB. The text is one of several fields, and its size is that of the JSON string.
+MAX_TEXT_BYTES = MIB
+SMALL_BYTES, SMALL_NODES = 16 * 1024, 500
+"""What becomes a text on the event loop: about 5 ms for the most that the values may be."""
+MAX_REMEMBERED = 1000
+MAX_WAIT_SECONDS = 0.25
+
+
+class Made(msgspec.Struct, frozen=True):
+    """The digests of a Module CR and of the text that it became."""
+
+    source: bytes
+    text: bytes
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """What is remembered of one module: digests of texts, and the Module CRs whose texts the budget postponed."""
+
+    made: dict[ObjectReference, Made] = field(default_factory=dict)
+    postponed: frozenset[ObjectReference] = frozenset()
+
+    def knows(self, module_cr: ModuleCr, raw: bytes, text: str) -> bool:
+        """Tell whether a Module CR became this text before."""
+        return self.made.get(module_cr.source) == Made(_digest(raw), _digest(text.encode()))
+
+    def note(self, module_cr: ModuleCr, raw: bytes) -> None:
+        """Remember the text of a Module CR."""
+        if module_cr.text is not None and (module_cr.source in self.made or len(self.made) < MAX_REMEMBERED):
+            self.made[module_cr.source] = Made(_digest(raw), _digest(module_cr.text.encode()))
+
+    def keep(self, configs: Collection[ObjectReference]) -> None:
+        """Forget the texts of all others."""
+        self.made = {reference: made for reference, made in self.made.items() if reference in configs}
+
+
+class TextThread:
+    """Makes large texts, one at a time and off the event loop: two at once would contend for the interpreter."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def make(self, module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float] | None:
+        """Return the Module CR with its text, and the CPU seconds spent; None where others take too long."""
+        try:
+            await asyncio.wait_for(self._lock.acquire(), MAX_WAIT_SECONDS)
+        except TimeoutError:
+            return None
+        try:
+            return await asyncio.to_thread(_timed, module_cr, raw)
+        finally:
+            self._lock.release()
+
+
+@dataclass(eq=False, kw_only=True)
+class TextMaker:
+    """Makes the texts of one reading. `postponed` are those that it left for later."""
+
+    thread: TextThread
+    memory: Memory
+    budget: CpuBudget
+    clock: Clock
+    postponed: set[ObjectReference] = field(default_factory=set)
+    _nodes: int = 0
+    _is_busy: bool = False
+
+    async def with_texts(
+        self,
+        found: Found,
+        accepted: Collection[ObjectReference],
+        configs: Mapping[ObjectReference, ModuleConfig],
+    ) -> Reading:
+        """Return the reading with the text of each accepted Module CR, the smallest first."""
+        read = dict(found.module_crs)
+        for reference, module_cr in found.module_crs.items():
+            if module_cr is not None and module_cr.is_unread and reference not in found.sources:
+                why = f"the Module CRs of the cluster have more than {MAX_KEPT_BYTES} bytes"
+                read[reference] = replace(module_cr, problem=too_large(reference, why))
+        for reference, raw in sorted(found.sources.items(), key=lambda each: len(each[1])):
+            module_cr = read[reference]
+            if module_cr is not None and not module_cr.is_deleting and reference in accepted:
+                read[reference] = await self._made(module_cr, raw, configs.get(reference))
+        self.memory.postponed = frozenset(self.postponed)
+        if found.complete:
+            self.memory.keep(configs)
+        return Reading(found.default, read, found.complete)
+
+    async def _made(self, module_cr: ModuleCr, raw: bytes, config: ModuleConfig | None) -> ModuleCr:
+        if len(raw) > SMALL_BYTES:
+            await asyncio.sleep(0)
+        if config is not None and self.memory.knows(module_cr, raw, config.spec.resource):
+            return replace(module_cr, text=config.spec.resource)
+        try:
+            nodes = check_json(raw, MODULE_CR)
+        except ResponseTooLarge as error:
+            return replace(module_cr, problem=too_large(module_cr.source, str(error)))
+        if len(raw) > SMALL_BYTES or nodes > SMALL_NODES:
+            made = await self._made_in_thread(module_cr, raw)
+        else:
+            await self._turn(nodes)
+            made = _with_text(module_cr, raw)
+        self.memory.note(made, raw)
+        return made
+
+    async def _turn(self, nodes: int) -> None:
+        """Let others have the event loop after so many values."""
+        self._nodes += nodes
+        if self._nodes > SMALL_NODES:
+            self._nodes = nodes
+            await asyncio.sleep(0)
+
+    async def _made_in_thread(self, module_cr: ModuleCr, raw: bytes) -> ModuleCr:
+        if self.budget.wait(self.clock.monotonic()) > 0:
+            self.postponed.add(module_cr.source)
+            return replace(module_cr, problem=postponed(module_cr.source))
+        result = None if self._is_busy else await self.thread.make(module_cr, raw)
+        if result is None:
+            self._is_busy = True
+            self.postponed.add(module_cr.source)
+            return module_cr
+        made, seconds = result
+        self.budget.charge(seconds, self.clock.monotonic())
+        return made
+
+
+def text_of(module_cr: Mapping[str, Any]) -> str:
+    """Return a Module CR as YAML in a stable order, without managed fields and the annotation of kubectl apply.
+
+    Raises TextTooLong.
+    """
+    metadata = {key: value for key, value in module_cr["metadata"].items() if key != "managedFields"}
+    annotations = metadata.pop("annotations", None)
+    if isinstance(annotations, dict):
+        annotations = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
+        if annotations:
+            metadata["annotations"] = annotations
+    return dump_yaml({**module_cr, "metadata": metadata}, max_bytes=MAX_TEXT_BYTES)
+
+
+def _timed(module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float]:
+    began = time.thread_time()
+    made = _with_text(module_cr, raw)
+    return made, time.thread_time() - began
+
+
+def _with_text(module_cr: ModuleCr, raw: bytes) -> ModuleCr:
+    """Return the Module CR with its text, or the reason why it has none."""
+    reference = module_cr.source
+    try:
+        document = msgspec.json.decode(raw, type=dict[str, Any])
+        document |= {"apiVersion": module_cr.reference.api_version, "kind": module_cr.reference.kind}
+        return replace(module_cr, text=text_of(document))
+    except TextTooLong:
+        return replace(module_cr, problem=too_large(reference, f"its text has more than {MAX_TEXT_BYTES} bytes"))
+    except UNDECODABLE as error:
+        return replace(module_cr, problem=undecodable(reference, str(error)))
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()

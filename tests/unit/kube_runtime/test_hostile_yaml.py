@@ -1,0 +1,83 @@
+"""Short texts that would become long, deep or slow."""
+
+import threading
+import time
+
+import msgspec
+import pytest
+
+from kube_runtime import ManifestInvalid, YamlLimits, load_yaml, parse_aside, parse_objects
+from kube_runtime.parsing import MAX_INLINE_BYTES
+
+
+def aliases_of(size: int, number: int = 1_000) -> str:
+    return f"a: &a {'x' * size}\nb: [{','.join(['*a'] * number)}]\n"
+
+
+def test_aliases_may_not_make_23_kb_to_20_mb() -> None:
+    text = aliases_of(20_000)
+    assert len(text) < 24_000
+    with pytest.raises(ManifestInvalid, match="longer by more than 1048576 bytes"):
+        load_yaml(text)
+
+
+def test_bytes_behind_aliases_of_aliases_count() -> None:
+    text = (
+        "a: &a "
+        + "x" * 1_000
+        + "\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: {"
+        + "".join(f"k{number}: *b," for number in range(200))
+    )
+    with pytest.raises(ManifestInvalid, match="longer by more than"):
+        load_yaml(text + "}\n")
+
+
+def test_keys_and_merges_behind_aliases_count() -> None:
+    for use in ("[" + "{? *a : 1}," * 90 + "]", "[" + "{<<: *m}," * 90 + "]"):
+        with pytest.raises(ManifestInvalid, match="longer by more than"):
+            load_yaml(f"a: &a {'x' * 20_000}\nm: &m {{k: {'y' * 20_000}}}\nb: {use}\n")
+
+
+def test_few_aliases_of_ordinary_texts_are_read() -> None:
+    document = load_yaml(aliases_of(900))
+    assert len(msgspec.json.encode(document)) < 1024 * 1024
+
+
+def test_depth_behind_an_alias_counts() -> None:
+    chain = "a0: &a0 " + "[" * 90 + "]" * 90 + "\n"
+    for number in range(1, 900):
+        chain += f"a{number}: &a{number} [[[[[[[[[[*a{number - 1}]]]]]]]]]]\n"
+    with pytest.raises(ManifestInvalid, match="nested deeper than 100 levels"):
+        load_yaml(chain)
+    assert load_yaml("a: &a [[1]]\nb: [*a]\n", YamlLimits(depth=5))
+
+
+def test_merges_take_linear_time() -> None:
+    def seconds(merges: int) -> float:
+        text = "a:\n" + "".join(f"  <<: {{k{number}: 1}}\n" for number in range(merges))
+        start = time.process_time()
+        assert len(load_yaml(text)["a"]) == merges
+        return time.process_time() - start
+
+    seconds(100)
+    assert min(seconds(8_000) for _ in range(3)) < 16 * min(seconds(1_000) for _ in range(3))
+
+
+@pytest.mark.parametrize("text", ["1" * 5_000, "-" + "1" * 5_000, "1_" * 5_000 + "1"])
+def test_number_of_any_length_is_read(text: str) -> None:
+    assert load_yaml(f"a: {text}\n") == {"a": text}
+    with pytest.raises(ManifestInvalid):
+        load_yaml(f"a: !!int {text}\n")
+
+
+async def test_large_text_is_parsed_outside_the_event_loop() -> None:
+    def parse(text: str) -> int:
+        parse_objects(text)
+        return threading.get_ident()
+
+    small = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n"
+    large = small + f"data: {{a: {'x' * MAX_INLINE_BYTES}}}\n"
+    assert await parse_aside(len(small), parse, small) == threading.get_ident()
+    assert await parse_aside(len(large), parse, large) != threading.get_ident()
+    with pytest.raises(ManifestInvalid):
+        await parse_aside(len(large), parse, large + "]")

@@ -1,0 +1,294 @@
+"""Users of an SKR who write Module CRs to harm: large, many, nested, or with values that Python does not take."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube_runtime import Client, JsonLimits, KubeError, Resource
+from kube_runtime.client import check_json
+from kube_runtime.client.decoding import decoding_for
+from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
+from lifecycle_manager.module_config import plan as rules
+from lifecycle_manager.module_config.controller import Read
+from lifecycle_manager.module_config.plan import DeleteModuleConfig, WriteModuleConfig, acceptable, plan, sources_of
+from lifecycle_manager.module_config.reading import ANSWER, find_all, find_some
+from lifecycle_manager.module_config.snapshot import Quota, Reading, Snapshot
+from lifecycle_manager.module_config.status import INTERNAL_ERROR, POSTPONED, QUOTA_EXCEEDED
+from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, Memory, TextMaker, TextThread
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS
+from lifecycle_manager.signals import ObjectReference
+from lifecycle_manager.skr.budget import CpuBudget
+from lifecycle_manager_api import Condition, find
+from tests import builders
+from tests.clocks import ManualClock
+from tests.unit.module_config.test_controller import INTERVAL, NAME, Module, changed, module
+from tests.world import KCP, SKR
+
+KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure", "kyma-system", "default")
+MAX_TURN_SECONDS = 0.05
+
+
+class Answers:
+    """An SKR that answers each request with given bytes."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.mapper = self
+
+    async def resource(self, api_version: str, kind: str) -> Resource[dict[str, Any]]:
+        group, _, version = api_version.partition("/")
+        return Resource.dynamic(group, version, kind, "infrastructures", namespaced=True)
+
+    async def items_undecoded(self, resource: Resource[Any], *, limits: JsonLimits) -> AsyncIterator[msgspec.Raw]:
+        check_json(self.body, limits)
+        for item in decoding_for(resource.type).raw_list(self.body)[0]:
+            yield item
+
+    async def get_undecoded(self, *_: Any, limits: JsonLimits) -> bytes:
+        check_json(self.body, limits)
+        return self.body
+
+
+def skr(body: bytes) -> Client:
+    return cast("Client", Answers(body))
+
+
+def listed(*items: bytes) -> bytes:
+    return b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[%s]}' % b",".join(items)
+
+
+def raw(name: str = "default", value: bytes = b"1") -> bytes:
+    document = builders.infrastructure(name, value="HERE")
+    return json.dumps(document).encode().replace(b'"HERE"', value)
+
+
+def maker(budget: CpuBudget | None = None) -> TextMaker:
+    return TextMaker(thread=TextThread(), memory=Memory(), budget=budget or CpuBudget(burst=100.0), clock=ManualClock())
+
+
+async def steps_of(client: Client, *references: ObjectReference) -> tuple[rules.Step, ...]:
+    """Return the steps that follow from the answer of an SKR: decoded, identified, as text, planned."""
+    found = await (find_some(client, [KIND], references) if references else find_all(client, [KIND]))
+    identities = Reading(found.default, found.module_crs, found.complete)
+    seen = Snapshot("demo", "cloud-resources", "kcp-system", (builders.module_config(),), identities)
+    reading = await maker().with_texts(found, acceptable(seen, identities), sources_of(seen, identities))
+    return plan(replace(seen, reading=reading))
+
+
+HOSTILE = st.sampled_from(
+    [
+        b"9" * 5000,
+        b"-" + b"9" * 4000,
+        b'"' + b"0" * 5000 + b'"',
+        b"1e999",
+        b"[" * 2000 + b"]" * 2000,
+        b'{"a":' * 150 + b"1" + b"}" * 150,
+        b'"\\ud800"',
+        b'"\xff"',
+        b'"' + b"9" * 5000 + b'"',
+        b'".."',
+        b'""',
+        b"null",
+        b"[]",
+        b"{}",
+        b"true",
+        b'"\\u0000"',
+    ]
+)
+FIELDS = st.sampled_from(
+    ["name", "namespace", "uid", "resourceVersion", "generation", "annotations", "managedFields", "creationTimestamp"]
+)
+
+
+@st.composite
+def hostile_items(draw: st.DrawFn) -> bytes:
+    document = builders.infrastructure(draw(st.sampled_from(["default", "one", "two"])), value="SPEC")
+    document["metadata"][draw(FIELDS)] = "FIELD"
+    text = json.dumps(document).encode()
+    return text.replace(b'"SPEC"', draw(HOSTILE)).replace(b'"FIELD"', draw(HOSTILE | st.just(b'"x"')))
+
+
+BODIES = (
+    st.binary(max_size=100)
+    | st.lists(hostile_items() | HOSTILE | st.just(raw("healthy")), max_size=4).map(lambda items: listed(*items))
+    | hostile_items()
+)
+
+
+@given(BODIES)
+def test_any_bytes_become_steps_or_an_error_of_the_cluster(body: bytes) -> None:
+    for references in ((), (KIND.default,)):
+        try:
+            steps = asyncio.run(steps_of(skr(body), *references))
+        except KubeError:
+            continue
+        for step in steps:
+            if isinstance(step, WriteModuleConfig):
+                assert len(msgspec.json.encode(step.text)) <= MAX_TEXT_BYTES
+                msgspec.json.encode(msgspec.to_builtins(step.reference))
+
+
+DEEP, NESTED = b"[" * 2000 + b"]" * 2000, b'{"a":' * 300 + b"1" + b"}" * 300
+
+
+@pytest.mark.parametrize("value", [b"9" * 5000, DEEP, b"1e999", NESTED])
+async def test_one_module_cr_that_can_not_be_read_hides_no_other(value: bytes) -> None:
+    body = listed(raw("bad", value), raw("healthy"))
+    steps = await steps_of(skr(body))
+    if value == DEEP:  # no part of its list can be decoded; what is announced is read by name
+        assert not steps
+        steps = await steps_of(skr(raw("healthy")), KIND.reference(SKR, "healthy"))
+    assert [step.source.name for step in steps if isinstance(step, WriteModuleConfig) and step.text] == ["healthy"]
+
+
+async def test_list_with_invalid_identities_deletes_nothing() -> None:
+    steps = await steps_of(skr(listed(b"{}", b'{"metadata":{"name":".."}}', b"1")))
+    assert not [step for step in steps if isinstance(step, DeleteModuleConfig)]
+
+
+async def test_large_module_crs_leave_the_event_loop_to_others() -> None:
+    """Ten of 1.4 MB with as many values as they may have: the loop's own CPU time of one turn is measured."""
+    value = json.dumps([{"a": "x" * 100, "b": number} for number in range(11_000)]).encode()
+    bodies = [listed(*(raw(f"n{page}-{number}", value) for number in range(4))) for page in range(3)]
+    worst, stop = 0.0, asyncio.Event()
+
+    async def heartbeat() -> None:
+        nonlocal worst
+        while not stop.is_set():
+            began = time.thread_time()
+            await asyncio.sleep(0)
+            worst = max(worst, time.thread_time() - began)
+
+    beat = asyncio.create_task(heartbeat())
+    await asyncio.sleep(0)
+    for body in bodies:
+        found = await find_all(skr(body), [KIND])
+        reading = await maker().with_texts(found, set(found.module_crs), {})
+        assert all(each is not None and not each.is_unread for each in reading.found.values())
+    stop.set()
+    await beat
+    assert worst < MAX_TURN_SECONDS
+
+
+async def test_unchanged_module_cr_is_not_made_into_a_text_again() -> None:
+    value = json.dumps(list(range(5000))).encode()
+    found = await find_all(skr(listed(raw("default", value))), [KIND])
+    made = maker(CpuBudget(burst=0.0001))
+    (first,) = (await made.with_texts(found, set(found.module_crs), {})).found.values()
+    assert first is not None
+    assert first.text is not None
+    assert made.budget.wait(0.0) > 0
+    config = builders.module_config(spec={"resource": first.text})
+    (again,) = (await made.with_texts(found, set(found.module_crs), {first.source: config})).found.values()
+    assert again == first
+    tampered = builders.module_config(spec={"resource": "other"})
+    (over,) = (await made.with_texts(found, set(found.module_crs), {first.source: tampered})).found.values()
+    assert over is not None
+    assert over.problem is not None
+    assert over.problem.reason == POSTPONED
+
+
+def test_budget_is_refilled_and_never_saved_up() -> None:
+    budget = CpuBudget(share=0.1, burst=1.0)
+    budget.charge(3.0, now=0.0)
+    assert budget.wait(0.0) == pytest.approx(20.0)
+    assert budget.wait(20.0) == pytest.approx(0.0)
+    budget.charge(1.0, now=1000.0)
+    assert budget.wait(1000.0) == 0.0
+
+
+def large(name: str, version: int) -> dict[str, Any]:
+    values = [{"a": "x" * 100, "b": number} for number in range(10_000)]
+    return {
+        "apiVersion": KIND.api_version,
+        "kind": KIND.kind,
+        "metadata": {"name": name, "namespace": SKR},
+        "spec": {"version": version, "values": values},
+    }
+
+
+async def condition_of(it: Module, name: str, kind: str = "Synced") -> Condition | None:
+    config = await it.config(name)
+    return None if config is None else find(config.status.conditions, kind)
+
+
+async def test_large_module_crs_delay_no_small_one() -> None:
+    async with module() as it:
+        await it.write("small")
+        for number in range(10):
+            it.world.cluster("demo").create(large(f"large-{number}", 0))
+        controller = it.world.manager.controllers["module-config"]
+        began = time.process_time()
+        for turn in range(3):
+            await it.write(f"changed-{turn}")
+            causes = [changed(version="older", event_id=str(turn)), Read.EVERYTHING]
+            await it.reconcile(*causes)
+            assert f"changed-{turn}" in await it.text()
+        state: Any = controller.state(("kcp-system", "demo", "cloud-resources"))
+        assert state.budget.wait(it.world.clock.monotonic()) > 0
+        assert state.memory.postponed
+        assert time.process_time() - began < 60
+        written = len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items)
+        it.world.clock.advance(INTERVAL)
+        await it.reconcile()
+        assert 1 < written < 11
+        assert state.budget.wait(it.world.clock.monotonic()) >= 0
+
+
+async def test_number_of_module_configs_is_limited_and_reported() -> None:
+    async with module() as it:
+        for number in range(250):
+            document = large(f"n-{number:03}", 0) | {"spec": {}}
+            it.world.cluster("demo").create(document)
+        await it.reconcile()
+        await it.reconcile(Read.EVERYTHING)
+        configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
+        assert len(configs) == Quota().max_objects
+        said = [each for config in configs if (each := find(config.status.conditions, "Complete")) is not None]
+        assert [(each.status, each.reason) for each in said] == [("False", QUOTA_EXCEEDED)]
+        assert "50 Module CRs exceed the quota of 200 objects" in said[0].message
+        await it.world.reconcile("demo")
+        (reported,) = (await it.world.kcp.get(KYMAS, "demo", KCP)).status.modules
+        assert "50 Module CRs exceed the quota of 200 objects" in reported.message
+        for number in range(250):
+            if number >= 10:
+                await it.delete(f"n-{number:03}")
+        await it.reconcile(Read.EVERYTHING)
+        await it.reconcile(Read.EVERYTHING)
+        configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
+        assert len(configs) == 10
+
+
+async def test_exception_in_the_plan_becomes_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with module() as it:
+        await it.write("one")
+        await it.reconcile()
+
+        def fail(*_: object) -> None:
+            raise ValueError("a secret of the user")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("lifecycle_manager.module_config.controller.acceptable", fail)
+            with pytest.raises(ValueError, match="secret"):
+                await it.reconcile(Read.EVERYTHING)
+        synced = await condition_of(it, NAME)
+        assert synced is not None
+        assert (synced.status, synced.reason) == ("False", INTERNAL_ERROR)
+        assert "secret" not in synced.message
+        await it.reconcile(Read.EVERYTHING)
+        synced = await condition_of(it, NAME)
+        assert synced is not None
+        assert synced.status == "True"
+
+
+def test_one_answer_has_at_most_8_mib() -> None:
+    assert ANSWER.max_bytes == 8 * 1024 * 1024
+    assert MODULE_CR.max_bytes < ANSWER.max_bytes
