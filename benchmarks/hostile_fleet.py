@@ -25,7 +25,7 @@ import httpx
 import uvloop
 
 from benchmarks.figures import Figure
-from benchmarks.fleet import _p99, _wait_until_in_sync, _wait_until_settled
+from benchmarks.fleet import _wait_until_in_sync, _wait_until_settled
 from benchmarks.processes.fleet import FleetProcess, User, run_fleet, run_lifecycle_manager, serve_layers, users_of
 from benchmarks.processes.simulated_fleet import CONFIGURED
 from kyma_local.ports import free_port
@@ -167,6 +167,10 @@ async def _changes(fleet: FleetProcess, users: list[User], seconds: float) -> li
             if time.monotonic() > end:
                 break
     return [1000 * each for each in taken]
+
+
+def _p99(milliseconds: list[float]) -> float:
+    return statistics.quantiles([*milliseconds, max(milliseconds)], n=100, method="inclusive")[98]
 
 
 def _longest_turn(turns: Path, since: float, until: float) -> float:

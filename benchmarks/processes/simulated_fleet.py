@@ -228,7 +228,8 @@ class Fleet:
     def _configure(self, kyma: int) -> Document:
         """Make a small change in the default Thing of a cluster as its user, and await the ModuleConfig."""
         mark = f"edit-{next(self.edits)}-of-{kyma}-ends"
-        self.configs.marks[mark.encode()] = kyma_name(kyma)
+        marks = {each: name for each, name in self.configs.marks.items() if name != kyma_name(kyma)}
+        self.configs.marks = {**marks, mark.encode(): kyma_name(kyma)}
         return self._edit_thing(kyma, "default", {"text": mark})
 
     def _edit_large(self, kyma: int, thing: int) -> Document:
@@ -313,7 +314,7 @@ def definition_of_things() -> Document:
 
 def _catalog(layers: Layers, configured: bool) -> Iterator[Document]:
     for module in (*MODULES, CONFIGURED) if configured else MODULES:
-        data = {"data": _thing()} if module == CONFIGURED else {}
+        data = {"data": _thing(), "enableModuleConfig": True} if module == CONFIGURED else {}
         for version in VERSIONS:
             yield _object(
                 "ModuleTemplate",
@@ -371,7 +372,7 @@ def _is_in_sync(kyma: Kyma) -> bool:
     modules = kyma.status.modules
     return (
         bool(modules)
-        and all(each.state is State.READY for each in modules)
+        and all(each.state is State.READY or each.name == CONFIGURED for each in modules)  # it may still start
         and bool(catalog and catalog.status == "True")
     )
 

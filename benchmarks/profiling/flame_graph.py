@@ -15,6 +15,8 @@ FRAME = re.compile(
     r'<rect x="[^"]*" y="(?P<y>\d+)"[^>]* fg:x="(?P<x>\d+)" fg:w="(?P<w>\d+)"/>'
 )
 FILE = re.compile(r"\(([^()]+?)(?::\d+)?\)$")
+WAITING = frozenset({"selectors", "concurrent"})
+"""Innermost frames of threads that wait for work: the metrics' server, idle workers. py-spy counts some as running."""
 PTRACE = "attaching to a process needs root, or: sysctl kernel.yama.ptrace_scope=0"
 
 
@@ -79,6 +81,8 @@ def shares_by_package(svg: str) -> dict[str, float]:
             else 0
         )
         own[package] += max(0, w - children)
+    for waiting in WAITING:
+        del own[waiting]
     total = sum(own.values())
     return {package: count / total for package, count in own.most_common() if count}
 

@@ -32,6 +32,12 @@ def test_share_of_a_package_is_that_of_its_innermost_frames() -> None:
     assert shares_by_package(SVG) == {"kube_runtime": 0.5, "aiohttp": 0.3, "uvloop": 0.2}
 
 
+def test_threads_that_wait_for_work_are_not_counted() -> None:
+    waiting = SVG.replace("aiohttp/client.py", "selectors.py")
+
+    assert shares_by_package(waiting) == pytest.approx({"kube_runtime": 5 / 7, "uvloop": 2 / 7})
+
+
 def test_no_samples_have_no_shares() -> None:
     assert shares_by_package("<svg/>") == {}
 

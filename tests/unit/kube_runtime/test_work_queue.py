@@ -1,6 +1,7 @@
 """What the work queue promises, in the order of its docstring, and that it holds for any sequence of calls."""
 
 import asyncio
+import weakref
 from collections.abc import Coroutine
 from typing import Any
 
@@ -121,6 +122,28 @@ async def test_delayed_key_takes_the_highest_urgency_asked_for() -> None:
     await asyncio.sleep(6)
 
     assert [await queue.get(), await queue.get()] == ["a", "b"]
+
+
+@pytest.mark.looptime
+async def test_key_that_is_often_due_earlier_leaves_no_memory_behind() -> None:
+    class Key:
+        def __hash__(self) -> int:
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Key)
+
+    queue: WorkQueue[Key] = WorkQueue()
+    keys = []
+    for _ in range(1000):
+        key = Key()
+        keys.append(weakref.ref(key))
+        queue.add_after(key, 36_000)
+        queue.add_after(key, 1)
+        del key
+        queue.done(await queue.get())
+
+    assert sum(each() is not None for each in keys) < 100
 
 
 @pytest.mark.looptime

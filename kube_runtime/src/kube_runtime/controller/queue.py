@@ -30,6 +30,10 @@ __all__ = ["Priority", "QueueShutDown", "WorkQueue"]
 K = TypeVar("K", bound=Hashable)
 
 
+MIN_ALARMS = 64
+"""Stale alarms that are not worth a search."""
+
+
 class QueueShutDown(Exception):
     """Raised by `get` when the queue is shut down and nothing is left in it."""
 
@@ -118,6 +122,8 @@ class WorkQueue(Generic[K]):
         self._delayed[key] = (when, priority, causes)
         if known is None or when < known[0]:
             heapq.heappush(self._alarms, (when, next(self._numbers), key))
+            if len(self._alarms) > MIN_ALARMS + 2 * len(self._delayed):
+                self._drop_stale_alarms()
             self._set_alarm()
 
     def add_rate_limited(
@@ -296,6 +302,16 @@ class WorkQueue(Generic[K]):
         # Not asked of the handle: one for right now knows no time on every event loop.
         self._alarm_at = when
         self._alarm = asyncio.get_running_loop().call_at(when, self._ring)
+
+    def _drop_stale_alarms(self) -> None:
+        """Drop the alarms of keys that are due at another time by now.
+
+        Each would hold its key until its own time. A key that is retried soon after every change leaves one each time.
+        """
+        self._alarms = [
+            alarm for alarm in self._alarms if (due := self._delayed.get(alarm[2])) is not None and due[0] == alarm[0]
+        ]
+        heapq.heapify(self._alarms)
 
     def _ring(self) -> None:
         """Add the keys whose time has come."""
