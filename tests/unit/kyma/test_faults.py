@@ -197,7 +197,7 @@ def workload(
         script=partial(script, layers),
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, *crds.all_crds()), "skr": (skr, *in_skr)},
-        ignored=frozenset({CATALOG_RECORD, "config", "observedGeneration"}),
+        ignored=frozenset({CATALOG_RECORD, "config", "observedGeneration", "ownerUid", names.OWNER_UID}),
         resync_seconds=SECONDS,
     )
 
