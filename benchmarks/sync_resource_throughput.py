@@ -78,7 +78,7 @@ async def _prepare(kcp: Client, skrs: Sequence[Client]) -> None:
     await apply_objects(kcp, _namespace(names.KCP_NAMESPACE))
     await apply_crds(kcp)
     for skr in skrs:
-        await apply_objects(skr, "---\n".join(_namespace(name) for name in ("bare", "synced")))
+        await apply_objects(skr, "---\n".join(_namespace(name) for name in ("bare", "benchmark")))
 
 
 def _namespace(name: str) -> str:
@@ -104,7 +104,7 @@ async def _sync(kcp: Client, documents: Sequence[dict[str, Any]]) -> None:
 
 
 def _sync_resource(number: int, clusters: int, objects: int) -> dict[str, Any]:
-    text = "---\n".join(dump_yaml(_object(number, index, "synced")) for index in range(objects))
+    text = "---\n".join(dump_yaml(_object(number, index, "benchmark")) for index in range(objects))
     return {
         "metadata": {"name": f"resource-{number}"},
         "spec": {"kyma": f"kyma-{number % clusters}", "module": "benchmark", "resource": text},

@@ -263,6 +263,7 @@ class Fleet:
     def _alias(self, kyma: int, text: str) -> Document:
         """Write a SyncResource for a cluster, as a module team does."""
         path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/syncresources"
+        self._allow_config_maps()
         name = f"{kyma_name(kyma)}-aliases"
         spec = {"kyma": kyma_name(kyma), "module": CONFIGURED, "resource": text}
         labels = {names.KYMA_NAME: kyma_name(kyma), names.MODULE_NAME: CONFIGURED}
@@ -275,6 +276,18 @@ class Fleet:
         answer = self.kcp.answer_to("PATCH", f"{path}/{name}?fieldManager=team&force=true", document, APPLY)
         assert answer.code < 300, answer.body
         return {"aliases": kyma}
+
+    def _allow_config_maps(self) -> None:
+        """Let the configured module have ConfigMaps in kyma-system, so that its texts are not refused by policy."""
+        path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/modulepolicies/{CONFIGURED}"
+        document = {
+            "apiVersion": f"{names.GROUP}/v1alpha1",
+            "kind": "ModulePolicy",
+            "metadata": {"name": CONFIGURED},
+            "spec": {"namespacedResources": {"allow": [{"group": "", "kind": "ConfigMap"}]}},
+        }
+        answer = self.kcp.answer_to("PATCH", f"{path}?fieldManager=operators&force=true", document, APPLY)
+        assert answer.code < 300, answer.body
 
 
 def _thing() -> Document:

@@ -2,7 +2,8 @@
 
 Start with `decode` and `as_document`. Modules that not everybody needs: `validation` checks an object as an API server
 does, `editing` changes an object and keeps fields that this version does not know, `crds` has the
-CustomResourceDefinitions. Labels, annotations and finalizers are in `names`.
+CustomResourceDefinitions, `policy_checks` checks objects against a ModulePolicy, and `pod_security` Pods against the
+Pod Security Standards. Labels, annotations and finalizers are in `names`.
 """
 
 from lifecycle_manager_api import names
@@ -14,6 +15,14 @@ from lifecycle_manager_api.kyma import CustomResourcePolicy, Kyma, KymaModule, K
 from lifecycle_manager_api.manifest import ImageSpec, InstallInfo, Manifest, ManifestSpec, ManifestStatus
 from lifecycle_manager_api.meta import ListMeta, ObjectList, ObjectMeta, OwnerReference
 from lifecycle_manager_api.module_config import ModuleConfig, ModuleConfigSpec, ModuleConfigStatus
+from lifecycle_manager_api.module_policy import (
+    ClusterResource,
+    KindRule,
+    ModulePolicy,
+    ModulePolicySpec,
+    NamespacedResources,
+    PodSecurityLevel,
+)
 from lifecycle_manager_api.module_release_meta import (
     ChannelVersion,
     MandatoryVersion,
@@ -47,6 +56,7 @@ from lifecycle_manager_api.watcher import Gateway, ServiceInfo, WatchedResource,
 __all__ = [
     "ApiObject",
     "ChannelVersion",
+    "ClusterResource",
     "Condition",
     "ConditionStatus",
     "CustomResourcePolicy",
@@ -57,6 +67,7 @@ __all__ = [
     "ImageSpec",
     "InstallInfo",
     "InvalidVersion",
+    "KindRule",
     "Kyma",
     "KymaModule",
     "KymaModuleStatus",
@@ -77,17 +88,21 @@ __all__ = [
     "ModuleConfigSpec",
     "ModuleConfigStatus",
     "ModuleInfo",
+    "ModulePolicy",
+    "ModulePolicySpec",
     "ModuleReleaseMeta",
     "ModuleReleaseMetaSpec",
     "ModuleResource",
     "ModuleTemplate",
     "ModuleTemplateSpec",
+    "NamespacedResources",
     "NotDecodable",
     "ObjectList",
     "ObjectMeta",
     "ObjectReference",
     "OwnerReference",
     "PartialMeta",
+    "PodSecurityLevel",
     "ServiceInfo",
     "State",
     "SyncResource",

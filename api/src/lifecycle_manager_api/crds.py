@@ -7,6 +7,7 @@ from lifecycle_manager_api.kinds import ApiObject, Column
 from lifecycle_manager_api.kyma import Kyma
 from lifecycle_manager_api.manifest import Manifest
 from lifecycle_manager_api.module_config import ModuleConfig
+from lifecycle_manager_api.module_policy import ModulePolicy
 from lifecycle_manager_api.module_release_meta import ModuleReleaseMeta
 from lifecycle_manager_api.module_template import ModuleTemplate
 from lifecycle_manager_api.schemas import FREE_FORM, schema_of
@@ -21,6 +22,7 @@ KINDS: tuple[type[ApiObject], ...] = (
     Watcher,
     ModuleConfig,
     SyncResource,
+    ModulePolicy,
 )
 CATEGORY = "kyma-modules"
 STORED_BEFORE = {"v1beta2": "v1beta1"}

@@ -91,6 +91,8 @@ def _check_object(value: Mapping[str, Any], old: Any, schema: Schema, path: str)
 
 def _check_list(value: list[Any], old: Any, schema: Schema, path: str) -> Iterator[Problem]:
     keys = schema.get("x-kubernetes-list-map-keys", ())
+    if len(value) < schema.get("minItems", 0):
+        yield Problem(path, f"Invalid value: should have at least {schema['minItems']} items")
     before = {_key(item, keys): item for item in old} if keys and isinstance(old, list) else {}
     seen = set()
     for index, item in enumerate(value):

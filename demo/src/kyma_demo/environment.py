@@ -87,9 +87,8 @@ async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
     await apply_crds(environment.kcp)
     await apply_objects(environment.kcp, module_authorization_as_yaml())
     await apply_objects(environment.kcp, dump_yaml(WEBHOOK_SERVICE) + "---\n" + dump_yaml(WEBHOOK_CONFIGURATION))
-    await apply_objects(
-        environment.kcp, _sample("module-template.yaml") + "\n---\n" + _sample("module-release-meta.yaml")
-    )
+    entry = ("module-template.yaml", "module-release-meta.yaml", "module-policy.yaml")
+    await apply_objects(environment.kcp, "\n---\n".join(map(_sample, entry)))
     if environment.local_kcp is not None:
         await environment.local_kcp.restart_controllers()
     manager = await create_identity(

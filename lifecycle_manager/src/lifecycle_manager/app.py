@@ -139,7 +139,7 @@ def _set_up(
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
     skr_webhook.setup_status(manager)
     module_authorization.setup(manager, kcp, of.module_authorization_settings(options))
-    checks = endpoints.validators(offers, of.sync_resource_settings(options).allowances)
+    checks = endpoints.validators(manager, offers)
     listens = of.endpoint_settings(options)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
     manager.serves(lambda: _report_ready(options), name="readiness")

@@ -13,7 +13,6 @@ from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
 from lifecycle_manager.module_config import ModuleConfigSettings, Quota
 from lifecycle_manager.module_installation import ManifestSettings
-from lifecycle_manager.object_set import parse_allowances
 from lifecycle_manager.oci import AllowedHosts
 from lifecycle_manager.replicas import REPLICA_HOST
 from lifecycle_manager.rollout import RolloutSettings
@@ -131,6 +130,7 @@ def manifest_settings(options: Settings) -> ManifestSettings:
         busy_seconds=options.manifest_requeue_busy_interval.total_seconds(),
         concurrency=options.max_concurrent_manifest_reconciles,
         namespace=options.sync_namespace,
+        restricted=options.default_module_policy == "restricted",
     )
 
 
@@ -139,7 +139,6 @@ def sync_resource_settings(options: Settings) -> SyncResourceSettings:
     return SyncResourceSettings(
         interval_seconds=options.sync_resource_requeue_success_interval.total_seconds(),
         concurrency=options.max_concurrent_sync_resource_reconciles,
-        allowances=parse_allowances(options.sync_resource_allow),
     )
 
 

@@ -22,7 +22,7 @@ from lifecycle_manager.events import EventPublisher, Subscriber, managers_of
 from lifecycle_manager.events.arrival import Network
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
-from lifecycle_manager.object_set import Allowances
+from lifecycle_manager.object_set import Policies
 from lifecycle_manager.replicas import REPLICA_HOST, Deliveries
 from lifecycle_manager.resources import FIELD_MANAGER, WATCHERS
 from lifecycle_manager.serving import serve
@@ -67,11 +67,14 @@ def admission_names(service: str) -> tuple[str, ...]:
     return (f"{name}.svc", f"{name}.svc.cluster.local", name)
 
 
-def validators(offers: Offers, allowances: Allowances) -> Mapping[str, admission.Validator]:
+def validators(manager: Manager, offers: Offers) -> Mapping[str, admission.Validator]:
     """Return the validators by the plural of their resource."""
+    policies = Policies.watched_by(manager)
     return {
         SyncResource.PLURAL: admission.validator_for(
-            SyncResource, partial(objection_to, allowances=allowances), in_thread=True
+            SyncResource,
+            lambda wanted: objection_to(wanted, policies.of_sync_resources(wanted.spec.module)),
+            in_thread=True,
         ),
         ModuleTemplate.PLURAL: admission.validator_for(
             ModuleTemplate,

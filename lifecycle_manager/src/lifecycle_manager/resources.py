@@ -11,6 +11,7 @@ from lifecycle_manager_api import (
     Kyma,
     Manifest,
     ModuleConfig,
+    ModulePolicy,
     ModuleReleaseMeta,
     ModuleTemplate,
     ObjectMeta,
@@ -69,6 +70,7 @@ MODULE_TEMPLATES = Resource.of(ModuleTemplate)
 MODULE_RELEASE_METAS = Resource.of(ModuleReleaseMeta)
 DATED_RELEASE_METAS = Resource.of(DatedReleaseMeta)
 MODULE_CONFIGS = Resource.of(ModuleConfig)
+MODULE_POLICIES = Resource.of(ModulePolicy)
 SYNC_RESOURCES = Resource.of(SyncResource)
 WATCHERS = Resource.of(Watcher)
 SECRETS = Resource.of(Secret)

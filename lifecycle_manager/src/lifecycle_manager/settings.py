@@ -13,7 +13,6 @@ from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lifecycle_manager.durations import Duration
-from lifecycle_manager.object_set import parse_allowances
 from lifecycle_manager.oci import AllowedHosts
 from lifecycle_manager_api import names
 
@@ -29,11 +28,6 @@ def _host_and_port_of_replica(address: str) -> str:
     if address and not address.rpartition(":")[0]:
         raise ValueError(f"invalid address {address!r}: expected a host, such as 10.0.0.1:8443")
     return _host_and_port(address) if address else ""
-
-
-def _allowances(texts: tuple[str, ...]) -> tuple[str, ...]:
-    parse_allowances(texts)
-    return texts
 
 
 def _hosts(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -225,10 +219,10 @@ class Settings(BaseSettings):
         description="be ready although the admission policy is not in force without which every module may write for "
         "every other (docs/trust.md)",
     )
-    sync_resource_allow: Annotated[tuple[str, ...], AfterValidator(_allowances)] = Field(
-        (),
-        description="what a module may apply in SKRs beyond its own objects, as MODULE=ALLOWANCE: "
-        "cluster-rbac, admission or system-namespaces",
+    default_module_policy: Literal["unrestricted", "restricted"] = Field(
+        "unrestricted",
+        description="what Manifests of modules without a ModulePolicy may contain: everything, or what the defaults of "
+        "a ModulePolicy allow, as is always the case for SyncResources",
     )
 
     oci_registry_host: str = Field(

@@ -165,6 +165,22 @@ BAD = [
     Bad("sync-resource", "spec.prune", "false", "spec.prune"),
     Bad("sync-resource", "status.synced.0.name", None, "status.synced[0].name"),
     Bad("sync-resource", "status.synced.0.state", "Gone", "status.synced[0].state"),
+    # ModulePolicy
+    Bad("module-policy", "spec", None, "spec"),
+    Bad("module-policy", "spec.namespaces", "telemetry", "spec.namespaces"),
+    Bad("module-policy", "spec.namespaces.0", "", "spec.namespaces[0]"),
+    Bad("module-policy", "spec.namespaces.0", VERY_LONG, "spec.namespaces[0]"),
+    Bad("module-policy", "spec.clusterResources.0.kind", None, "spec.clusterResources[0].kind"),
+    Bad("module-policy", "spec.clusterResources.0.names", None, "spec.clusterResources[0].names"),
+    Bad("module-policy", "spec.clusterResources.0.names", [], "spec.clusterResources[0].names"),
+    Bad("module-policy", "spec.clusterResources.0.group", VERY_LONG, "spec.clusterResources[0].group"),
+    Bad("module-policy", "spec.namespacedResources", [], "spec.namespacedResources"),
+    Bad("module-policy", "spec.namespacedResources.allow.0.kind", "", "spec.namespacedResources.allow[0].kind"),
+    Bad("module-policy", "spec.namespacedResources.deny.0.kind", None, "spec.namespacedResources.deny[0].kind"),
+    Bad("module-policy", "spec.podSecurity", "Baseline", "spec.podSecurity"),
+    Bad("module-policy", "spec.podSecurity", "none", "spec.podSecurity"),
+    Bad("module-policy", "spec.serviceAccounts", "telemetry", "spec.serviceAccounts"),
+    Bad("module-policy", "spec.secrets.0", 7, "spec.secrets[0]"),
 ]
 
 

@@ -46,6 +46,7 @@ async def test_kinds_are_found_by_short_name_and_category(served: Client) -> Non
         "Watcher": ["kw"],
         "ModuleConfig": ["mc"],
         "SyncResource": ["sr"],
+        "ModulePolicy": ["mpol"],
     }
     assert found["Kyma"]["singularName"] == "kyma"
     assert all(each["categories"] == [CATEGORY] for each in found.values())
@@ -107,6 +108,7 @@ _COLUMNS = {
     "Watcher": ["State", "Ready", "Reason", "Resource", "Field", "Age"],
     "ModuleConfig": ["Kyma", "Module", "State", "Synced", "Ready", "Reason", "Age"],
     "SyncResource": ["Kyma", "Module", "State", "Objects", "Ready", "Reason", "Age"],
+    "ModulePolicy": ["Pod Security", "Namespaces", "Age"],
 }
 _SHOWN: dict[str, dict[str, Any]] = {
     "kyma": {"State": "Warning", "Channel": "regular"},
@@ -114,6 +116,7 @@ _SHOWN: dict[str, dict[str, Any]] = {
     "module-release-meta": {"Module": "telemetry", "Channels": "fast"},
     "mandatory-module-release-meta": {"Module": "warden", "Mandatory": "1.4.0-rc.1+build.5"},
     "sync-resource": {"Kyma": "complete", "State": "Error", "Objects": "0/1"},
+    "module-policy": {"Pod Security": "restricted"},
 }
 
 

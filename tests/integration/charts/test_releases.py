@@ -109,7 +109,7 @@ async def test_invalid_sync_resource_is_refused_through_the_service_of_the_chart
             return str(error)
         return ""
 
-    assert "system namespace" in await eventually(refusal)
+    assert "ConfigMap kube-system/x: spec.namespaces: " in await eventually(refusal)
 
 
 async def test_no_change_is_lost_while_the_release_is_upgraded_and_rolled_back(world: World) -> None:

@@ -282,7 +282,7 @@ async def test_program_reads_every_option_of_the_chart(helm: Helm) -> None:
     assert settings.rate_limiter_frequency == 0.5
     assert settings.kyma_requeue_success_interval.total_seconds() == 60
     assert settings.enable_purge_finalizer
-    assert settings.sync_resource_allow == ("istio=cluster-rbac", "istio=admission")
+    assert settings.default_module_policy == "restricted"
     assert settings.enable_webhooks
     assert settings.webhook_service in of_kind(rendered, "Service")
     assert settings.kubeconfig == Path("/etc/lifecycle-manager/kubeconfig/kubeconfig")

@@ -120,11 +120,11 @@ async def _create_a_namespace(world: World) -> None:
         "spec": {
             "kyma": "demo",
             "module": "cloud-resources",
-            "resource": "{apiVersion: v1, kind: ConfigMap, metadata: {name: far, namespace: far}}",
+            "resource": "{apiVersion: v1, kind: ConfigMap, metadata: {name: far, namespace: cloud-resources}}",
         },
     }
     await world.kcp.apply(SYNC_RESOURCES, "far", document, KCP, field_manager="test")
-    await eventually(_exists(world.skr, CONFIG_MAPS, "far", "far"))
+    await eventually(_exists(world.skr, CONFIG_MAPS, "far", "cloud-resources"))
 
 
 async def _install_and_remove_modules(world: World, layers: BlobServer) -> None:

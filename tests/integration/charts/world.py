@@ -83,7 +83,10 @@ class World:
 
     async def offer_the_module(self) -> None:
         """Apply the ModuleTemplate and the ModuleReleaseMeta of the module, as its team does."""
-        texts = [SAMPLE.joinpath(name).read_text() for name in ("module-template.yaml", "module-release-meta.yaml")]
+        texts = [
+            SAMPLE.joinpath(name).read_text()
+            for name in ("module-template.yaml", "module-release-meta.yaml", "module-policy.yaml")
+        ]
         await apply_objects(self.kcp, "\n---\n".join(texts))
 
     async def manage_the_user_cluster(self) -> None:

@@ -214,7 +214,7 @@ async def test_object_that_the_cluster_refuses_is_named_and_the_others_are_appli
     """With an object of an unknown kind, valid objects are applied, nothing is pruned, and the invalid one is named."""
     environment = walkthrough.environment
     good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good", "namespace": "kyma-system"}}
-    bad = {"apiVersion": "nowhere.example/v1", "kind": "Thing", "metadata": {"name": "bad"}}
+    bad = {**good, "apiVersion": "networking.k8s.io/v9", "kind": "NetworkPolicy"}
     document = sync_resource("half", f"{dump_yaml(good)}---\n{dump_yaml(bad)}")
     await environment.kcp.create(SYNC_RESOURCES, document, NAMESPACE, field_manager="test")
 
@@ -225,7 +225,7 @@ async def test_object_that_the_cluster_refuses_is_named_and_the_others_are_appli
 
     message = await eventually(failure)
     assert "document 1" in message
-    assert "Thing" in message
+    assert "NetworkPolicy" in message
     assert msgspec.to_builtins((await environment.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)).status.synced)
     await environment.kcp.delete(SYNC_RESOURCES, "half", NAMESPACE)
 

@@ -115,7 +115,11 @@ async def test_lifecycle_manager_killed_during_an_apply_leaves_nothing_behind(
 def _config_maps(prefix: str, count: int) -> str:
     return "---\n".join(
         dump_yaml(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{prefix}-{n}", "namespace": "default"}}
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"{prefix}-{n}", "namespace": names.SKR_NAMESPACE},
+            }
         )
         for n in range(count)
     )
@@ -123,5 +127,5 @@ def _config_maps(prefix: str, count: int) -> str:
 
 async def _named(environment: Environment, prefix: str) -> list[str]:
     """Return the names of the ConfigMaps with a prefix."""
-    listed = await environment.skr.list(CONFIG_MAPS, "default")
+    listed = await environment.skr.list(CONFIG_MAPS, names.SKR_NAMESPACE)
     return [item["metadata"]["name"] for item in listed.items if item["metadata"]["name"].startswith(prefix)]

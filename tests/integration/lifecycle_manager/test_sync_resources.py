@@ -1,17 +1,20 @@
 """SyncResources as Module Managers in any language write them: objects are applied, refused, kept and released."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from kube_runtime import Resource, dump_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SYNC_RESOURCES
+from kyma_demo.walkthrough import Walkthrough
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_POLICIES, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, find, names
+from lifecycle_manager_api.documents import plain
 from tests.integration.lifecycle_manager.catalog_entries import refusal
 from tests.waiting import eventually, is_gone
 
@@ -46,8 +49,81 @@ COLOUR_CRD = {
 }
 
 
+ALLOWED = [
+    {"kind": "ConfigMap"},
+    {"kind": "Secret"},
+    {"group": "networking.k8s.io", "kind": "NetworkPolicy"},
+    {"group": "test.example.com", "kind": "Colour"},
+    {"group": "apps", "kind": "DaemonSet"},
+    {"group": "rbac.authorization.k8s.io", "kind": "RoleBinding"},
+]
+"""What the module may have in these tests; what is denied by default stays denied."""
+ROLE_BINDING = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "RoleBinding",
+    "metadata": {"name": "admin", "namespace": SKR},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": SKR}],
+}
+TOKEN = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {
+        "name": "token",
+        "namespace": SKR,
+        "annotations": {"kubernetes.io/service-account.name": "skr-webhook"},
+    },
+    "type": "kubernetes.io/service-account-token",
+}
+SPY = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "spy", "namespace": SKR},
+    "spec": {
+        "selector": {"matchLabels": {"app": "spy"}},
+        "template": {
+            "metadata": {"labels": {"app": "spy"}},
+            "spec": {
+                "containers": [{"name": "sh", "image": "sh", "securityContext": {"privileged": True}}],
+                "volumes": [
+                    {"name": "node", "hostPath": {"path": "/"}},
+                    {"name": "tls", "secret": {"secretName": "skr-webhook-tls"}},
+                ],
+            },
+        },
+    },
+}
+
+
 def config_map(name: str, namespace: str = SKR, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+async def set_policy(environment: Environment, allow: Iterable[dict[str, str]]) -> None:
+    """Write the policy of the module as an operator does."""
+    crds = ["infrastructures.cloud-resources.kyma-project.io", "colours.test.example.com"]
+    spec = {
+        "namespaces": [SKR, "asked-for", "not-asked-for"],
+        "clusterResources": [
+            {"group": "apiextensions.k8s.io", "kind": "CustomResourceDefinition", "names": crds},
+            {"kind": "PersistentVolume", "names": ["kyma-system-*"]},
+        ],
+        "namespacedResources": {"allow": list(allow)},
+        "podSecurity": "baseline",
+    }
+    document = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": spec}
+    await environment.kcp.apply(MODULE_POLICIES, "cloud-resources", document, KCP, field_manager="test")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
+async def policy(walkthrough: Walkthrough) -> AsyncIterator[None]:
+    """The policy of the module in these tests, then again the one that it ships."""
+    environment = walkthrough.environment
+    before = await environment.kcp.get(MODULE_POLICIES, "cloud-resources", KCP)
+    await set_policy(environment, ALLOWED)
+    yield
+    document = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(before.spec)}
+    await environment.kcp.apply(MODULE_POLICIES, "cloud-resources", document, KCP, field_manager="test")
 
 
 def text_of(*documents: dict[str, Any]) -> str:
@@ -135,9 +211,17 @@ async def test_objects_removed_from_the_text_stay_until_the_deletion_without_pru
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "x"}}, "allow it"),
-        (config_map("x", "kube-system"), "a system namespace"),
+        (
+            {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "x"}},
+            "ClusterRole x: spec.clusterResources: ",
+        ),
+        (config_map("x", "kube-system"), "ConfigMap kube-system/x: spec.namespaces: "),
         (config_map("skr-webhook"), "belongs to the Lifecycle Manager"),
+        (ROLE_BINDING, "RoleBinding kyma-system/admin: spec.namespacedResources.deny: "),
+        (TOKEN, "Secret kyma-system/token: spec.serviceAccounts: it is a token of ServiceAccount 'skr-webhook'"),
+        (SPY, "DaemonSet kyma-system/spy: spec.secrets: its Pods use Secret skr-webhook-tls"),
+        (SPY, "DaemonSet kyma-system/spy: spec.podSecurity baseline: Privileged Containers: container sh"),
+        (SPY, "DaemonSet kyma-system/spy: spec.podSecurity baseline: HostPath Volumes: volume node"),
     ],
 )
 async def test_forbidden_objects_are_refused_by_the_webhook(
@@ -150,6 +234,22 @@ async def test_forbidden_objects_are_refused_by_the_webhook(
 
     assert "document 1" in refused
     assert message in refused
+
+
+async def test_change_of_the_policy_refuses_and_releases_a_sync_resource(environment: Environment) -> None:
+    async with written(environment, "judged", text_of(config_map("judged", a="1"))):
+        await becomes(environment, "judged", is_ready)
+        try:
+            await set_policy(environment, ALLOWED[1:])
+            refused = await becomes(environment, "judged", is_false("Ready", "PolicyViolation"))
+        finally:
+            await set_policy(environment, ALLOWED)
+
+        assert refused.status.state == "Error"
+        message = "document 0: ConfigMap kyma-system/judged: spec.namespacedResources.allow: does not list ConfigMap"
+        assert message in str(refused.status.conditions)
+        assert await environment.skr.get(CONFIG_MAPS, "judged", SKR)
+        await becomes(environment, "judged", is_ready)
 
 
 async def test_second_sync_resource_with_an_object_waits_and_names_the_first(environment: Environment) -> None:

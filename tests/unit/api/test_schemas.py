@@ -11,8 +11,10 @@ from kube_runtime import parse_objects
 from lifecycle_manager_api import Kyma, cel
 from lifecycle_manager_api.crds import KINDS, all_crds, crd_for
 from lifecycle_manager_api.documentation import Undocumented
+from lifecycle_manager_api.documents import plain
 from lifecycle_manager_api.fields import keyed_by, schema
 from lifecycle_manager_api.meta import Struct
+from lifecycle_manager_api.module_policy import DENIED
 from lifecycle_manager_api.schemas import schema_of
 from lifecycle_manager_api.validation import validate
 
@@ -114,7 +116,7 @@ def test_all_public_names_exist() -> None:
 
 def _check_defaults(kind: type[msgspec.Struct], schema: object) -> None:
     for value in _defaults(schema):
-        assert value in (True, False, "", "CreateAndDelete"), kind
+        assert value in (True, False, "", "CreateAndDelete", "baseline", [plain(each) for each in DENIED]), kind
 
 
 def _defaults(schema: object) -> list[object]:

@@ -15,7 +15,7 @@ from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
 from lifecycle_manager.module_installation.controller import Look, wants_other_module
 from lifecycle_manager.oci import ObjectStore
-from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_POLICIES, MODULE_TEMPLATES
 from lifecycle_manager.signals import (
     ClusterReachable,
     ClusterReplaced,
@@ -118,6 +118,16 @@ async def test_signal_enqueues_all_manifests_of_its_kyma_alone(
     triggered = await fleet.triggered(2)
     assert set(triggered) == {"one-garden", "one-orchard"}
     assert {Look.EVERYTHING in causes for causes in triggered.values()} == {reads_everything}
+
+
+async def test_policy_enqueues_the_manifests_of_its_module_alone(fleet: Fleet) -> None:
+    policy = {"metadata": {"name": "garden", "namespace": KCP}, "spec": {"podSecurity": "restricted"}}
+    await fleet.kcp.apply(MODULE_POLICIES, "garden", policy, KCP, field_manager="test")
+
+    assert set(await fleet.triggered(2)) == {"one-garden", "two-garden"}
+    fleet.noted.clear()
+    await fleet.kcp.delete(MODULE_POLICIES, "garden", KCP)
+    assert set(await fleet.triggered(2)) == {"one-garden", "two-garden"}
 
 
 @pytest.mark.parametrize(

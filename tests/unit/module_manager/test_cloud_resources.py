@@ -67,12 +67,13 @@ async def test_empty_infrastructure_has_no_objects(make_config: MakeConfig) -> N
 
 
 def test_template_release_and_crd_name_the_same_module() -> None:
-    crd, template, release = (
+    crd, template, release, policy = (
         load_yaml(sample_file("cloud_resources", name).read_text())
-        for name in ("crd.yaml", "module-template.yaml", "module-release-meta.yaml")
+        for name in ("crd.yaml", "module-template.yaml", "module-release-meta.yaml", "module-policy.yaml")
     )
 
     default = template["spec"]["data"]
+    assert policy["metadata"]["name"] == objects.module
     assert default["kind"] == crd["spec"]["names"]["kind"]
     assert default["apiVersion"] == f"{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}"
     assert template["spec"]["moduleName"] == release["spec"]["moduleName"] == objects.module

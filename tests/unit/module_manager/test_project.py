@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kube_runtime import parse_objects
+from kube_runtime import load_yaml, parse_objects
 from kyma_module_manager import DeclarationError
 from kyma_module_manager.project.checks import notices, run_checks
 from kyma_module_manager.project.generation import generate_project
@@ -76,14 +76,14 @@ def test_kind_and_group_that_kubernetes_rejects_are_rejected() -> None:
 def test_new_project_passes_every_check(project: Path) -> None:
     results = run_checks(read_project(project))
 
-    assert len(results) == 8
+    assert len(results) == 9
     assert problems(project) == {}
 
 
 def test_new_project_has_no_placeholder_left(project: Path) -> None:
     texts = {path: path.read_text() for path in project.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
-    assert len(texts) == 25
+    assert len(texts) == 26
     assert [path for path, text in texts.items() if "@@" in text] == []
     assert [path for path in texts if "__package__" in str(path) or path.suffix == ".template"] == []
 
@@ -260,3 +260,32 @@ def _content(blob: Blob) -> tuple[str, str]:
         file = archive.extractfile(member)
         assert file is not None
         return member.name, file.read().decode()
+
+
+def test_objects_beyond_the_policy_are_named(project: Path, edit: Edit) -> None:
+    edit("module/module-policy.yaml", "kind: ConfigMap", "kind: Secret")
+
+    (title,), (found,) = problems(project).keys(), problems(project).values()
+
+    assert title == "the ModulePolicy allows the objects of the module"
+    assert any("the example: document 0: ConfigMap kyma-system/" in each for each in found)
+    assert all("spec.namespacedResources.allow: does not list ConfigMap of the core group" in each for each in found)
+
+
+def test_policy_of_another_name_is_a_problem(project: Path, edit: Edit) -> None:
+    edit("module/module-policy.yaml", "  name: ", "  name: other-")
+
+    (found,) = problems(project)["the ModulePolicy allows the objects of the module"]
+    assert found.startswith("the ModulePolicy is named other-")
+
+
+def test_project_without_a_policy_is_told_which_one_it_needs(project: Path) -> None:
+    shipped = (project / "module/module-policy.yaml").read_text()
+    (project / "module/module-policy.yaml").unlink()
+
+    (notice,) = notices(read_project(project))
+
+    assert notice.startswith("the module needs a ModulePolicy")
+    needed, written = (load_yaml(each)["spec"] for each in (notice.partition("\n\n")[2], shipped))
+    for part in ("clusterResources", "namespacedResources"):
+        assert needed[part] == written[part]

@@ -1,58 +1,183 @@
-"""What a Module Manager may have in an SKR."""
+"""What a module may have in an SKR, and the attacks of a module team that its policy refuses."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
-from kube_runtime import KubernetesObject
-from lifecycle_manager.object_set import Allowance, UnknownAllowance, forbidden, is_protected, parse_allowances
+from kube_runtime import InventoryEntry, KubernetesObject
+from lifecycle_manager.object_set import is_protected, objections
+from lifecycle_manager.object_set.policy import held_back
+from lifecycle_manager_api import ClusterResource, KindRule, ModulePolicySpec, NamespacedResources
 from lifecycle_manager_api.crds import all_crds
-
-
-def thing(api_version: str, kind: str, name: str = "x", namespace: str = "") -> KubernetesObject:
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-    return KubernetesObject.of({"apiVersion": api_version, "kind": kind, "metadata": metadata}, 3)
-
+from lifecycle_manager_api.policy_checks import ModuleRules, needed_policy
+from tests.policies import anything
 
 RBAC = "rbac.authorization.k8s.io/v1"
 ADMISSION = "admissionregistration.k8s.io/v1"
+SYSTEM = "kyma-system"
+DEFAULTS = ModuleRules("shop")
+
+
+def thing(api_version: str, kind: str, name: str = "x", namespace: str = "", **content: Any) -> KubernetesObject:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return KubernetesObject.of({"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}, 3)
+
+
+def daemon_set(pod: dict[str, Any], namespace: str = SYSTEM) -> KubernetesObject:
+    return thing("apps/v1", "DaemonSet", "spy", namespace, spec={"template": {"spec": pod}})
+
+
+def policy(*listed: str, **fields: Any) -> ModuleRules:
+    """Return the policy of `shop` with these kinds of `group/Kind` in kyma-system."""
+    allow = tuple(KindRule(group=group, kind=kind) for group, _, kind in (each.rpartition("/") for each in listed))
+    return ModuleRules("shop", ModulePolicySpec(namespaced_resources=NamespacedResources(allow=allow), **fields))
+
+
+def said(rules: ModuleRules, *things: KubernetesObject) -> list[str]:
+    return [str(each) for each in objections(things, rules, default_namespace="default")]
+
+
+def test_role_binding_to_cluster_admin_is_refused() -> None:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    binding = thing(RBAC, "RoleBinding", "admin", SYSTEM, roleRef=role)
+    denied = (
+        "document 3: RoleBinding kyma-system/admin: spec.namespacedResources.deny: "
+        "lists RoleBinding of rbac.authorization.k8s.io"
+    )
+
+    assert denied in said(DEFAULTS, binding)
+    assert said(policy("rbac.authorization.k8s.io/RoleBinding"), binding) == [denied]
+
+
+def test_token_of_another_service_account_is_refused() -> None:
+    metadata = {
+        "name": "t",
+        "namespace": SYSTEM,
+        "annotations": {"kubernetes.io/service-account.name": "other-operator"},
+    }
+    document = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token"}
+    token = KubernetesObject.of({**document, "metadata": metadata}, 0)
+
+    assert said(policy("/Secret"), token) == [
+        (
+            "document 0: Secret kyma-system/t: spec.serviceAccounts: "
+            "it is a token of ServiceAccount 'other-operator', which is not listed"
+        )
+    ]
+    assert said(policy("/Secret", service_accounts=("other-*",)), token) == []
+
+
+def test_privileged_daemon_set_with_the_watchers_secret_is_refused() -> None:
+    volumes = [
+        {"name": "node", "hostPath": {"path": "/"}},
+        {"name": "tls", "secret": {"secretName": "skr-webhook-tls"}},
+    ]
+    containers = [{"name": "sh", "image": "sh", "securityContext": {"privileged": True}}]
+    spy = daemon_set({"volumes": volumes, "containers": containers})
+    place = "document 3: DaemonSet kyma-system/spy: "
+
+    assert said(policy("apps/DaemonSet", secrets=("*",)), spy) == [
+        f"{place}spec.secrets: its Pods use Secret skr-webhook-tls, which is not listed",
+        f"{place}spec.podSecurity baseline: Privileged Containers: container sh is privileged",
+        f"{place}spec.podSecurity baseline: HostPath Volumes: volume node is a hostPath",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "allowance"),
+    "use",
     [
-        (thing(RBAC, "ClusterRole"), Allowance.CLUSTER_RBAC),
-        (thing(RBAC, "ClusterRoleBinding"), Allowance.CLUSTER_RBAC),
-        (thing("rbac.authorization.k8s.io/v1beta1", "ClusterRole"), Allowance.CLUSTER_RBAC),
-        (thing(ADMISSION, "ValidatingWebhookConfiguration"), Allowance.ADMISSION),
-        (thing(ADMISSION, "MutatingWebhookConfiguration"), Allowance.ADMISSION),
-        (thing(ADMISSION, "ValidatingAdmissionPolicy"), Allowance.ADMISSION),
-        (thing("apiregistration.k8s.io/v1", "APIService"), Allowance.ADMISSION),
-        (thing("v1", "ConfigMap", namespace="kube-system"), Allowance.SYSTEM_NAMESPACES),
-        (thing(RBAC, "RoleBinding", namespace="kube-public"), Allowance.SYSTEM_NAMESPACES),
-        (thing("v1", "Namespace", "kube-system"), Allowance.SYSTEM_NAMESPACES),
+        {"volumes": [{"name": "a", "projected": {"sources": [{"secret": {"name": "theirs"}}]}}]},
+        {"volumes": [{"name": "a", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "theirs"}}}]},
+        {"containers": [{"name": "a", "envFrom": [{"secretRef": {"name": "theirs"}}]}]},
+        {"initContainers": [{"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "theirs", "key": "a"}}}]}]},
+        {"imagePullSecrets": [{"name": "theirs"}]},
+    ],
+    ids=lambda use: next(iter(use)),
+)
+def test_every_use_of_a_foreign_secret_is_found(use: dict[str, Any]) -> None:
+    assert said(policy("apps/DaemonSet"), daemon_set(use)) == [
+        "document 3: DaemonSet kyma-system/spy: spec.secrets: its Pods use Secret theirs, which is not listed"
+    ]
+    own = thing("v1", "Secret", "theirs", SYSTEM)
+    assert said(policy("apps/DaemonSet", "/Secret"), daemon_set(use), own) == []
+    assert said(DEFAULTS, daemon_set(use, "shop")) == []
+
+
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
+def test_pods_run_as_accounts_of_their_module(field: str) -> None:
+    spy = daemon_set({field: "other-operator"})
+    own = thing("v1", "ServiceAccount", "other-operator", SYSTEM)
+
+    (message,) = said(policy("apps/DaemonSet"), spy)
+
+    assert "spec.serviceAccounts: its Pods run as ServiceAccount other-operator" in message
+    assert said(policy("apps/DaemonSet", service_accounts=("other-operator",)), spy) == []
+    assert said(policy("apps/DaemonSet", "/ServiceAccount"), spy, own) == []
+    assert said(policy("apps/DaemonSet"), daemon_set({field: "default"})) == []
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        thing(RBAC, "ClusterRole"),
+        thing(RBAC, "ClusterRole", namespace="shop"),
+        thing("rbac.authorization.k8s.io/v1beta1", "ClusterRole"),
+        thing(ADMISSION, "ValidatingWebhookConfiguration"),
+        thing(ADMISSION, "MutatingAdmissionPolicy", namespace="shop"),
+        thing("apiregistration.k8s.io/v1", "APIService"),
+        thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.example.com"),
+        thing("v1", "PersistentVolume", namespace="shop"),
+        thing("v1", "Namespace", "elsewhere"),
     ],
     ids=str,
 )
-def test_object_beyond_a_module_needs_an_allowance(wanted: KubernetesObject, allowance: Allowance) -> None:
-    reason = forbidden([wanted], ())
+def test_cluster_scoped_object_needs_a_line_whatever_its_namespace_says(wanted: KubernetesObject) -> None:
+    group = wanted.api_version.rpartition("/")[0]
+    named = ClusterResource(group=group, kind=wanted.kind, names=(wanted.name,))
 
-    assert reason is not None
-    assert reason.startswith(f"document 3: {wanted} is ")
-    assert allowance in reason
-    assert forbidden([wanted], {allowance}) is None
-    assert forbidden([wanted], set(Allowance) - {allowance}) is not None
+    (message,) = said(DEFAULTS, wanted)
+
+    assert message.startswith(f"document 3: {wanted.kind} {wanted.name}: spec.clusterResources: ")
+    assert said(policy(cluster_resources=(named,)), wanted) == []
+    other = msgspec.structs.replace(named, names=("y*",))
+    assert said(policy(cluster_resources=(other,)), wanted)
+
+
+def test_objects_stay_in_the_modules_namespaces() -> None:
+    everywhere = policy(namespaces=("*",))
+
+    assert said(DEFAULTS, thing("v1", "ConfigMap", namespace="shop"), thing("v1", "Namespace", "shop")) == []
+    assert said(policy("/ConfigMap"), thing("v1", "ConfigMap", namespace=SYSTEM)) == []
+    assert "spec.namespaces: " in said(DEFAULTS, thing("v1", "ConfigMap", namespace="elsewhere"))[0]
+    assert "spec.namespacedResources.allow: " in said(DEFAULTS, thing("v1", "ConfigMap", namespace=SYSTEM))[0]
+    assert said(everywhere, thing("v1", "ConfigMap", namespace="elsewhere")) == []
+    for system in ("kube-system", "kube-public", SYSTEM):
+        assert said(everywhere, thing("v1", "ConfigMap", namespace=system)), system
+    assert said(policy(namespaces=("kube-system",)), thing("v1", "ConfigMap", namespace="kube-system")) == []
+
+
+def test_folder_of_a_node_as_a_persistent_volume_is_refused() -> None:
+    volumes = ClusterResource(kind="PersistentVolume", names=("*",))
+    rules = policy(cluster_resources=(volumes,))
+
+    (message,) = said(rules, thing("v1", "PersistentVolume", spec={"hostPath": {"path": "/"}}))
+
+    assert "spec.podSecurity baseline: HostPath Volumes" in message
+    assert said(rules, thing("v1", "PersistentVolume", spec={"nfs": {"path": "/", "server": "a"}})) == []
 
 
 @pytest.mark.parametrize(
     "own",
     [
-        thing("operator.kyma-project.io/v1beta2", "Kyma", "default", "kyma-system"),
-        thing("operator.kyma-project.io/v1beta1", "ModuleTemplate", "any"),
+        thing("operator.kyma-project.io/v1beta2", "Kyma", "default", SYSTEM),
+        thing("operator.kyma-project.io/v1beta1", "ModuleTemplate", "any", SYSTEM),
         thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "kymas.operator.kyma-project.io"),
-        thing("apps/v1", "Deployment", "skr-webhook", "kyma-system"),
-        thing("v1", "Secret", "skr-webhook-tls", "kyma-system"),
+        thing("apps/v1", "Deployment", "skr-webhook", SYSTEM),
+        thing("v1", "Secret", "skr-webhook-tls", SYSTEM),
         thing(ADMISSION, "ValidatingWebhookConfiguration", "skr-webhook"),
         thing("scheduling.k8s.io/v1", "PriorityClass", "skr-webhook-priority"),
-        thing("v1", "Namespace", "kyma-system"),
+        thing("v1", "Namespace", SYSTEM),
         thing(RBAC, "ClusterRoleBinding", "lifecycle-manager"),
         thing(ADMISSION, "ValidatingWebhookConfiguration", "skr-webhook", "elsewhere"),
         thing("scheduling.k8s.io/v1", "PriorityClass", "skr-webhook-priority", "elsewhere"),
@@ -64,25 +189,25 @@ def test_object_beyond_a_module_needs_an_allowance(wanted: KubernetesObject, all
 )
 def test_what_is_the_lifecycle_managers_own_cannot_be_allowed(own: KubernetesObject) -> None:
     assert is_protected(own)
-    assert forbidden([own], set(Allowance)) == f"document 3: {own} belongs to the Lifecycle Manager"
+    assert f"document 3: {own}: protected: it belongs to the Lifecycle Manager" in said(anything(), own)
+
+
+def test_policy_can_allow_everything_else() -> None:
+    role = thing(RBAC, "ClusterRole")
+    spy = daemon_set({"hostNetwork": True, "serviceAccountName": "any", "imagePullSecrets": [{"name": "any"}]})
+    assert said(anything("shop"), role, spy, thing(RBAC, "RoleBinding", namespace=SYSTEM)) == []
 
 
 @pytest.mark.parametrize(
     "harmless",
     [
-        thing("v1", "ConfigMap", "skr-webhook", "other"),
-        thing("v1", "ConfigMap", "a", "kyma-system"),
-        thing("operator.kyma-project.io/v1alpha1", "Serverless", "default", "kyma-system"),
-        thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.example.com"),
-        thing("v1", "Namespace", "shop"),
         thing("example.com/v1", "CustomResourceDefinition", "kymas.operator.kyma-project.io"),
         thing("example.com/v1", "ClusterRole", "lifecycle-manager"),
-        thing(RBAC, "Role", "reader", "shop"),
     ],
     ids=str,
 )
-def test_a_modules_own_objects_need_no_word(harmless: KubernetesObject) -> None:
-    assert forbidden([harmless], ()) is None
+def test_kinds_of_other_groups_are_not_protected(harmless: KubernetesObject) -> None:
+    assert not is_protected(harmless)
 
 
 def test_every_crd_of_ours_is_protected() -> None:
@@ -90,11 +215,34 @@ def test_every_crd_of_ours_is_protected() -> None:
         assert is_protected(KubernetesObject.of(crd))
 
 
-def test_allowances_are_read_and_typos_are_named() -> None:
-    assert parse_allowances(["a=cluster-rbac", "a=admission", "b=admission"]) == {
-        "a": {Allowance.CLUSTER_RBAC, Allowance.ADMISSION},
-        "b": {Allowance.ADMISSION},
-    }
-    for text in ("a", "a=", "=admission", "a=cluster_rbac"):
-        with pytest.raises(UnknownAllowance, match="write MODULE=ALLOWANCE, with one of cluster-rbac, admission"):
-            parse_allowances([text])
+def test_object_that_a_module_may_not_have_is_not_deleted_for_it() -> None:
+    crd = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "theirs.example.com")
+    own = InventoryEntry("", "v1", "ConfigMap", "shop", "own")
+
+    held, why = held_back([crd, own], DEFAULTS)
+
+    assert held == (crd,)
+    assert [str(each) for each in why] == [
+        (
+            "CustomResourceDefinition theirs.example.com: spec.clusterResources: "
+            "does not list CustomResourceDefinition of apiextensions.k8s.io with this name"
+        )
+    ]
+    assert held_back([crd, own], None) == ((), ())
+
+
+def test_needed_policy_allows_the_objects_it_was_made_for() -> None:
+    spy = daemon_set({"hostNetwork": True, "serviceAccountName": "any", "imagePullSecrets": [{"name": "pull"}]})
+    objects = (
+        spy,
+        thing(RBAC, "RoleBinding", namespace=SYSTEM),
+        thing(RBAC, "ClusterRole", "reader"),
+        thing("v1", "ConfigMap", namespace="elsewhere"),
+    )
+    needed = needed_policy(objects, "shop", default_namespace="default")
+
+    assert said(ModuleRules("shop", needed), *objects) == []
+    assert (needed.pod_security, needed.service_accounts, needed.secrets) == ("privileged", ("any",), ("pull",))
+    assert needed.namespaces == ("elsewhere", SYSTEM, "shop")
+    own = thing("v1", "ConfigMap", namespace="shop")
+    assert needed_policy([own], "shop", default_namespace="default") == ModulePolicySpec(pod_security="restricted")

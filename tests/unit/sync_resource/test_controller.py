@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Resource
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
 from lifecycle_manager.object_set import RecordingFailed
-from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, SYNC_RESOURCES
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.signals import ClusterReachable
 from lifecycle_manager.skr import AccessSecretMissing, Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings, setup
@@ -22,8 +22,10 @@ from lifecycle_manager.sync_resource.apply import SyncResourceState
 from lifecycle_manager.sync_resource.controller import gives_up_objects, kyma_is_leaving, wants_other_objects
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import find, names
+from lifecycle_manager_api.documents import plain
 from tests import builders
 from tests.manifest_world import Clusters, simulated_client, simulated_control_plane
+from tests.policies import ANYTHING
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -96,6 +98,8 @@ async def world(simulation: Simulation) -> AsyncIterator[World]:
     async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
         kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
         await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
+        policy = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(ANYTHING)}
+        await kcp.apply(MODULE_POLICIES, "cloud-resources", policy, KCP, field_manager="test")
         made = World(kcp, skr)
         async with made.process():
             yield made
@@ -230,6 +234,21 @@ async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(w
     assert world.manager.publish(ClusterReachable("demo")) == 1
     assert world.manager.publish(ClusterReachable("other")) == 0
     assert world.controller.owners() == {"demo"}
+
+
+async def test_change_of_the_policy_triggers_the_sync_resources_of_its_module(world: World) -> None:
+    world.start()
+    stopping = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(world.manager.run(stopping))
+        await world.write("first", "one")
+        await eventually(lambda: _is(world, "first", "ObjectsReady"))
+
+        await world.kcp.delete(MODULE_POLICIES, "cloud-resources", KCP)
+
+        await eventually(lambda: _is(world, "first", "PolicyViolation"))
+        stopping.set()
+    assert await world.objects() == {"one"}
 
 
 async def test_sync_resource_of_a_kyma_that_is_deleted_and_one_that_waits_for_objects_are_triggered(

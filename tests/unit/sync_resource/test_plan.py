@@ -7,29 +7,32 @@ import pytest
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, parse_objects
 from lifecycle_manager.object_set.ownership import Claim, claim_key
-from lifecycle_manager.object_set.policy import Allowance
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.intent import TooManyObjects, begun, claim_index, inventory_of
 from lifecycle_manager.sync_resource.snapshot import Snapshot, known_inventory, read_text
 from lifecycle_manager.sync_resource.status import Refusal
-from lifecycle_manager_api import Kyma, State, SyncResource
+from lifecycle_manager_api import KindRule, Kyma, ModulePolicySpec, NamespacedResources, State, SyncResource
 from lifecycle_manager_api.conditions import find
+from lifecycle_manager_api.policy_checks import ModuleRules
 from tests import builders
+from tests.policies import anything
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: kyma-system}\n"
 ENTRY = InventoryEntry("", "v1", "ConfigMap", "kyma-system", "one")
 SYNCED = [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system", "name": "one"}]
 DELETING = "2026-11-01T12:00:00Z"
+LISTED = NamespacedResources(allow=(KindRule(kind="ConfigMap"),))
 
 
 def outcome(error: str | None = None, live: dict[str, Any] | None = None) -> ObjectOutcome:
     return ObjectOutcome(entry=ENTRY, index=0, action="failed" if error else "created", error=error, live=live)
 
 
-def snapshot(resource: SyncResource, kyma: Kyma | None, allowed: tuple[Allowance, ...] = (), **given: Any) -> Snapshot:
-    text = read_text(resource.spec.resource, allowed)
-    return Snapshot(resource, kyma, builders.NOW, known_inventory(resource, ()), text, **given)
+def snapshot(resource: SyncResource, kyma: Kyma | None, **given: Any) -> Snapshot:
+    known: dict[str, Any] = {"rules": anything(), "scopes": {}}
+    text = read_text(resource.spec.resource)
+    return Snapshot(resource, kyma, builders.NOW, known_inventory(resource, ()), text, **known | given)
 
 
 def plan(resource: SyncResource, kyma: Kyma | None, **given: Any) -> planned.Step:
@@ -209,13 +212,66 @@ def test_namespaces_are_made_only_where_asked_for() -> None:
     assert [step.namespaces for step in steps if isinstance(step, planned.ApplyObjects)] == [("shop",), ()]
 
 
-def test_forbidden_object_refuses_the_whole_text() -> None:
+def test_object_against_the_policy_refuses_the_whole_text() -> None:
     text = TEXT + "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: all}\n"
     assert len(parse_objects(text)) == 2
+    own = ModulePolicySpec(namespaces=("shop",))
 
-    step = plan(builders.sync_resource(text=text), builders.kyma())
+    step = plan(builders.sync_resource(text=text), builders.kyma(), rules=ModuleRules("cloud-resources", own))
 
-    assert reason(step)[0] == "Forbidden"
-    assert reason(step)[1].startswith("document 1: ClusterRole all")
-    allowed = plan(builders.sync_resource(text=text), builders.kyma(), allowed=tuple(Allowance))
+    message = (
+        "document 1: ClusterRole all: spec.clusterResources: does not list ClusterRole of rbac.authorization.k8s.io"
+    )
+    assert reason(step) == ("PolicyViolation", f"{message} with this name")
+    assert isinstance(step, planned.Done)
+    assert step.status.state is State.ERROR
+    allowed = plan(builders.sync_resource(text=text), builders.kyma())
     assert isinstance(allowed, planned.RecordIntent)
+
+
+def test_scope_that_the_cluster_states_decides_over_the_namespace_in_the_text() -> None:
+    text = "apiVersion: example.com/v1\nkind: Gate\nmetadata: {name: own, namespace: cloud-resources}\n"
+    given: dict[str, Any] = {"rules": ModuleRules("cloud-resources")}
+    resource = builders.sync_resource(text=text)
+
+    first = plan(resource, builders.kyma(), scopes=None, **given)
+    cluster_scoped = plan(resource, builders.kyma(), scopes={("example.com", "Gate"): False}, **given)
+
+    assert isinstance(first, planned.ResolveScopes)
+    assert reason(cluster_scoped)[1].startswith("document 0: Gate own: spec.clusterResources: ")
+    namespaced = plan(resource, builders.kyma(), scopes={("example.com", "Gate"): True}, **given)
+    assert isinstance(namespaced, planned.RecordIntent)
+
+
+def test_object_against_the_policy_is_not_pruned_and_named() -> None:
+    crd = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "things.example.com")
+    left = ObjectOutcome(entry=crd, index=None, action="kept", error=None, live=None)
+    result = ApplyResult((outcome(), left), (ENTRY, crd))
+    policy = ModuleRules("cloud-resources", ModulePolicySpec(namespaces=("kyma-system",), namespaced_resources=LISTED))
+
+    step = plan(builders.sync_resource(text=CONFIG_MAP), builders.kyma(), recorded=True, applied=result, rules=policy)
+
+    assert isinstance(step, planned.Done)
+    ready = find(step.status.conditions, "Ready")
+    assert ready is not None
+    assert ready.reason == "PolicyViolation"
+    assert "CustomResourceDefinition things.example.com: spec.clusterResources" in ready.message
+    assert step.status.state is State.ERROR
+
+
+def test_removal_keeps_objects_against_the_policy_until_the_kyma_leaves() -> None:
+    crd = {"group": "apiextensions.k8s.io", "version": "v1", "kind": "CustomResourceDefinition", "namespace": ""}
+    status = {"synced": [*SYNCED, crd | {"name": "things.example.com"}]}
+    resource = builders.sync_resource(text="", status=status, deletionTimestamp=DELETING)
+    policy = ModuleRules("cloud-resources", ModulePolicySpec(namespaces=("kyma-system",), namespaced_resources=LISTED))
+    done: dict[str, Any] = {"rules": policy, "removed": ApplyResult((), ())}
+
+    first = plan(resource, builders.kyma(), rules=policy)
+    last = plan(resource, builders.kyma(), **done)
+
+    assert isinstance(first, planned.DeleteObjects)
+    assert [each.kind for each in first.inventory] == ["ConfigMap"]
+    assert isinstance(last, planned.Done)
+    assert last.status.state is State.DELETING
+    leaving = builders.kyma(deletionTimestamp=DELETING)
+    assert isinstance(plan(resource, leaving, **done), planned.RemoveFinalizer)

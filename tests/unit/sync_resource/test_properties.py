@@ -13,6 +13,7 @@ from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource.snapshot import Snapshot, read_text, since
 from lifecycle_manager_api import names
 from tests import builders
+from tests.policies import anything
 
 NAMES = "abcdef"
 SUBSETS = st.sets(st.sampled_from(NAMES))
@@ -33,7 +34,8 @@ def snapshot(text: set[str], has: set[str], claimed: dict[str, str], **metadata:
     claims = tuple(Claim(entry(name), since(resource)[0], owner) for name, owner in claimed.items())
     inventory = tuple(sorted(map(entry, has)))
     own = tuple(each for each in inventory if each not in claimed_earlier(inventory, since(resource), claims))
-    return Snapshot(resource, builders.kyma(), builders.NOW, own, read_text(resource.spec.resource, ()), claims)
+    found = read_text(resource.spec.resource)
+    return Snapshot(resource, builders.kyma(), builders.NOW, own, found, claims=claims, rules=anything(), scopes={})
 
 
 def applied(seen: Snapshot, step: planned.ApplyObjects, failing: set[str]) -> ApplyResult:

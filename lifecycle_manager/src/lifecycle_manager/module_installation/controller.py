@@ -33,6 +33,7 @@ from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
 from lifecycle_manager.object_set import Record
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
+from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.oci import ObjectStore
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager.signals import (
@@ -45,7 +46,7 @@ from lifecycle_manager.signals import (
     WebhookRulesChanged,
 )
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure
-from lifecycle_manager_api import Manifest, ManifestStatus, ModuleTemplate, names
+from lifecycle_manager_api import Manifest, ManifestStatus, ModulePolicy, ModuleTemplate, names
 
 log = structlog.get_logger("manifest")
 
@@ -64,9 +65,10 @@ class Look(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestSettings(Options):
-    """Options of this controller."""
+    """Options of this controller. `restricted`: the defaults of a ModulePolicy apply to modules without one."""
 
     concurrency: int = 50
+    restricted: bool = False
 
 
 def setup(
@@ -84,6 +86,8 @@ def setup(
     releases = manager.informer(DATED_RELEASE_METAS, namespace=namespace)
     kymas = manager.informer(KYMAS, namespace=namespace, indexes=[BY_TEMPLATE, BY_CHANNEL])
 
+    policies = Policies.watched_by(manager)
+
     def owner(key: ObjectKey) -> str:
         manifest = manifests.get(key)
         return (kyma_of_manifest(manifest) or key.name) if manifest is not None else ""
@@ -96,6 +100,10 @@ def setup(
             for manifest in manifests.by_index(MANIFESTS_BY_KYMA, kyma.metadata.name):
                 if template is not None and module_of_manifest(manifest) == module_of(template):
                     yield MANIFESTS.key_of(manifest)
+
+    def of_policy(change: Change[ModulePolicy]) -> Iterable[ObjectKey]:
+        module = module_of_policy(change)
+        return [MANIFESTS.key_of(each) for each in manifests.list() if module_of_manifest(each) == module]
 
     def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
         found = manifests.by_index(MANIFESTS_BY_KYMA, change.kyma)
@@ -111,6 +119,7 @@ def setup(
     )
     controller.watches(manifests, when=wants_other_module)
     controller.watches(templates, to=lambda change: with_template(change.new or change.old), when=offer_changed)
+    controller.watches(policies.informer, to=of_policy, when=policy_changed)
     controller.receives(
         DescriptorFound,
         to=lambda found: with_template(templates.get(ObjectKey(found.namespace, found.template))),
@@ -140,6 +149,8 @@ def setup(
         manifests,
         connections=connections,
         offers=offers,
+        policies=policies,
+        restricted=settings.restricted,
         services=Services(neighbours, store, logins, renderings, settings),
     )
     controller.reconciles(reconciler.reconcile)
@@ -179,6 +190,8 @@ class ManifestReconciler:
     manifests: Informer[Manifest]
     connections: Connections
     offers: Offers
+    policies: Policies
+    restricted: bool
     services: Services
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: ManifestState) -> Result:
@@ -229,6 +242,7 @@ class ManifestReconciler:
             inventory,
             before=inventory,
             options=self.services.options,
+            rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
         )
 

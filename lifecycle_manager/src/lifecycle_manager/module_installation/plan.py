@@ -26,8 +26,17 @@ from lifecycle_manager.module_installation.snapshot import (
     is_left_alone,
 )
 from lifecycle_manager.module_installation.status import MODULE_CR, Seen, was_created
-from lifecycle_manager.object_set.inventory import Identity, failure_message, identities, is_crd, listed, name_of
+from lifecycle_manager.object_set.inventory import (
+    Identity,
+    failure_message,
+    identities,
+    is_crd,
+    listed,
+    name_of,
+    without,
+)
 from lifecycle_manager.object_set.ownership import Holder, heirs
+from lifecycle_manager.object_set.policy import POLICY_VIOLATION, held_back, message_of, objections, scopes_of
 from lifecycle_manager.object_set.protected import is_protected_entry
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
@@ -41,6 +50,7 @@ from lifecycle_manager.object_set.steps import (
 )
 from lifecycle_manager.oci import Source, SourceAwaited, SourceInvalid, source_in
 from lifecycle_manager_api import ManifestStatus, State, find, names
+from lifecycle_manager_api.policy_checks import Violation
 
 __all__ = ["ApplyObjects", "DeleteObjects", "End", "PruneObjects", "RemoveFinalizer", "Step", "is_end"]
 
@@ -169,6 +179,8 @@ def plan(seen: Snapshot) -> Step:
 
 def plan_installation(seen: Snapshot, rendering: Rendering) -> Step:
     """Return the next step of a module whose objects are known."""
+    if seen.applied is None and (violated := _objections(seen, rendering)):
+        return _refused(seen, POLICY_VIOLATION, message_of(violated))
     memory = seen.memory
     if memory is None:
         return Connect()
@@ -178,7 +190,23 @@ def plan_installation(seen: Snapshot, rendering: Rendering) -> Step:
             return step
     if seen.applied is not None and seen.applied.failed:
         return _installed(seen, ())
+    if seen.applied is not None and (violated := _held(seen, seen.applied)[1]):
+        message = f"left in the cluster, because the module may not have it: {message_of(violated)}"
+        return _refused(seen, POLICY_VIOLATION, message)
     return _readiness(seen)
+
+
+def _objections(seen: Snapshot, rendering: Rendering) -> tuple[Violation, ...]:
+    """Return why the module may not have its objects. Once the SKR has stated it, it is known which are namespaced."""
+    if seen.rules is None:
+        return ()
+    scopes = scopes_of(seen.wanted) if seen.wanted is not None else None
+    return objections(rendering.objects, seen.rules, scopes, default_namespace=seen.options.namespace)
+
+
+def _held(seen: Snapshot, applied: ApplyResult) -> tuple[tuple[InventoryEntry, ...], tuple[Violation, ...]]:
+    """Return the objects that left the module and that it may not delete, and why."""
+    return held_back(kept(applied), seen.rules)
 
 
 def plan_removal(seen: Snapshot) -> Step:
@@ -275,7 +303,7 @@ def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> St
     unknown = tuple(each for each in kept(seen.applied) if is_crd(each) and each not in seen.crd_objects)
     if unknown and not seen.applied.failed:
         return ListObjectsOfCRDs(unknown)
-    entries = prunable(seen.applied, seen.crd_objects)
+    entries = without(prunable(seen.applied, seen.crd_objects), _held(seen, seen.applied)[0])
     return PruneObjects(rendering.objects, seen.applied, entries) if entries else None
 
 

@@ -15,6 +15,7 @@ from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.oci import SourceError
 from lifecycle_manager_api import CustomStateCheck, Manifest, names
+from lifecycle_manager_api.policy_checks import ModuleRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Snapshot:
 
     - `inventory`: what is in the SKR or may be: by the status, and by the memory of this process
     - `before`: the inventory at the beginning of the reconcile
+    - `rules`: what the module may have; None where it may have everything
     - `others`: the other modules of the SKR, as read last
     - `wanted`: what an apply of the rendering may create
     - `crd_objects`: the objects of CRDs that are no longer in the module
@@ -73,6 +75,7 @@ class Snapshot:
     before: tuple[InventoryEntry, ...] = ()
     options: Options = Options()
     checks: tuple[CustomStateCheck, ...] = ()
+    rules: ModuleRules | None = None
     rendering: Rendering | None = None
     source_error: SourceError | None = None
     memory: Memory | None = None

@@ -12,21 +12,18 @@ Decisions are pure functions; the domains `module_installation` and `sync_resour
 
 from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.inventory import Identity, entries_of, listed
-from lifecycle_manager.object_set.policy import Allowance, Allowances, UnknownAllowance, forbidden, parse_allowances
+from lifecycle_manager.object_set.policy import Policies, objections
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager.object_set.record import Record, RecordingFailed
 
 __all__ = [
-    "Allowance",
-    "Allowances",
     "Identity",
+    "Policies",
     "Record",
     "RecordingFailed",
     "SkrObjects",
-    "UnknownAllowance",
     "entries_of",
-    "forbidden",
     "is_protected",
     "listed",
-    "parse_allowances",
+    "objections",
 ]

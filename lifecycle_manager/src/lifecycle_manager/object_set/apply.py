@@ -14,13 +14,16 @@ from kube_runtime import (
     InventoryEntry,
     JsonObject,
     KindUnknown,
+    KubernetesObject,
     NotFound,
 )
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, identities
 from lifecycle_manager.object_set.ownership import Holder, SetOwner, is_owned
+from lifecycle_manager.object_set.policy import scopes_of
 from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
 from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES
 from lifecycle_manager_api import names
+from lifecycle_manager_api.policy_checks import Scopes
 
 log = structlog.get_logger("object_set")
 
@@ -83,6 +86,10 @@ class SkrObjects:
             with suppress(AlreadyExists):
                 await self.skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
             self.namespaces.add(name)
+
+    async def scopes(self, objects: Iterable[KubernetesObject]) -> Scopes:
+        """Return whether the kinds of objects are namespaced, as far as the SKR knows them. Raises KubeError."""
+        return scopes_of(await self.applier.intended(objects, ()))
 
     async def prune(self, step: PruneObjects) -> ApplyResult:
         """Delete objects that an apply has left over; return the result of both.

@@ -1,78 +1,92 @@
-"""What a Module Manager may have in a user's cluster. Pure functions.
+"""What a module may have in a user's cluster: what its ModulePolicy allows, never the Lifecycle Manager's own objects.
 
 The Lifecycle Manager may write almost anything there, and so may every Module Manager that may write a SyncResource.
-So objects that reach beyond a module's own need the operator's permission, for each module.
+SyncResources are written by module teams: without a ModulePolicy its defaults apply. Manifests are written by the
+Lifecycle Manager from the catalog of KCP: without a ModulePolicy they are unrestricted, unless an option says
+otherwise. The rules themselves are in `lifecycle_manager_api.policy_checks`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from enum import StrEnum
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
-from kube_runtime import KubernetesObject
+from kube_runtime import Change, Informer, InventoryEntry, KubernetesObject, Manager, ObjectKey
+from lifecycle_manager.object_set.inventory import listed
 from lifecycle_manager.object_set.protected import is_protected
+from lifecycle_manager.resources import MODULE_POLICIES
+from lifecycle_manager_api import ModulePolicy, names
+from lifecycle_manager_api.policy_checks import ModuleRules, Place, Scopes, Violation, misplaced, policy_violations
 
-SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"})
-
-
-class Allowance(StrEnum):
-    """What an operator can allow a module beyond its own objects."""
-
-    CLUSTER_RBAC = "cluster-rbac"
-    ADMISSION = "admission"
-    SYSTEM_NAMESPACES = "system-namespaces"
+POLICY_VIOLATION = "PolicyViolation"
+"""The reason of conditions of a resource with an object that violates its policy."""
+PROTECTED = "protected"
 
 
-Allowances = Mapping[str, frozenset[Allowance]]
-"""What each module is allowed, by its name."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Policies:
+    """The ModulePolicies in KCP."""
+
+    informer: Informer[ModulePolicy]
+
+    @classmethod
+    def watched_by(cls, manager: Manager) -> "Policies":
+        """Return the policies as an informer of a Manager has them."""
+        return cls(manager.informer(MODULE_POLICIES, namespace=names.KCP_NAMESPACE))
+
+    def of(self, module: str) -> ModuleRules | None:
+        """Return the policy of a module; None where nobody has written one."""
+        policy = self.informer.get(ObjectKey(names.KCP_NAMESPACE, module))
+        return ModuleRules(module, policy.spec) if policy is not None else None
+
+    def of_sync_resources(self, module: str) -> ModuleRules:
+        """Return the policy of a module's SyncResources: by default the defaults of a ModulePolicy."""
+        return self.of(module) or ModuleRules(module)
+
+    def of_manifests(self, module: str, *, restricted: bool) -> ModuleRules | None:
+        """Return the policy of a module's Manifests: by default none, or where `restricted` is set, the defaults."""
+        return self.of_sync_resources(module) if restricted else self.of(module)
 
 
-class UnknownAllowance(ValueError):
-    """An allowance is not written as `module=allowance`, or there is none of that name."""
+def policy_changed(change: Change[ModulePolicy]) -> bool:
+    """Tell whether a ModulePolicy was written or deleted."""
+    return change.old is None or change.new is None or change.old.spec != change.new.spec
 
 
-def parse_allowances(texts: Iterable[str]) -> Allowances:
-    """Return what is allowed from texts such as `telemetry=cluster-rbac`. Raises UnknownAllowance."""
-    allowed: dict[str, frozenset[Allowance]] = {}
-    for text in texts:
-        module, separator, name = text.partition("=")
-        if not module or not separator or name not in list(Allowance):
-            known = ", ".join(Allowance)
-            raise UnknownAllowance(f"{text!r} is no allowance; write MODULE=ALLOWANCE, with one of {known}")
-        allowed[module] = allowed.get(module, frozenset()) | {Allowance(name)}
-    return allowed
+def module_of_policy(change: Change[ModulePolicy]) -> str:
+    """Return the module of a ModulePolicy that changed."""
+    policy = change.new or change.old
+    return policy.metadata.name if policy is not None else ""
 
 
-def forbidden(objects: Iterable[KubernetesObject], allowed: Collection[Allowance]) -> str | None:
-    """Return which object a module may not have in an SKR and why, None where it may have all of them."""
-    for thing in objects:
-        if is_protected(thing):
-            return f"document {thing.index}: {thing} belongs to the Lifecycle Manager"
-        for allowance, concerns, what in _RULES:
-            if allowance not in allowed and concerns(thing):
-                return (
-                    f"document {thing.index}: {thing} is {what}, which this module is not allowed; "
-                    f"an operator can allow it: {allowance}"
-                )
-    return None
+def objections(
+    objects: Iterable[KubernetesObject], rules: ModuleRules, scopes: Scopes | None = None, *, default_namespace: str
+) -> tuple[Violation, ...]:
+    """Return why a module may not have a set of objects; nothing where it may.
+
+    `scopes` are those that the SKR has stated, see `policy_violations`.
+    """
+    things = tuple(objects)
+    protected = (
+        Violation(each.index, str(each), PROTECTED, "it belongs to the Lifecycle Manager")
+        for each in things
+        if is_protected(each)
+    )
+    return (*protected, *policy_violations(things, rules, scopes, default_namespace=default_namespace))
 
 
-def _cluster_wide_rights(thing: KubernetesObject) -> bool:
-    return _group(thing) == "rbac.authorization.k8s.io" and thing.kind in {"ClusterRole", "ClusterRoleBinding"}
+def held_back(
+    entries: Iterable[InventoryEntry], rules: ModuleRules | None
+) -> tuple[tuple[InventoryEntry, ...], tuple[Violation, ...]]:
+    """Return the objects of an inventory that a module may not delete, and why."""
+    by_place = {Place(each.group, each.kind, each.namespace, each.name): each for each in entries}
+    found = tuple(misplaced(by_place, rules)) if rules is not None else ()
+    return tuple(dict.fromkeys(by_place[place] for place, _ in found)), tuple(violation for _, violation in found)
 
 
-def _part_of_admission(thing: KubernetesObject) -> bool:
-    return _group(thing) in {"admissionregistration.k8s.io", "apiregistration.k8s.io"}
+def scopes_of(entries: Iterable[InventoryEntry]) -> Scopes:
+    """Return whether the kinds of resolved objects are namespaced."""
+    return {(each.group, each.kind): bool(each.namespace) for each in entries}
 
 
-def _in_a_system_namespace(thing: KubernetesObject) -> bool:
-    return thing.namespace in SYSTEM_NAMESPACES or (thing.kind == "Namespace" and thing.name in SYSTEM_NAMESPACES)
-
-
-def _group(thing: KubernetesObject) -> str:
-    return thing.api_version.rpartition("/")[0]
-
-
-_RULES: tuple[tuple[Allowance, Callable[[KubernetesObject], bool], str], ...] = (
-    (Allowance.CLUSTER_RBAC, _cluster_wide_rights, "a right in the whole cluster"),
-    (Allowance.ADMISSION, _part_of_admission, "a part of the API server's admission or aggregation"),
-    (Allowance.SYSTEM_NAMESPACES, _in_a_system_namespace, "in a system namespace"),
-)
+def message_of(found: Collection[Violation]) -> str:
+    """Return violations as the message of a condition."""
+    return listed([str(each) for each in found])

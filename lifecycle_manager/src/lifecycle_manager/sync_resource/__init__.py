@@ -6,8 +6,7 @@ status. A text that can't be applied completely prunes nothing.
 Start with `plan` for the rules and `controller` for the triggers; `intent` is what is recorded before an apply.
 """
 
-from lifecycle_manager.object_set.policy import Allowances, parse_allowances
 from lifecycle_manager.sync_resource.controller import SyncResourceSettings, setup
 from lifecycle_manager.sync_resource.plan import objection_to
 
-__all__ = ["Allowances", "SyncResourceSettings", "objection_to", "parse_allowances", "setup"]
+__all__ = ["SyncResourceSettings", "objection_to", "setup"]

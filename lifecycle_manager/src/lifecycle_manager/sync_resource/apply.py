@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from kube_runtime import ApplyResult, InventoryEntry
 from lifecycle_manager.object_set import Record, SkrObjects
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
-from lifecycle_manager.object_set.inventory import united, unresolved_entries
+from lifecycle_manager.object_set.inventory import united, unresolved_entries, without
 from lifecycle_manager.object_set.protected import is_protected_entry
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, Step
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.sync_resource.intent import TooManyObjects, begun
-from lifecycle_manager.sync_resource.plan import RecordIntent
+from lifecycle_manager.sync_resource.plan import RecordIntent, ResolveScopes
 from lifecycle_manager.sync_resource.snapshot import Snapshot
 from lifecycle_manager_api import SyncResource
 
@@ -46,6 +46,10 @@ class Steps:
     async def apply(self, seen: Snapshot, step: Step) -> Snapshot:
         """Carry a step out and return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
         match step:
+            case ResolveScopes(objects):
+                # Before the first await: of two SyncResources that want one object, the second sees the first's claim.
+                self.state.claims = unresolved_entries(objects)
+                return replace(seen, scopes=await (await self._objects()).scopes(objects))
             case RecordIntent():
                 return await self._record_intent(seen, step)
             case ApplyObjects():
@@ -58,7 +62,8 @@ class Steps:
                     result = await (await self._objects()).applier.delete(inventory)
                 except AccessSecretMissing:
                     return replace(seen, cluster_gone=True)
-                return replace(seen, removed=self._remembered(result))
+                self.state.remember((*without(seen.inventory, inventory), *result.inventory))
+                return replace(seen, removed=result)
             case _:
                 raise TypeError(step)
 
@@ -73,8 +78,6 @@ class Steps:
         return self.state.objects
 
     async def _record_intent(self, seen: Snapshot, step: RecordIntent) -> Snapshot:
-        # Before the first await: of two SyncResources that want one object, the second sees the claim of the first.
-        self.state.claims = unresolved_entries(step.objects)
         wanted = await (await self._objects()).applier.intended(step.objects, ())
         if protected := tuple(filter(is_protected_entry, wanted)):
             return replace(seen, protected=protected)

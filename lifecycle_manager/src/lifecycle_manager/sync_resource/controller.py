@@ -27,7 +27,7 @@ from lifecycle_manager.object_set import Record
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import identities, without
 from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, claimed_earlier, place_of
-from lifecycle_manager.object_set.policy import Allowances
+from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
 from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.skr import Connections, SkrAccessError, SkrFailure
@@ -38,7 +38,7 @@ from lifecycle_manager.sync_resource.plan import Done, plan, wants_namespaces
 from lifecycle_manager.sync_resource.snapshot import Snapshot, Text, known_inventory, read_text, since
 from lifecycle_manager.sync_resource.status import in_conflict
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import Kyma, SyncResource, SyncResourceStatus, names
+from lifecycle_manager_api import Kyma, ModulePolicy, SyncResource, SyncResourceStatus, names
 
 log = structlog.get_logger("sync_resource")
 
@@ -48,11 +48,10 @@ SYNC_RESOURCES_BY_CLAIM: Index[SyncResource] = Index("claim", claim_index)
 
 @dataclass(frozen=True, slots=True)
 class SyncResourceSettings:
-    """Options of this controller; `allowances` is what each module may have beyond its own objects."""
+    """Options of this controller."""
 
     interval_seconds: float = 120.0
     concurrency: int = 50
-    allowances: Allowances = field(default_factory=dict)
 
 
 def setup(
@@ -65,6 +64,7 @@ def setup(
         indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM],
     )
     kymas = manager.informer(KYMAS, namespace=names.KCP_NAMESPACE)
+    policies = Policies.watched_by(manager)
 
     def owner(key: ObjectKey) -> str:
         resource = sync_resources.get(key)
@@ -76,6 +76,10 @@ def setup(
     def of_changed_kyma(change: Change[Kyma]) -> Iterable[ObjectKey]:
         kyma = change.new or change.old
         return of_kyma(kyma.metadata.name) if kyma is not None else ()
+
+    def of_policy(change: Change[ModulePolicy]) -> Iterable[ObjectKey]:
+        module = module_of_policy(change)
+        return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if each.spec.module == module]
 
     def waiting_for(change: Change[SyncResource]) -> Iterable[ObjectKey]:
         freed = change.new or change.old
@@ -93,6 +97,7 @@ def setup(
     controller.watches(sync_resources, when=wants_other_objects)
     controller.watches(sync_resources, to=waiting_for, when=gives_up_objects)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_is_leaving)
+    controller.watches(policies.informer, to=of_policy, when=policy_changed)
     controller.receives(ClusterReachable, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     reconciler = SyncResourceReconciler(
@@ -104,6 +109,7 @@ def setup(
         settings,
         kymas=kymas,
         sync_resources=sync_resources,
+        policies=policies,
         state_of=controller.state,
     )
     controller.reconciles(reconciler.reconcile)
@@ -147,6 +153,7 @@ class SyncResourceReconciler:
     settings: SyncResourceSettings
     kymas: Informer[Kyma] = field(kw_only=True)
     sync_resources: Informer[SyncResource] = field(kw_only=True)
+    policies: Policies = field(kw_only=True)
     state_of: Callable[[ObjectKey], SyncResourceState | None] = field(kw_only=True)
 
     async def reconcile(self, key: ObjectKey, _causes: Causes, state: SyncResourceState) -> Result:
@@ -173,15 +180,17 @@ class SyncResourceReconciler:
         text: Text = ()
         if kyma is not None and not resource.metadata.being_deleted:
             written = resource.spec.resource
-            allowed = self.settings.allowances.get(resource.spec.module, frozenset())
-            text = await parse_aside(len(written), read_text, written, allowed)
+            text = await parse_aside(len(written), read_text, written)
         known = known_inventory(resource, state.inventory)
         places = {(each.group, each.kind, each.name) for each in known}
         places |= {place_of(thing) for thing in text} if isinstance(text, tuple) else set()
         claims = tuple(dict.fromkeys(self._claims(key, resource.spec.kyma, places)))
         inventory = without(known, claimed_earlier(known, since(resource), claims))
         seconds = self.settings.interval_seconds
-        return Snapshot(resource, kyma, self.clock.now(), inventory, text, claims, interval_seconds=seconds)
+        rules = self.policies.of_sync_resources(resource.spec.module)
+        return Snapshot(
+            resource, kyma, self.clock.now(), inventory, text, rules=rules, claims=claims, interval_seconds=seconds
+        )
 
     def _claims(self, key: ObjectKey, kyma: str, places: Collection[Place]) -> Iterable[Claim]:
         """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state."""

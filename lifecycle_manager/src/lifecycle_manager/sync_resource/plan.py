@@ -7,9 +7,9 @@ pruned in a round with a failure; nothing is deleted that the inventory does not
 from collections.abc import Iterable
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
-from lifecycle_manager.object_set.inventory import listed, name_of
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, listed, name_of, without
 from lifecycle_manager.object_set.ownership import conflicts
-from lifecycle_manager.object_set.policy import Allowances
+from lifecycle_manager.object_set.policy import POLICY_VIOLATION, held_back, message_of, objections
 from lifecycle_manager.object_set.steps import (
     ApplyObjects,
     DeleteObjects,
@@ -30,10 +30,27 @@ from lifecycle_manager.sync_resource.status import (
     Refusal,
 )
 from lifecycle_manager_api import State, SyncResource, SyncResourceStatus, names
+from lifecycle_manager_api.policy_checks import ModuleRules
 
-__all__ = ["ApplyObjects", "DeleteObjects", "Done", "PruneObjects", "RecordIntent", "RemoveFinalizer", "Step", "plan"]
+__all__ = [
+    "ApplyObjects",
+    "DeleteObjects",
+    "Done",
+    "PruneObjects",
+    "RecordIntent",
+    "RemoveFinalizer",
+    "ResolveScopes",
+    "Step",
+    "plan",
+]
 
 READINESS_SECONDS = 2.0
+
+
+class ResolveScopes(Step, frozen=True):
+    """Find out which kinds are namespaced in the SKR."""
+
+    objects: tuple[KubernetesObject, ...]
 
 
 class RecordIntent(Step, frozen=True):
@@ -61,6 +78,8 @@ def plan(seen: Snapshot) -> Step:
         status = statuses.refused(resource, refusal, seen.now)
         return Done(status, seen.interval_seconds, lost=refusal.lost)
     objects = _objects(seen)
+    if seen.scopes is None:
+        return ResolveScopes(objects)
     if not seen.recorded:
         return RecordIntent(objects, seen.inventory)
     if seen.applied is None:
@@ -68,27 +87,37 @@ def plan(seen: Snapshot) -> Step:
         return ApplyObjects(objects, seen.inventory, recheck=not _just_changed(resource), namespaces=namespaces)
     if not seen.pruned and (entries := prunable(seen, seen.applied)):
         return PruneObjects(objects, seen.applied, entries)
-    status = statuses.applied(resource, seen.applied, seen.now)
-    seconds = seen.interval_seconds if status.state is State.READY else READINESS_SECONDS
+    _, held = held_back(kept(seen.applied) if resource.spec.prune else (), seen.rules)
+    status = statuses.applied(resource, seen.applied, seen.now, held)
+    seconds = seen.interval_seconds if status.state is State.READY or held else READINESS_SECONDS
     return Done(status, seconds, result=seen.applied)
 
 
 def prunable(seen: Snapshot, applied: ApplyResult) -> tuple[InventoryEntry, ...]:
-    """Return the objects of the inventory that the text no longer names; none in a round with a failure."""
-    return kept(applied) if seen.resource.spec.prune and not applied.failed else ()
+    """Return the objects of the inventory that the text no longer names and that the module may have.
+
+    None in a round with a failure.
+    """
+    if not seen.resource.spec.prune or applied.failed:
+        return ()
+    held, _ = held_back(kept(applied), seen.rules)
+    return without(kept(applied), held)
 
 
-def objection_to(resource: SyncResource, allowances: Allowances) -> str | None:
+def objection_to(resource: SyncResource, rules: ModuleRules) -> str | None:
     """Return what is wrong with a SyncResource that somebody writes; None where it can be tried."""
-    objects = read_text(resource.spec.resource, allowances.get(resource.spec.module, frozenset()))
-    return f"spec.resource: {objects.message}" if isinstance(objects, Refusal) else None
+    objects = read_text(resource.spec.resource)
+    if isinstance(objects, Refusal):
+        return f"spec.resource: {objects.message}"
+    found = objections(objects, rules, default_namespace=DEFAULT_NAMESPACE)
+    return f"spec.resource: {message_of(found)}" if found else None
 
 
 def missing_namespaces(objects: Iterable[KubernetesObject]) -> tuple[str, ...]:
     """Return the namespaces that objects are in and that are not themselves among the objects."""
-    listed = tuple(objects)
-    own = {each.name for each in listed if each.kind == "Namespace"}
-    return tuple(sorted({each.namespace for each in listed} - own - {""}))
+    things = tuple(objects)
+    own = {each.name for each in things if each.kind == "Namespace"}
+    return tuple(sorted({each.namespace for each in things} - own - {""}))
 
 
 def wants_namespaces(resource: SyncResource) -> bool:
@@ -100,11 +129,14 @@ def _removal(seen: Snapshot) -> Step:
     has_finalizer = names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
     if not has_finalizer or not seen.inventory or seen.kyma is None or seen.cluster_gone:
         return RemoveFinalizer()
-    if seen.removed is None:
-        return DeleteObjects(seen.inventory)
-    if not seen.removed.inventory:
-        return RemoveFinalizer()
-    return Done(statuses.deleting(seen.resource, seen.removed, seen.now), READINESS_SECONDS)
+    held, violated = held_back(seen.inventory, seen.rules)
+    if seen.removed is None and (entries := without(seen.inventory, held)):
+        return DeleteObjects(entries)
+    if seen.removed is not None and seen.removed.inventory:
+        return Done(statuses.deleting(seen.resource, seen.removed, seen.now, held), READINESS_SECONDS)
+    if held and not seen.kyma.metadata.being_deleted:
+        return Done(statuses.holding(seen.resource, held, violated, seen.now), seen.interval_seconds)
+    return RemoveFinalizer()
 
 
 def _refusal(seen: Snapshot) -> Refusal | None:
@@ -115,6 +147,10 @@ def _refusal(seen: Snapshot) -> Refusal | None:
         return Refusal(KYMA_DELETING, f"Kyma {resource.spec.kyma!r} is being deleted")
     if isinstance(seen.text, Refusal):
         return seen.text
+    if not seen.recorded:
+        violated = objections(seen.text, seen.rules, seen.scopes, default_namespace=DEFAULT_NAMESPACE)
+        if violated:
+            return Refusal(POLICY_VIOLATION, message_of(violated))
     if found := conflicts(seen.text, seen.inventory, since(resource), seen.claims):
         lost = frozenset(each.claim.entry for each in found)
         return Refusal(CONFLICT, "; ".join(map(str, found)), lost)

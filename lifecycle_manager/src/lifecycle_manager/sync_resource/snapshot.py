@@ -1,17 +1,16 @@
 """What a reconcile of a SyncResource knows: read once at its beginning, then with the outcome of each step."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
 from lifecycle_manager.object_set.inventory import united
 from lifecycle_manager.object_set.ownership import Claim
-from lifecycle_manager.object_set.policy import Allowance, forbidden
 from lifecycle_manager.sync_resource.intent import inventory_of
-from lifecycle_manager.sync_resource.status import FORBIDDEN, INVALID_RESOURCE, Refusal
+from lifecycle_manager.sync_resource.status import INVALID_RESOURCE, Refusal
 from lifecycle_manager_api import Kyma, SyncResource
+from lifecycle_manager_api.policy_checks import ModuleRules, Scopes
 
 MAX_CACHED_TEXT = 64 * 1024
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
@@ -26,6 +25,7 @@ class Snapshot:
 
     - `inventory`: what is in the SKR because of it or may be: by its own record, and by the memory of this process
     - `claims`: what other SyncResources of the Kyma have of the objects in the text
+    - `rules`: what the module may have; `scopes` are those of the kinds in the text, as the SKR has stated them
     - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be, and `protected`
       are objects of the text, as the SKR resolves them, that may not be applied
     - `applied`, `removed`: the results of steps; `applied` with those of pruning once `pruned`
@@ -37,6 +37,8 @@ class Snapshot:
     now: datetime
     inventory: tuple[InventoryEntry, ...] = ()
     text: Text = ()
+    rules: ModuleRules = field(default_factory=lambda: ModuleRules(""))
+    scopes: Scopes | None = None
     claims: tuple[Claim, ...] = ()
     interval_seconds: float = 120.0
     recorded: bool = False
@@ -53,15 +55,12 @@ def known_inventory(resource: SyncResource, remembered: tuple[InventoryEntry, ..
     return united(inventory_of(resource), remembered)
 
 
-def read_text(text: str, allowed: Iterable[Allowance]) -> Text:
+def read_text(text: str) -> Text:
     """Return the objects in a SyncResource's text, or why it is not to be applied."""
     try:
-        objects = _parsed(text) if len(text) <= MAX_CACHED_TEXT else parse_objects(text)
+        return _parsed(text) if len(text) <= MAX_CACHED_TEXT else parse_objects(text)
     except ManifestInvalid as error:
         return Refusal(INVALID_RESOURCE, str(error))
-    if (reason := forbidden(objects, frozenset(allowed))) is not None:
-        return Refusal(FORBIDDEN, reason)
-    return objects
 
 
 def since(resource: SyncResource) -> tuple[str, str]:

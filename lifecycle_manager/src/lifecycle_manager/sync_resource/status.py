@@ -6,10 +6,12 @@ from datetime import datetime
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, readiness
 from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
+from lifecycle_manager.object_set.policy import POLICY_VIOLATION, message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.sync_resource.intent import synced_object
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
 from lifecycle_manager_api.conditions import NewCondition
+from lifecycle_manager_api.policy_checks import Violation
 
 VALID = "Valid"
 APPLIED = "Applied"
@@ -61,8 +63,10 @@ def unreachable(resource: SyncResource, reason: str, message: str, now: datetime
     return _status(resource, now, State.ERROR, resource.status.synced, conditions)
 
 
-def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncResourceStatus:
-    """Return the status after a round of applying: each object, and their sum."""
+def applied(
+    resource: SyncResource, result: ApplyResult, now: datetime, held: Sequence[Violation] = ()
+) -> SyncResourceStatus:
+    """Return the status after a round of applying: each object, and their sum. `held` says what may not be deleted."""
     synced = _synced(result, resource.status.synced)
     count = _objects(len(synced))
     valid: NewCondition = (VALID, "True", TEXT_VALID, "the text holds Kubernetes objects")
@@ -70,6 +74,9 @@ def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncR
         message = "; ".join(map(failure_message, result.failed))
         failed: list[NewCondition] = [(kind, "False", APPLY_FAILED, message) for kind in (APPLIED, READY)]
         return _status(resource, now, State.ERROR, synced, [valid, *failed])
+    if held:
+        left: list[NewCondition] = [(APPLIED, "True", OBJECTS_APPLIED, f"{count} in the cluster"), not_deleted(held)]
+        return _status(resource, now, State.ERROR, synced, [valid, *left])
     state = aggregate(each.state for each in synced)
     ready: NewCondition = (READY, "True", OBJECTS_READY, f"{count} ready")
     if state is not State.READY:
@@ -80,11 +87,31 @@ def applied(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncR
     )
 
 
-def deleting(resource: SyncResource, result: ApplyResult, now: datetime) -> SyncResourceStatus:
-    """Return the status of a SyncResource whose objects are being deleted."""
+def not_deleted(held: Sequence[Violation]) -> NewCondition:
+    """Return the condition of a SyncResource with objects in the cluster that its module may not delete."""
+    return (
+        READY,
+        "False",
+        POLICY_VIOLATION,
+        f"left in the cluster, because the module may not have it: {message_of(held)}",
+    )
+
+
+def holding(
+    resource: SyncResource, inventory: Sequence[InventoryEntry], held: Sequence[Violation], now: datetime
+) -> SyncResourceStatus:
+    """Return the status of a SyncResource that is being deleted and whose module may not delete its last objects."""
+    synced = tuple(synced_object(entry, State.ERROR, POLICY_VIOLATION) for entry in inventory)
+    return _status(resource, now, State.DELETING, synced, [not_deleted(held)])
+
+
+def deleting(
+    resource: SyncResource, result: ApplyResult, now: datetime, held: Sequence[InventoryEntry] = ()
+) -> SyncResourceStatus:
+    """Return the status of a SyncResource whose objects are being deleted, but for those that are held back."""
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
     message = f"waits for {len(result.inventory)} objects to be deleted: {waits}"
-    synced = tuple(synced_object(entry, State.DELETING, "") for entry in result.inventory)
+    synced = tuple(synced_object(entry, State.DELETING, "") for entry in (*result.inventory, *held))
     return _status(resource, now, State.DELETING, synced, [(READY, "False", DELETING, message)])
 
 

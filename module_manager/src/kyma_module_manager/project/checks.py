@@ -2,20 +2,22 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from kube_runtime import KubernetesObject, dump_yaml
 from kyma_module_manager.exceptions import SyncFailed
 from kyma_module_manager.project.names import MODULE_NAME
 from kyma_module_manager.project.reading import Document, ModuleProject
 from kyma_module_manager.project.schema import violations
 from kyma_module_manager.testing import render_module_cr
-from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate
+from lifecycle_manager_api import ModulePolicy, ModuleReleaseMeta, ModuleTemplate, ObjectMeta, as_document, names
+from lifecycle_manager_api.policy_checks import DEFAULTS, ModuleRules, needed_policy, policy_violations
 
-__all__ = ["CHECKS", "NO_MODULE_CONFIG", "CheckResult", "notices", "run_checks"]
+__all__ = ["CHECKS", "NO_MODULE_CONFIG", "CheckResult", "needed_module_policy", "notices", "run_checks"]
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?")
 READ_VERBS = {"get", "list", "watch"}
@@ -50,6 +52,27 @@ def notices(project: ModuleProject) -> Iterator[str]:
     """Yield what the author of a valid module should know about it."""
     if project.manager is not None and not _enables_module_config(project):
         yield NO_MODULE_CONFIG
+    if not project.of_kind(ModulePolicy.KIND) and (needed := needed_module_policy(project)) is not None:
+        yield f"the module needs a ModulePolicy; ask the operators of the control plane for this one:\n\n{needed}"
+
+
+def needed_module_policy(project: ModuleProject) -> str | None:
+    """Return the ModulePolicy that a module needs, as YAML; None where the defaults allow all that it has."""
+    module = _one(project, "ModuleTemplate")["spec"].get("moduleName", "")
+    sets = [things for _, things in _object_sets(project)]
+    rules = ModuleRules(module)
+    if not any(any(policy_violations(things, rules, default_namespace=names.SKR_NAMESPACE)) for things in sets):
+        return None
+    spec = needed_policy((it for things in sets for it in things), module, default_namespace=names.SKR_NAMESPACE)
+    if spec.pod_security == "restricted":
+        spec = msgspec.structs.replace(spec, pod_security=DEFAULTS.pod_security)
+    policy = ModulePolicy(
+        api_version=f"{ModulePolicy.GROUP}/{ModulePolicy.VERSION}",
+        kind=ModulePolicy.KIND,
+        metadata=ObjectMeta(name=module, namespace=names.KCP_NAMESPACE),
+        spec=spec,
+    )
+    return dump_yaml(as_document(policy))
 
 
 def _parts(project: ModuleProject) -> Iterator[str]:
@@ -61,11 +84,12 @@ def _parts(project: ModuleProject) -> Iterator[str]:
 
 
 def _types(project: ModuleProject) -> Iterator[str]:
-    for crd in (ModuleTemplate, ModuleReleaseMeta):
-        try:
-            msgspec.json.decode(msgspec.json.encode(_one(project, crd.KIND)), type=crd)
-        except msgspec.ValidationError as error:
-            yield f"{crd.KIND}: {error}"
+    for crd in (ModuleTemplate, ModuleReleaseMeta, ModulePolicy):
+        for document in project.of_kind(crd.KIND):
+            try:
+                msgspec.json.decode(msgspec.json.encode(document), type=crd)
+            except msgspec.ValidationError as error:
+                yield f"{crd.KIND}: {error}"
 
 
 def _names(project: ModuleProject) -> Iterator[str]:
@@ -146,6 +170,32 @@ def _rights(project: ModuleProject) -> Iterator[str]:
             yield f"no ClusterRole in the folder module allows Lifecycle Manager to {what}"
 
 
+def _policy(project: ModuleProject) -> Iterator[str]:
+    module = _one(project, "ModuleTemplate")["spec"].get("moduleName", "")
+    for document in project.of_kind(ModulePolicy.KIND):
+        if (name := document["metadata"]["name"]) != module:
+            yield f"the ModulePolicy is named {name}; its name has to be that of the module, {module}"
+            continue
+        try:
+            policy = msgspec.convert(document, ModulePolicy)
+        except msgspec.ValidationError:
+            continue  # reported by the check of types
+        for where, things in _object_sets(project):
+            found = policy_violations(things, ModuleRules(module, policy.spec), default_namespace=names.SKR_NAMESPACE)
+            yield from (f"{where}: {violation}" for violation in found)
+
+
+def _object_sets(project: ModuleProject) -> Iterator[tuple[str, Sequence[KubernetesObject]]]:
+    """Yield the objects of the Manifest, and those of each Module CR, each set with its place for messages."""
+    yield "the Manifest", [KubernetesObject.of(each) for each in project.of_kind("CustomResourceDefinition")]
+    for where, module_cr in project.module_crs():
+        try:
+            rendered = _rendered(project, module_cr)
+        except SyncFailed:
+            continue  # reported by the check of renderings
+        yield where, [KubernetesObject.of(each, index) for index, each in enumerate(rendered)]
+
+
 def _allows(rule: Document, group: str, kind: str, verbs: frozenset[str]) -> bool:
     singular = kind.lower()
     plurals = {f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies", "*"}
@@ -180,4 +230,5 @@ CHECKS: tuple[tuple[str, Callable[[ModuleProject], Iterator[str]]], ...] = (
     ("default and example Module CR match the CRD", _module_crs),
     ("the manager renders default and example Module CR", _rendering),
     ("Lifecycle Manager may apply the rendered objects", _rights),
+    ("the ModulePolicy allows the objects of the module", _policy),
 )

@@ -44,7 +44,7 @@ def new(
         ),
     ] = False,
 ) -> None:
-    """Create a working module: manager, CRD, ModuleTemplate, ModuleReleaseMeta, chart, tests, README."""
+    """Create a working module: manager, CRD, ModuleTemplate, ModuleReleaseMeta, ModulePolicy, chart, tests, README."""
     target = directory or Path(name)
     try:
         names = ModuleNames.of(name, kind=kind, group=group)

@@ -1,0 +1,104 @@
+"""ModulePolicy: which objects a module may have in the users' clusters."""
+
+from typing import Annotated, ClassVar, Literal
+
+from lifecycle_manager_api import names
+from lifecycle_manager_api.fields import default, schema
+from lifecycle_manager_api.kinds import AGE, ApiObject, Column
+from lifecycle_manager_api.meta import Struct
+
+PodSecurityLevel = Literal["restricted", "baseline", "privileged"]
+
+_PATTERN = schema(minLength=1, maxLength=253)
+_SOME = schema(minItems=1)
+Pattern = Annotated[str, _PATTERN]
+"""A name, in which `*` stands for any characters."""
+
+
+class KindRule(Struct, frozen=True, kw_only=True):
+    """Namespaced objects by their kind."""
+
+    group: Annotated[str, schema(maxLength=253)] = ""
+    """API group of the objects: empty for the core group, * for every group."""
+    kind: Pattern
+    """Kind of the objects, * for every kind of the group."""
+    names: tuple[Pattern, ...] = ()
+    """Names of the objects, in which * stands for any characters. Left out, the rule is for every name."""
+
+
+class ClusterResource(Struct, frozen=True, kw_only=True):
+    """Cluster-scoped objects by their kind and name."""
+
+    group: Annotated[str, schema(maxLength=253)] = ""
+    """API group of the objects: empty for the core group, * for every group."""
+    kind: Pattern
+    """Kind of the objects, * for every kind of the group."""
+    names: Annotated[tuple[Pattern, ...], _SOME]
+    """Names of the objects, in which * stands for any characters."""
+
+
+DENIED: tuple[KindRule, ...] = (
+    KindRule(group="rbac.authorization.k8s.io", kind="*"),
+    KindRule(group="admissionregistration.k8s.io", kind="*"),
+    KindRule(group="apiregistration.k8s.io", kind="*"),
+)
+"""What a module may not have unless its policy has another deny list."""
+
+
+class NamespacedResources(Struct, frozen=True, kw_only=True):
+    """The namespaced kinds that the module may have."""
+
+    allow: tuple[KindRule, ...] = ()
+    """Kinds that the module may have. Left out, it may have every kind in its own namespaces. In kyma-system, which all
+    modules share, it may have only the kinds that are listed here."""
+    deny: Annotated[tuple[KindRule, ...], default([{"group": each.group, "kind": each.kind} for each in DENIED])] = (
+        DENIED
+    )
+    """Kinds that the module may not have, although they are allowed. By default all kinds of RBAC, of admission, and of
+    the registration of APIs."""
+
+
+class ModulePolicySpec(Struct, frozen=True, kw_only=True):
+    """The objects that the module may have."""
+
+    namespaces: tuple[Pattern, ...] = ()
+    """Namespaces of the module's objects, in which * stands for any characters. By default the namespace with the name
+    of the module, and kyma-system for the kinds in namespacedResources.allow. A pattern never matches kyma-system and
+    the kube- namespaces of Kubernetes: these have to be named."""
+    cluster_resources: tuple[ClusterResource, ...] = ()
+    """Cluster-scoped objects of the module. By default none but the Namespace with the name of the module."""
+    namespaced_resources: NamespacedResources = NamespacedResources()
+    """Kinds of the module's namespaced objects."""
+    pod_security: Annotated[PodSecurityLevel, default("baseline")] = "baseline"
+    """Level of the Pod Security Standards that the module's Pods and Pod templates have to meet."""
+    service_accounts: tuple[Pattern, ...] = ()
+    """ServiceAccounts that the module's Pods may run as, and for which it may have token Secrets, in which * stands for
+    any characters. Always allowed for Pods are the account named default, accounts among the module's own objects, and
+    all in the namespace with the name of the module."""
+    secrets: tuple[Pattern, ...] = ()
+    """Secrets that the module's Pods may use, in which * stands for any characters. Always allowed are Secrets among
+    the module's own objects, and all in the namespace with the name of the module."""
+
+
+class ModulePolicy(ApiObject, frozen=True, kw_only=True):
+    """What the module of the same name may have in the users' clusters, by its SyncResources and its Manifest.
+
+    Written by the operators of the control plane. A SyncResource or Manifest with an object that violates the policy is
+    refused as a whole.
+    """
+
+    GROUP: ClassVar[str] = names.GROUP
+    VERSION: ClassVar[str] = "v1alpha1"
+    KIND: ClassVar[str] = "ModulePolicy"
+    PLURAL: ClassVar[str] = "modulepolicies"
+    SHORT_NAMES: ClassVar[tuple[str, ...]] = ("mpol",)
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("Pod Security", ".spec.podSecurity"),
+        Column("Namespaces", ".spec.namespaces"),
+        AGE,
+    )
+
+    api_version: str = f"{names.GROUP}/v1alpha1"
+    kind: str = "ModulePolicy"
+    spec: ModulePolicySpec
+    """The objects that the module may have."""

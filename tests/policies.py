@@ -1,0 +1,19 @@
+"""Policies of modules for tests."""
+
+from lifecycle_manager_api import ClusterResource, KindRule, ModulePolicySpec, NamespacedResources
+from lifecycle_manager_api.policy_checks import ModuleRules
+
+ANYTHING = ModulePolicySpec(
+    namespaces=("*", "kyma-system"),
+    cluster_resources=(ClusterResource(group="*", kind="*", names=("*",)),),
+    namespaced_resources=NamespacedResources(allow=(KindRule(group="*", kind="*"),), deny=()),
+    pod_security="privileged",
+    service_accounts=("*",),
+    secrets=("*",),
+)
+"""Allows all that a policy can allow."""
+
+
+def anything(module: str = "cloud-resources") -> ModuleRules:
+    """Return the rules of a module that may have all that a policy can allow."""
+    return ModuleRules(module, ANYTHING)
