@@ -94,8 +94,6 @@ async def _lose_everything(world: World) -> None:
     for release in ("lifecycle-manager", "cloud-resources"):
         await world.kcp_helm.run("uninstall", release, f"--namespace={KCP}", "--wait")
         await eventually(partial(_has_ended, world, release))
-    webhooks = await world.kcp.mapper.resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
-    await world.kcp.delete(webhooks, "lifecycle-manager")
     for resource in (*RESOURCES.values(), SECRETS):
         for each in (await world.kcp.list(resource, KCP)).items:
             await _delete_at_once(world, resource, each["metadata"]["name"])
