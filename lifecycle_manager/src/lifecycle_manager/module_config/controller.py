@@ -18,7 +18,15 @@ from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import Undecided, acceptable, decide, plan, sources_of, usual_names
+from lifecycle_manager.module_config.plan import (
+    Undecided,
+    acceptable,
+    bytes_left,
+    decide,
+    plan,
+    sources_of,
+    usual_names,
+)
 from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, find_all, find_some
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import SyncedCondition, failed, internal_error
@@ -289,7 +297,8 @@ class _Reconciler:
         identities = Reading(found.default, found.module_crs, found.complete)
         seen = self._snapshot(key, identities)
         maker = TextMaker(thread=self.thread, memory=state.memory, budget=state.budget, clock=self.clock)
-        return await maker.with_texts(found, acceptable(seen, identities), sources_of(seen, identities))
+        accepted, configs = acceptable(seen, identities), sources_of(seen, identities)
+        return await maker.with_texts(found, accepted, configs, bytes_left(seen))
 
     def _snapshot(self, key: ModuleKey, reading: Reading | None, problem: SyncedCondition | None = None) -> Snapshot:
         existing = self.modules.configs_of(key)

@@ -131,6 +131,11 @@ def sources_of(seen: Snapshot, reading: Reading) -> Mapping[ObjectReference, Mod
     return {reference: config for reference, config in named.items() if config is not None}
 
 
+def bytes_left(seen: Snapshot) -> int:
+    """Return how many more bytes of text the ModuleConfigs of a module may have."""
+    return max(0, seen.quota.max_bytes - sum(_size(config.spec.resource) for config in seen.existing))
+
+
 def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
     """Return the writes, and the deletions of ModuleConfigs without Module CR.
 
@@ -162,7 +167,8 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
         if config is not None and not reading.complete and _is_newer(config, module_cr.reference):
             continue
         growth = _size(module_cr.text or "") - (_size(config.spec.resource) if config is not None else 0)
-        if module_cr.problem is None and growth > 0 and size + growth > seen.quota.max_bytes:
+        is_larger = module_cr.problem is None and growth > 0
+        if module_cr.exceeds_quota or (is_larger and size + growth > seen.quota.max_bytes):
             if config is None:
                 exceeding.append(module_cr)
                 continue
