@@ -246,7 +246,7 @@ async def _change(kcp: FleetProcess, skrs: FleetProcess, user: User) -> float:
         async with asyncio.timeout(PATIENCE_SECONDS):
             with suppress(httpx.HTTPError):
                 await user.send_event(edited)
-            return 1000 * (await asyncio.shield(applied) - edited["at"])
+            return 1000 * (await asyncio.shield(applied) - float(edited["at"]))
     except TimeoutError:
         return 1000 * PATIENCE_SECONDS
 
