@@ -84,6 +84,7 @@ def setup(
     rules = ModuleRuleReader(manager.informer(MODULE_TEMPLATES), kinds)
     steps = WatcherSteps(
         manager,
+        connections,
         kymas,
         watchers,
         rules,
