@@ -341,6 +341,7 @@ async def test_metrics_that_exist_for_alerts_have_one(helm: Helm) -> None:
     for rule in alerts.values():
         assert {"summary", "description"} <= rule["annotations"].keys()
         assert rule["labels"]["severity"] in {"critical", "warning"}
+    assert _titles_of_runbooks() == {rule["annotations"]["runbook_url"]: f"# {alert}" for alert, rule in alerts.items()}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -473,6 +474,10 @@ def _deployment(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _pod(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return dict(_deployment(objects)["template"]["spec"])
+
+
+def _titles_of_runbooks() -> dict[str, str]:
+    return {str(path): path.read_text().partition("\n")[0] for path in Path("docs/runbooks").iterdir()}
 
 
 def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:
