@@ -127,7 +127,7 @@ def _set_up(
 
     skr.setup(manager, connections, of.skr_settings(options))
     offers = module_catalog.setup(manager, components.descriptor)
-    fleet_metrics.setup(manager, offers)
+    fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)
     ca_store = skr_webhook.CAStore(kcp, manager.clock, lifetime=options.self_signed_ca_duration)
     cas = skr_webhook.setup_ca(manager, ca_store, of.rotation_rules(options))
     kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))

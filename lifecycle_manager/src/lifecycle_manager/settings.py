@@ -60,6 +60,9 @@ class Settings(BaseSettings):
     kubeconfig: Path | None = Field(None, description="kubeconfig of KCP; default: the identity of the Pod")
     kyma_skr_listener_bind_address: BindAddress = Field(":8082", description="listen address for events of Watchers")
     metrics_bind_address: BindAddress = Field(":8080", description="listen address for /metrics")
+    kyma_metrics: bool = Field(
+        False, description="also the metrics of upstream with several series for each Kyma and each of its modules"
+    )
     health_probe_bind_address: BindAddress = Field(":8081", description="listen address for /healthz and /readyz")
     max_event_connections: int = Field(
         15_000, ge=1, description="maximum of open event connections; an idle Watcher keeps one"
