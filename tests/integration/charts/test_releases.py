@@ -181,7 +181,7 @@ async def test_image_of_the_watcher_is_pulled_with_the_secrets_of_its_service_ac
         assert pod["spec"].get("imagePullSecrets", []) == pull_secrets
 
 
-async def test_alerts_and_dashboard_use_metrics_that_the_running_program_has(world: World) -> None:
+async def test_alerts_and_dashboards_use_metrics_that_the_running_program_has(world: World) -> None:
     rendered = await world.kcp_helm.render(LIFECYCLE_MANAGER, *WAYS["lifecycle-manager-with-everything"][1])
     samples: dict[str, set[str]] = {}
 
