@@ -32,12 +32,12 @@ from lifecycle_manager import (
     sync_resource,
 )
 from lifecycle_manager import domain_settings as of
-from lifecycle_manager.garbage import collect_less
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins
 from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
 from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
+from lifecycle_manager.pauses import keep_pauses_short
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager_api import names
@@ -52,7 +52,7 @@ async def run(settings: Settings) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     log.info("starting", **settings.model_dump(mode="json"))
     allow_open_files(settings)
-    collect_less()
+    keep_pauses_short()
     metrics = RuntimeMetrics()
     options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst, metrics=metrics)
     async with (
