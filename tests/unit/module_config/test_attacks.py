@@ -270,6 +270,32 @@ async def test_large_module_crs_delay_no_small_one() -> None:
         assert state.budget.wait(it.world.clock.monotonic()) >= 0
 
 
+async def test_large_module_cr_is_not_requested_before_there_is_time_for_its_text() -> None:
+    async with module() as it:
+        cluster = it.world.cluster("demo")
+        cluster.create(large("large-0", 0))
+        await it.write("one")
+        await it.reconcile(Read.EVERYTHING)
+        state: Any = it.world.manager.controllers["module-config"].state(("kcp-system", "demo", "cloud-resources"))
+        edited = replace(changed(), reference=KIND.reference(SKR, "large-0"))
+        state.memory.postponed = frozenset({edited.reference})
+        state.budget.charge(1.0, it.world.clock.monotonic())
+        since = it.world.requests
+        for version in range(5):
+            await it.reconcile(replace(edited, resource_version=str(version)))
+        await it.write("two")
+        await it.reconcile(edited, changed(version="older"))
+        requested = {each.path.rpartition("/")[2] for each in cluster.requests(lambda _: True, since=since)}
+        assert "default" in requested
+        assert not requested & {"large-0", "infrastructures"}
+        assert "two" in await it.text()
+        assert state.memory.postponed == {edited.reference}
+        assert not state.announcements.of()
+        it.world.clock.advance(state.budget.wait(it.world.clock.monotonic()))
+        await it.reconcile(changed(version="oldest"))
+        assert not state.memory.postponed
+
+
 async def test_number_of_module_configs_is_limited_and_reported() -> None:
     async with module() as it:
         for number in range(250):

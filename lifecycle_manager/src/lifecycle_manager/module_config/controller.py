@@ -262,10 +262,13 @@ class _Reconciler:
     async def _synchronize(self, key: ModuleKey, state: ModuleConfigState, template: ModuleTemplate) -> Result:
         """Read what is announced, postponed or due, and carry out what follows."""
         pending, started = state.announcements.of(), self.clock.monotonic()
-        named = {each.object for each in pending}
-        if state.budget.wait(started) == 0:
-            named |= state.memory.postponed
-        is_complete = not named or started >= state.full_read_due
+        wanted = state.memory.postponed.union(each.object for each in pending)
+        # Not even requested before there is time for their texts; then the newest is read, whatever announced it.
+        left_out = state.memory.postponed if state.budget.wait(started) > 0 else frozenset()
+        named, is_complete = wanted - left_out, not wanted or started >= state.full_read_due
+        if not named and not is_complete:
+            state.announcements.settle({each: Seen() for each in pending}, now=started)
+            return Result(requeue_after=min(state.full_read_due - started, _until_affordable(state, started)))
         try:
             kinds = await self.modules.kinds.of(template)
             async with self.connections.to(key.kyma) as skr:
@@ -276,6 +279,8 @@ class _Reconciler:
             await self._apply(key, state, problem=failed(error))
             raise
         reading = await self._with_texts(key, state, found)
+        if not is_complete:
+            state.memory.postponed |= left_out
         await self._apply(key, state, reading)
         now = self.clock.monotonic()
         seen = {announcement: _seen(reading.found.get(announcement.object)) for announcement in pending}
@@ -287,7 +292,7 @@ class _Reconciler:
         if again is not None:
             waits.append(again)
         if state.memory.postponed:
-            waits.append(max(MIN_POSTPONED_SECONDS, state.budget.wait(now)))
+            waits.append(_until_affordable(state, now))
         return Result(requeue_after=min(waits))
 
     async def _with_texts(self, key: ModuleKey, state: ModuleConfigState, found: Found) -> Reading:
@@ -316,6 +321,10 @@ class _Reconciler:
         waiting = self.controller.waiting_causes(key).of(ObjectChanged)
         traces |= {change.reference: change.trace for change in waiting}
         await self.writes.apply(seen, plan(seen), traces)
+
+
+def _until_affordable(state: ModuleConfigState, now: float) -> float:
+    return max(MIN_POSTPONED_SECONDS, state.budget.wait(now))
 
 
 def _note(causes: Causes, state: ModuleConfigState, *, now: float) -> None:
