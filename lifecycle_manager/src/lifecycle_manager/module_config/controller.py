@@ -4,6 +4,7 @@ Of an announced change only the announced object is read. For any other reason, 
 CRs of the module are read.
 """
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -279,6 +280,7 @@ class _Reconciler:
             await self._apply(key, state, problem=failed(error))
             raise
         reading = await self._with_texts(key, state, found)
+        await asyncio.sleep(0)
         if not is_complete:
             state.memory.postponed |= left_out
         await self._apply(key, state, reading)
@@ -301,6 +303,7 @@ class _Reconciler:
         seen = self._snapshot(key, identities)
         maker = TextMaker(thread=self.thread, memory=state.memory, budget=state.budget, clock=self.clock)
         accepted, configs = acceptable(seen, identities), sources_of(seen, identities)
+        await asyncio.sleep(0)  # each of these takes milliseconds for thousands of Module CRs
         return await maker.with_texts(found, accepted, configs, bytes_left(seen))
 
     def _snapshot(self, key: ModuleKey, reading: Reading | None, problem: SyncedCondition | None = None) -> Snapshot:
