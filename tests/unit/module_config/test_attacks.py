@@ -291,7 +291,7 @@ async def test_large_module_cr_is_not_requested_before_there_is_time_for_its_tex
         assert "two" in await it.text()
         assert state.memory.postponed == {edited.reference}
         assert not state.announcements.of()
-        it.world.clock.advance(state.budget.wait(it.world.clock.monotonic()))
+        it.world.clock.advance(state.budget.wait(it.world.clock.monotonic()) + 1)
         await it.reconcile(changed(version="oldest"))
         assert not state.memory.postponed
 
