@@ -40,12 +40,14 @@ class _Events:
             self._began.setdefault(kyma_name, time.thread_time())
             take(publisher, kyma_name, verified)
 
-        async def timed_write(writes: ModuleConfigWrites, seen: Snapshot, steps: Any, traces: Any) -> None:
+        async def timed_write(
+            writes: ModuleConfigWrites, seen: Snapshot, steps: Any, traces: Any, **options: Any
+        ) -> bool:
             writing = tuple(steps)
             if any(isinstance(step, WriteModuleConfig) for step in writing) and seen.kyma in self._began:
                 spent = time.thread_time() - self._began.pop(seen.kyma)
                 self._file.write(json.dumps({"at": time.monotonic(), "kyma": seen.kyma, "event": spent}) + "\n")
-            await write(writes, seen, writing, traces)
+            return await write(writes, seen, writing, traces, **options)
 
         setattr(EventPublisher, "take", timed_take)  # noqa: B010 - mypy takes no assignment to a method
         setattr(ModuleConfigWrites, "apply", timed_write)  # noqa: B010

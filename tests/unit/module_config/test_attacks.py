@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import Client, JsonLimits, KubeError, Resource
+from kube_runtime import Client, JsonLimits, KubeError, Priority, Resource
 from kube_runtime.client import check_json
 from kube_runtime.client.decoding import decoding_for
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config import plan as rules
-from lifecycle_manager.module_config.controller import Read
+from lifecycle_manager.module_config.controller import ModuleKey, Read
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, WriteModuleConfig, acceptable, plan, sources_of
 from lifecycle_manager.module_config.reading import ANSWER, find_all, find_some
 from lifecycle_manager.module_config.snapshot import Quota, Reading, Snapshot
@@ -318,6 +318,30 @@ async def test_number_of_module_configs_is_limited_and_reported() -> None:
         await it.reconcile(Read.EVERYTHING)
         configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
         assert len(configs) == 10
+
+
+async def test_event_does_not_wait_for_the_writes_of_hundreds_of_module_crs() -> None:
+    async with module() as it:
+        await it.write("one")
+        await it.reconcile(Read.EVERYTHING)
+        for number in range(150):
+            it.world.cluster("demo").create(large(f"n-{number:03}", 0) | {"spec": {}})
+        controller, key = (
+            it.world.manager.controllers["module-config"],
+            ModuleKey("kcp-system", "demo", "cloud-resources"),
+        )
+        controller.enqueue(key, changed(), priority=Priority.EVENT)
+        await it.reconcile(Read.EVERYTHING)  # while the event waits
+        written = len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items)
+        assert 1 < written < 50
+        controller.queue.take_causes(key)
+        await it.write("two")
+        await it.reconcile(changed(version="older"))
+        assert "two" in await it.text()
+        assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == written
+        it.world.clock.advance(1)
+        await it.reconcile()
+        assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == 151
 
 
 async def test_exception_in_the_plan_becomes_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,8 @@ RULES_SECONDS = 2.0
 
 
 MIN_POSTPONED_SECONDS = 0.5
+RESUME_SECONDS = 0.5
+"""When everything is read again after the writes of thousands of Module CRs stopped for an event."""
 
 
 class Read(Enum):
@@ -283,13 +285,14 @@ class _Reconciler:
         await asyncio.sleep(0)
         if not is_complete:
             state.memory.postponed |= left_out
-        await self._apply(key, state, reading)
+        is_done = await self._apply(key, state, reading)
         now = self.clock.monotonic()
         seen = {announcement: _seen(reading.found.get(announcement.object)) for announcement in pending}
         again = state.announcements.settle(seen, now=now)
         if is_complete:
             kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
-            state.full_read_due = started + interval_for(kyma, self.settings.interval_seconds)
+            interval = interval_for(kyma, self.settings.interval_seconds)
+            state.full_read_due = started + interval if is_done else now + RESUME_SECONDS
         waits = [max(0.0, state.full_read_due - now)]
         if again is not None:
             waits.append(again)
@@ -317,13 +320,19 @@ class _Reconciler:
         state: ModuleConfigState,
         reading: Reading | None = None,
         problem: SyncedCondition | None = None,
-    ) -> None:
+    ) -> bool:
+        """Carry out what follows. Returns false where it stopped for an event; what is left is found again."""
         seen = self._snapshot(key, reading, problem)
         traces = {announcement.object: announcement.trace for announcement in state.announcements.of()}
         # A change that was announced during the read may have been read as well.
         waiting = self.controller.waiting_causes(key).of(ObjectChanged)
         traces |= {change.reference: change.trace for change in waiting}
-        await self.writes.apply(seen, plan(seen), traces)
+        return await self.writes.apply(
+            seen,
+            plan(seen),
+            traces,
+            is_awaited=lambda: bool(self.controller.waiting_causes(key).of(ObjectChanged)),
+        )
 
 
 def _until_affordable(state: ModuleConfigState, now: float) -> float:
