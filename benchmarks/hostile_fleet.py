@@ -122,6 +122,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
             memory, began = side.manager.peak_memory(), time.monotonic()
             edits: Counter[str] = Counter()
             attacking = await _begin(side.fleet, others, attackers, attacks, edits, every=options.edit_seconds)
+            await others.do("detail")  # from here on
             own = asyncio.create_task(_own_changes(side.fleet, others, attackers[1], options.seconds))
             attacked, calm = await _changes(side, spared, options.seconds)
             small = await own
@@ -143,6 +144,7 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
                 print(f"{name}: {_told(milliseconds)}", file=sys.stderr)
             print(f"ratio of the p99 before: {_p99(before[0]) / _p99(before[1]):.2f}", file=sys.stderr)
             print(f"in {options.seconds:g} s: {dict(edits)}; load of the machine {os.getloadavg()}", file=sys.stderr)
+            print(f"requests to the hostile clusters: {await others.do('detail')}", file=sys.stderr)
             print("\n".join(log.splitlines()[-5:]), file=sys.stderr)
     return [
         Figure(

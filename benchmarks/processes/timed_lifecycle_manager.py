@@ -37,7 +37,7 @@ class _Events:
         take, write = EventPublisher.take, ModuleConfigWrites.apply
 
         def timed_take(publisher: EventPublisher, kyma_name: str, verified: VerifiedEvent) -> None:
-            self._began.setdefault(kyma_name, time.thread_time())
+            self._began[kyma_name] = time.thread_time()
             take(publisher, kyma_name, verified)
 
         async def timed_write(
