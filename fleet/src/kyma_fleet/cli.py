@@ -1,0 +1,153 @@
+"""The commands, their options and their help. Each imports what it needs late, so that `klm` starts quickly."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NAMES_SHOWN = 200
+COMPLETION_SECONDS = 2.0
+KIND_NAMES = ("kymas", "modules", "releases", "manifests", "configs", "syncresources")
+STATES = ("Ready", "Processing", "Warning", "Error", "Deleting", "Unmanaged")
+OUTPUTS = ("table", "wide", "json", "yaml", "name")
+
+
+def _complete_kyma(context: typer.Context, incomplete: str) -> list[str]:
+    return _names_in_the_cluster(context, "kymas", incomplete)
+
+
+def _complete_module(context: typer.Context, incomplete: str) -> list[str]:
+    return _names_in_the_cluster(context, "releases", incomplete)
+
+
+def _complete_name(context: typer.Context, incomplete: str) -> list[str]:
+    kind = str(context.params.get("kind") or "kymas")
+    return _names_in_the_cluster(context, "releases" if kind == "modules" else kind, incomplete)
+
+
+def _names_in_the_cluster(context: typer.Context, kind: str, incomplete: str) -> list[str]:
+    """Return some names that begin as typed; none where the control plane does not answer at once."""
+    from kube_runtime import KubeError  # noqa: PLC0415
+    from kyma_fleet.listing.kinds import kind_named  # noqa: PLC0415
+    from kyma_fleet.running import Target  # noqa: PLC0415
+
+    found = kind_named(kind)
+    if found is None:
+        return []
+
+    async def read() -> list[str]:
+        target = Target(context.params.get("kubeconfig"), context.params.get("context"))
+        async with asyncio.timeout(COMPLETION_SECONDS), await target.client() as kcp:
+            async for page in kcp.pages(found.resource, found.namespace, page_size=NAMES_SHOWN):
+                return [each.metadata.name for each in page.items if each.metadata.name.startswith(incomplete)]
+        return []
+
+    try:
+        return asyncio.run(read())
+    except (KubeError, TimeoutError):
+        return []
+
+
+Kubeconfig = Annotated[
+    Path | None, typer.Option(help="kubeconfig of the control plane; by default that of kubectl", show_default=False)
+]
+Context = Annotated[str | None, typer.Option(help="context of the kubeconfig", show_default=False)]
+KymaName = Annotated[str, typer.Argument(help="name of the Kyma", autocompletion=_complete_kyma, show_default=False)]
+
+
+def _one_of(values: tuple[str, ...], what: str, given: str) -> str:
+    found = next((each for each in values if each.lower() == given.lower()), None)
+    if given and found is None:
+        raise typer.BadParameter(f"{given!r} is not a {what}; choose one of {', '.join(values)}")
+    return found or ""
+
+
+def get(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help=f"what to list: {', '.join(KIND_NAMES)}",
+            autocompletion=lambda incomplete: [each for each in KIND_NAMES if each.startswith(incomplete)],
+            show_default=False,
+        ),
+    ],
+    name: Annotated[
+        str, typer.Argument(help="one of them; of modules and releases a module", autocompletion=_complete_name)
+    ] = "",
+    *,
+    state: Annotated[
+        str,
+        typer.Option(
+            help=f"in this state: {', '.join(STATES)}",
+            autocompletion=lambda incomplete: [each for each in STATES if each.startswith(incomplete)],
+        ),
+    ] = "",
+    kyma: Annotated[str, typer.Option(help="of this Kyma", autocompletion=_complete_kyma)] = "",
+    module: Annotated[str, typer.Option(help="with or of this module", autocompletion=_complete_module)] = "",
+    version: Annotated[str, typer.Option(help="with a module in this version")] = "",
+    channel: Annotated[str, typer.Option(help="in this channel")] = "",
+    region: Annotated[str, typer.Option(help="in this region")] = "",
+    paused: Annotated[bool, typer.Option("--paused", help="paused ones, with who did it, when and why")] = False,
+    labels: Annotated[str, typer.Option("--selector", "-l", help="label selector, as of kubectl")] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="show each change until Ctrl-C")] = False,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help=f"format: {', '.join(OUTPUTS)}",
+            autocompletion=lambda incomplete: [each for each in OUTPUTS if each.startswith(incomplete)],
+        ),
+    ] = "table",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="namespace, where it is another one")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """List Kymas, their modules, releases, Manifests, ModuleConfigs or SyncResources.
+
+    \b
+    klm get kymas --state Error                  which clusters are broken
+    klm get kymas --module keda --version 2.1.0  who has this version
+    klm get kymas --paused                       who paused what, and why
+    klm get modules keda --state Warning         one line for each cluster with the module
+    klm get manifests --kyma demo -o wide        with messages
+    klm get kymas -o name | wc -l                for scripts; also json and yaml
+    klm get kymas --region eu-central-1 --watch  follow changes
+    """
+    from kyma_fleet.listing.command import Listing, check_filters  # noqa: PLC0415
+    from kyma_fleet.listing.formats import FORMATS, output_for  # noqa: PLC0415
+    from kyma_fleet.listing.kinds import PAUSED_KYMAS, kind_named  # noqa: PLC0415
+    from kyma_fleet.listing.selection import Selection  # noqa: PLC0415
+    from kyma_fleet.problems import Problem  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    found = kind_named(kind)
+    if found is None:
+        raise typer.BadParameter(f"nothing is called {kind!r}; choose one of {', '.join(KIND_NAMES)}")
+    _one_of(OUTPUTS, "format", output)
+    selection = Selection(
+        name=name,
+        kyma=kyma,
+        state=_one_of(STATES, "state", state),
+        module=module,
+        version=version,
+        channel=channel,
+        region=region,
+        paused=paused,
+        labels=labels,
+    )
+    try:
+        check_filters(found, selection)
+    except Problem as problem:
+        raise typer.BadParameter(str(problem)) from None
+    listed = PAUSED_KYMAS if paused and found.name == "kymas" and output == "table" else found
+    screen = Screen.of_process()
+    form = next(each for each in FORMATS if each == output.lower())
+    written = output_for(form, listed, selection, screen, watch=watch)
+    where = namespace or listed.namespace
+    run(
+        Target(kubeconfig, context),
+        lambda kcp: Listing(kcp, listed, selection, where, written, screen).run(watch=watch),
+    )
