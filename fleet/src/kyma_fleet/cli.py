@@ -151,3 +151,88 @@ def get(
         Target(kubeconfig, context),
         lambda kcp: Listing(kcp, listed, selection, where, written, screen).run(watch=watch),
     )
+
+
+def status(
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="show it again and again until Ctrl-C")] = False,
+    lease_namespace: Annotated[
+        str, typer.Option(help="namespace of the replicas' Leases (--leader-election-namespace of klm run)")
+    ] = "kcp-system-leases",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show how the fleet is: states, modules and versions, rollouts, the worst clusters, silent Watchers, replicas.
+
+    The exit code is 1 where something is wrong, 0 where nothing is, and 2 where it can't be read.
+
+    \b
+    klm status                     once
+    klm status --watch             refreshed in place
+    klm status || alert-somebody   in a script
+    """
+    from kyma_fleet.overview import command  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.status(kcp, screen, lease_namespace, watch=watch))
+
+
+def explain(
+    kyma: KymaName,
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODULE|OBJECT]",
+            help="a module, or an object in the cluster as kind/name or kind/namespace/name",
+            autocompletion=_complete_module,
+        ),
+    ] = "",
+    *,
+    rollout_max_delay: Annotated[
+        str, typer.Option(help="--module-upgrade-rollout-max-delay of klm run, for the time of a rollout's turn")
+    ] = "5m",
+    maintenance_policy: Annotated[
+        Path | None,
+        typer.Option(help="--maintenance-policy of klm run, for windows that are not reported yet", show_default=False),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Explain why a cluster, a module or an object is as it is: the chain of causes, the last Events, what to do.
+
+    Nothing is written. The rules are those by which Lifecycle Manager decides. The exit code is 1 where something is
+    not in order.
+
+    \b
+    klm explain demo                               all of a cluster
+    klm explain demo keda                          one module
+    klm explain demo deployment/keda-operator      one object, and the module that has it
+    klm explain demo configmap/kyma-system/limits  the same, with its namespace
+    """
+    from kyma_fleet.explanation import command  # noqa: PLC0415
+    from kyma_fleet.problems import Problem  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    try:
+        rules = command.rules_of(rollout_max_delay, maintenance_policy)
+    except Problem as problem:
+        raise typer.BadParameter(str(problem)) from None
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.explain(kcp, screen, kyma, subject, rules))
+
+
+def events(kyma: KymaName, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """List the Events of a Kyma and of its Manifests, ModuleConfigs and SyncResources, the newest last.
+
+    \b
+    klm events demo
+    klm events demo | grep Warning
+    """
+    from kyma_fleet.explanation import command  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.events(kcp, screen, kyma))

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from kube_runtime import Resource
-from kyma_fleet.listing.selection import OF_KYMAS, OF_MANIFESTS, Selection
+from kyma_fleet.listing.selection import OF_CONFIGS, OF_KYMAS, OF_MANIFESTS, Selection
 from kyma_fleet.marks import pause_of
 from kyma_fleet.text import age
 from lifecycle_manager.resources import (
@@ -216,7 +216,7 @@ KINDS: tuple[Kind[Any], ...] = (
         None,
         Columns(PART_COLUMNS, ("NAMESPACE", "MESSAGE"), 1),
         OF_ALL | {"kyma", "state", "module"},
-        lambda wanted: wanted.label_selector(),
+        lambda wanted: wanted.label_selector(**OF_CONFIGS),
         Selection.of_part,
         _config_rows,
     ),

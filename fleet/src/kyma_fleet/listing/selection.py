@@ -15,6 +15,7 @@ from lifecycle_manager_api import (
 
 OF_KYMAS = {"region": names.REGION}
 OF_MANIFESTS = {"kyma": names.KYMA_NAME, "module": names.MODULE_NAME, "channel": names.CHANNEL}
+OF_CONFIGS = {"kyma": names.KYMA_NAME, "module": names.MODULE_NAME}
 PAUSED = f"{names.SKIP_RECONCILIATION}=true"
 
 
