@@ -1,8 +1,9 @@
 """The commands, their options and their help. Each imports what it needs late, so that `klm` starts quickly."""
 
 import asyncio
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -236,3 +237,133 @@ def events(kyma: KymaName, kubeconfig: Kubeconfig = None, context: Context = Non
 
     screen = Screen.of_process()
     run(Target(kubeconfig, context), lambda kcp: command.events(kcp, screen, kyma))
+
+
+Reason = Annotated[str, typer.Option(help="why, for those who find it later", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask before more than one cluster is changed")]
+
+
+def _steer(
+    verb: Literal["pause", "resume", "reconcile"],
+    subjects: tuple[str, str, bool],
+    reason: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    yes: bool,
+) -> None:
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.steering import command  # noqa: PLC0415
+
+    kyma, module, everything = subjects
+    if not (kyma or module or everything):
+        raise typer.BadParameter("name a Kyma, or --module, or --all")
+    if everything and (kyma or module):
+        raise typer.BadParameter("--all is everything: give no Kyma and no --module with it")
+    screen = Screen.of_process()
+    meant = command.Subjects(kyma, module, everything)
+
+    def confirm(question: str) -> bool:
+        return yes or (sys.stdin.isatty() and typer.confirm(question))
+
+    run(
+        Target(kubeconfig, context),
+        lambda kcp: command.steer(kcp, screen, verb, meant, reason=reason, confirm=confirm),
+    )
+
+
+MaybeKyma = Annotated[str, typer.Argument(help="name of the Kyma", autocompletion=_complete_kyma)]
+OfModule = Annotated[
+    str,
+    typer.Option("--module", help="this module; without a Kyma in all clusters", autocompletion=_complete_module),
+]
+Everything = Annotated[bool, typer.Option("--all", help="all Kymas and all their modules")]
+
+
+def pause(
+    kyma: MaybeKyma = "",
+    *,
+    reason: Annotated[str, typer.Option(help="why, for those who find it later", show_default=False)],
+    module: OfModule = "",
+    everything: Everything = False,
+    yes: Yes = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Have Lifecycle Manager leave a cluster, a module or the fleet as it is.
+
+    A paused cluster gets no module installed, upgraded, repaired or removed. What its users change in Module CRs still
+    travels. Who, when and why is in annotations, in an Event, and in `klm get kymas --paused`.
+
+    \b
+    klm pause demo --reason "incident 4711"
+    klm pause demo --module keda --reason "waits for a fix"
+    klm pause --module keda --reason "2.1.0 is broken"        in every cluster that has it now
+    klm pause --all --reason "maintenance of the registry"
+    """
+    _steer("pause", (kyma, module, everything), reason, kubeconfig, context, yes=yes)
+
+
+def resume(
+    kyma: MaybeKyma = "",
+    *,
+    reason: Reason = "",
+    module: OfModule = "",
+    everything: Everything = False,
+    yes: Yes = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """End a pause: the cluster, the module or the fleet is reconciled again at once.
+
+    \b
+    klm resume demo                 with all its modules
+    klm resume demo --module keda
+    klm resume --all --yes
+    """
+    _steer("resume", (kyma, module, everything), reason, kubeconfig, context, yes=yes)
+
+
+def reconcile(
+    kyma: KymaName,
+    module: Annotated[str, typer.Argument(help="a module of it", autocompletion=_complete_module)] = "",
+    *,
+    reason: Reason = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Have Lifecycle Manager reconcile a Kyma, or one of its modules, now instead of at the next interval.
+
+    \b
+    klm reconcile demo
+    klm reconcile demo keda --reason "after the fix of its registry"
+    """
+    _steer("reconcile", (kyma, module, False), reason, kubeconfig, context, yes=True)
+
+
+def diff(
+    kyma: KymaName,
+    module: Annotated[str, typer.Argument(help="a module of it", autocompletion=_complete_module, show_default=False)],
+    *,
+    namespace: Annotated[
+        str, typer.Option("--sync-namespace", help="--sync-namespace of klm run, for objects that name none")
+    ] = "kyma-system",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show what Lifecycle Manager would change in a cluster: the objects of a module as wanted against those there.
+
+    It is a dry run on the cluster's API server, with the access Secret; nothing is changed. Values of Secrets are not
+    shown. The exit code is 1 where something differs, 0 where nothing does, and 2 where it can't be compared.
+
+    \b
+    klm diff demo keda
+    klm diff demo keda || klm reconcile demo keda
+    """
+    from kyma_fleet.comparison import command  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.diff(kcp, screen, kyma, module, namespace))

@@ -9,7 +9,6 @@ PAUSED_BY = f"{names.GROUP}/paused-by"
 PAUSED_AT = f"{names.GROUP}/paused-at"
 PAUSED_REASON = f"{names.GROUP}/paused-reason"
 RECONCILE_BY = f"{names.GROUP}/reconcile-requested-by"
-RECONCILE_AT = f"{names.GROUP}/reconcile-requested-at"
 RECONCILE_REASON = f"{names.GROUP}/reconcile-requested-reason"
 
 

@@ -13,6 +13,7 @@ from kube_runtime import (
 )
 from kyma_fleet.text import plain
 
+SECRETS = "access to clusters needs the ClusterRole klm-skr-access, bound in the namespace of the access Secrets"
 ROLES = "an administrator can bind you to the ClusterRole klm-viewer, or klm-operator for commands that write"
 CHOOSE = "choose another kubeconfig with --kubeconfig or --context"
 NAMED = "klm get lists what there is"
@@ -40,4 +41,6 @@ def line_for(error: Exception) -> str:
 def _advice(error: Exception) -> str:
     if isinstance(error, NotFound):
         return NAMED if error.details.get("name") else NO_KIND
+    if isinstance(error, Forbidden) and error.details.get("kind") == "secrets":
+        return SECRETS
     return next((advice for kind, advice in ADVICE.items() if isinstance(error, kind)), "")

@@ -22,6 +22,11 @@ def plain(text: object, max_length: int = MAX_LENGTH) -> str:
     return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
 
 
+def code(line: str) -> str:
+    """Return a line of code without control characters and what else `plain` removes; its spaces stay."""
+    return _UNSAFE.sub("", _ESCAPE.sub("", line.replace("\t", "    ")))
+
+
 def cut(text: str, width: int) -> str:
     """Return a line that is at most so many columns wide."""
     if width <= 0:

@@ -1,10 +1,6 @@
 """A control plane on a real API server, with the rights that the chart ships, and `klm` as an operator runs it."""
 
-import asyncio
-import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,8 +13,8 @@ from kyma_local.private_files import write_private
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager_api import names
+from tests.klm import Output, run_klm
 
-KLM = Path(sys.executable).with_name("klm")
 REGION = "eu-fleet-1"
 NAMESPACES = "\n---\n".join(
     f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"
@@ -26,35 +22,7 @@ NAMESPACES = "\n---\n".join(
 )
 
 
-@dataclass(frozen=True)
-class Output:
-    """What a run of `klm` printed, and its exit code."""
-
-    code: int
-    text: str
-    errors: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.text.splitlines()
-
-
 Klm = Callable[..., Awaitable[Output]]
-
-
-async def run_klm(kubeconfig: Path, *arguments: str, **environment: str) -> Output:
-    """Run `klm` with a kubeconfig."""
-    process = await asyncio.create_subprocess_exec(
-        KLM,
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
-    )
-    async with asyncio.timeout(60):
-        text, errors = await process.communicate()
-    assert process.returncode is not None
-    return Output(process.returncode, text.decode(), errors.decode())
 
 
 @pytest_asyncio.fixture

@@ -12,7 +12,8 @@ import pytest_asyncio
 from kube_runtime import Client
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager_api import names
-from tests.integration.fleet.conftest import KLM, REGION, Klm, put_kyma, run_klm
+from tests.integration.fleet.conftest import REGION, Klm, put_kyma
+from tests.klm import KLM, run_klm
 
 KCP = names.KCP_NAMESPACE
 HOSTILE = "\x1b[2J[red]refused\x1b[0m"

@@ -78,7 +78,7 @@ def shown(chains: Iterable[Chain], width: int | None = None, events: Any = ()) -
 def test_a_module_in_order_says_by_what_it_is_what_it_is() -> None:
     chain = explain_module(facts(module()), "keda")
     assert chain.cause is None
-    assert titles(chain) == ["asked for", "resolved to", "Manifest demo-keda"]
+    assert titles(chain) == ["asked for", "resolved to", "Manifest"]
     assert chain.links[1].text == "1.0.0 (keda-1.0.0), by ModuleReleaseMeta keda generation 4, changed 60s ago"
 
 
@@ -152,13 +152,29 @@ def test_a_refused_object_is_named_in_the_words_of_the_api_server() -> None:
     broken = facts(module("Error"), sync_resources=(part,), state="Error")
     chain = explain_module(broken, "keda")
     assert chain.cause is not None
-    assert chain.cause.title == "SyncResource demo-cloud-resources"
+    assert chain.cause.title == "SyncResource"
     assert "ConfigMap ns/limits is Error: admission webhook denied the request: no" in shown([chain])
     found = module_of_object(broken, "configmap/limits")
     assert found is not None
     assert found[0] == "keda"
     assert module_of_object(broken, "configmap/ns/limits") is not None
     assert module_of_object(broken, "secret/limits") is None
+
+
+def test_a_module_config_that_fails_with_its_sync_resource_is_not_the_cause() -> None:
+    said = [condition("Rendered", "Rendered", "", "True"), condition("Ready", "PolicyViolation", "not allowed")]
+    config = builders.module_config(module="keda", status={"state": "Error", "conditions": said}, uid="of-config")
+    owner = {"apiVersion": "v1", "kind": "ModuleConfig", "name": config.metadata.name, "uid": "of-config"}
+    status = {"state": "Error", "conditions": [condition("Ready", "PolicyViolation", "not allowed")]}
+    part = builders.sync_resource(module="keda", status=status, ownerReferences=[owner])
+    chain = explain_module(facts(module("Error"), configs=(config,), sync_resources=(part,)), "keda")
+    assert titles(chain, "note") == ["ModuleConfig"]
+    assert chain.cause is not None
+    assert (chain.cause.title, chain.next_command) == ("SyncResource", "kubectl -n kcp-system get modulepolicies")
+    refused = builders.module_config(
+        module="keda", status={"state": "Error", "conditions": [condition("Rendered", "X")]}
+    )
+    assert titles(explain_module(facts(module("Error"), configs=(refused,)), "keda"), "bad") == ["ModuleConfig"]
 
 
 def test_a_failed_manifest_shows_the_condition_below_its_sum() -> None:
@@ -175,7 +191,7 @@ def test_a_failed_manifest_shows_the_condition_below_its_sum() -> None:
     )
     chain = explain_module(facts(module("Error"), manifests=(failed,)), "keda")
     assert chain.cause is not None
-    assert chain.cause.text == "is Error: the registry has no such layer (since 1h)"
+    assert chain.cause.text == "demo-keda is Error: the registry has no such layer (since 1h)"
 
 
 def test_paused_precedes_everything_and_names_who_did_it() -> None:
@@ -212,5 +228,5 @@ def test_lines_are_wrapped_to_a_terminal_with_the_last_events() -> None:
     long = facts(module("Error", message="y" * 300), state="Error")
     text = shown([explain_module(long, "keda")], width=80, events=[occurrence_of(event)])
     assert all(len(line) <= 80 for line in text.splitlines())
-    assert "30s   3      Warning  ModuleError  Kyma demo  module keda:" in text
+    assert " 30s ago  Warning ModuleError, Kyma demo, 3 times" in text
     assert text.startswith("demo/keda is Error: status: yyy")

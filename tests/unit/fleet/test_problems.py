@@ -12,6 +12,7 @@ from kyma_fleet.problems import Problem, line_for
         (KubeconfigInvalid("no kubeconfig"), "set KUBECONFIG, or use --kubeconfig FILE"),
         (Unauthorized(401, "Unauthorized", "no"), "log in again"),
         (Forbidden(403, "Forbidden", "kymas is forbidden"), "ClusterRole klm-viewer"),
+        (Forbidden(403, "Forbidden", "secrets is forbidden", {"kind": "secrets"}), "ClusterRole klm-skr-access"),
         (NotFound(404, "NotFound", "not found", {"name": "demo"}), "klm get lists what there is"),
         (NotFound(404, "NotFound", "page not found"), "may not be a control plane"),
         (Gone(410, "Expired", "too old"), "try again"),

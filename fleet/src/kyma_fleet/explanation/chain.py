@@ -1,6 +1,6 @@
 """The causal chain of a Kyma and its modules: pure functions from what was read to links, the first cause first.
 
-What a module resolves to and what defers it is decided by `kyma.resolution.resolve`, the function of the controller, and
+What a module resolves to and what defers it is decided by `kyma.resolution.resolve`, the function of the controller;
 the rest is what the conditions say. So the explanation can't say something else than Lifecycle Manager does.
 """
 
@@ -31,6 +31,7 @@ from lifecycle_manager_api import (
 Mark = Literal["ok", "wait", "bad", "note"]
 GOOD = frozenset({State.READY, State.UNMANAGED})
 MAX_OBJECTS = 10
+MANIFEST, CONFIG, SYNC_RESOURCE = "Manifest", "ModuleConfig", "SyncResource"
 ADVICE = {
     "AccessSecretMissing": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # create the access Secret",
     "AccessSecretIncomplete": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # put a kubeconfig under `config`",
@@ -88,7 +89,8 @@ def explain_kyma(facts: Facts) -> tuple[Chain, ...]:
         links.append(Link("note", "modules", "none is requested"))
     own = Chain(kyma.metadata.name, kyma.status.state, tuple(links))
     troubled = [each for each in of_modules if each.state not in GOOD]
-    command = _next_command(facts, own, module="")
+    is_below = bool(troubled) and own.cause is not None and own.cause.title == "module"
+    command = "" if is_below else _next_command(facts, own, module="")
     return (Chain(own.subject, own.state, own.links, command), *troubled)
 
 
@@ -207,7 +209,8 @@ def _resolved(facts: Facts, module: str, resolution: Resolution | None) -> Itera
         changed = f", changed {age(at, facts.now)} ago" if at is not None else ""
         by = f"ModuleReleaseMeta {release.metadata.name} generation {release.metadata.generation}{changed}"
     if resolution.state is State.ERROR:
-        yield Link("bad", "resolved to", f"nothing: {resolution.message}", (f"by {by}",), resolution.reason)
+        details = (f"by {by}",) if release is not None else ()
+        yield Link("bad", "resolved to", f"nothing: {resolution.message}", details, resolution.reason)
         return
     template = resolution.template.metadata.name if resolution.template is not None else "no ModuleTemplate"
     yield Link("ok", "resolved to", f"{resolution.version or 'no version'} ({template}), by {by}")
@@ -239,26 +242,40 @@ def _released_version(facts: Facts, resolution: Resolution) -> str:
 def _links_of_manifest(facts: Facts, manifest: Manifest | None) -> Iterator[Link]:
     if manifest is None:
         return
-    title, status = f"Manifest {manifest.metadata.name}", manifest.status
+    name, status = manifest.metadata.name, manifest.status
     pause = pause_of(manifest.metadata)
     if pause is not None:
-        yield Link("bad", title, f"paused by {pause.by or 'its label'}: {pause.reason}", reason="Paused")
+        by = f"{pause.by}: {pause.reason}" if pause.by else "its label"
+        yield Link("bad", MANIFEST, f"{name} is paused by {by}", reason="Paused")
     if status.observed_generation is not None and status.observed_generation < manifest.metadata.generation:
-        yield Link("wait", title, f"generation {status.observed_generation} of {manifest.metadata.generation} so far")
+        so_far = f"generation {status.observed_generation} of {manifest.metadata.generation} so far"
+        yield Link("wait", MANIFEST, f"{name}: {so_far}")
     count = f"{len(status.synced)} objects" if status.synced else "no objects yet"
     if status.state in GOOD:
-        yield Link("ok", title, f"{manifest.spec.version or 'no version'}, {count}, ready")
+        yield Link("ok", MANIFEST, f"{name}: {manifest.spec.version or 'no version'}, {count}, ready")
         return
-    yield _of_part(facts, title, status.state, status.conditions)
+    yield _of_part(facts, MANIFEST, name, status.state, status.conditions)
 
 
 def _links_of_configs(facts: Facts, configs: Iterable[ModuleConfig]) -> Iterator[Link]:
     for config in configs:
-        title = f"ModuleConfig {config.metadata.name}"
+        name = config.metadata.name
         if config.status.state in GOOD:
-            yield Link("ok", title, _source_of(config))
+            yield Link("ok", CONFIG, f"{name}: {_source_of(config)}")
+        elif _is_rendered(config) and any(_is_made_of(each, config) for each in facts.sync_resources):
+            yield Link("note", CONFIG, f"{name} is {_name_of(config.status.state)} because of its SyncResource")
         else:
-            yield _of_part(facts, title, config.status.state, config.status.conditions)
+            yield _of_part(facts, CONFIG, name, config.status.state, config.status.conditions)
+
+
+def _is_rendered(config: ModuleConfig) -> bool:
+    """Tell whether nothing but the objects can be wrong: the Module CR was read, and its Module Manager took it."""
+    return not any(each.status == "False" and each.type != "Ready" for each in config.status.conditions)
+
+
+def _is_made_of(resource: SyncResource, config: ModuleConfig) -> bool:
+    owners = {each.uid for each in resource.metadata.owner_references}
+    return config.metadata.uid in owners and resource.status.state not in GOOD
 
 
 def _source_of(config: ModuleConfig) -> str:
@@ -268,9 +285,9 @@ def _source_of(config: ModuleConfig) -> str:
 
 def _links_of_sync_resources(facts: Facts, resources: Iterable[SyncResource]) -> Iterator[Link]:
     for resource in resources:
-        status, title = resource.status, f"SyncResource {resource.metadata.name}"
+        status, name = resource.status, resource.metadata.name
         if status.state in GOOD:
-            yield Link("ok", title, f"{status.objects or 'no'} objects ready")
+            yield Link("ok", SYNC_RESOURCE, f"{name}: {status.objects or 'no'} objects ready")
             continue
         troubled = [each for each in status.synced if each.state not in GOOD]
         lines = [
@@ -279,17 +296,17 @@ def _links_of_sync_resources(facts: Facts, resources: Iterable[SyncResource]) ->
             for each in troubled[:MAX_OBJECTS]
         ]
         more = [f"and {len(troubled) - MAX_OBJECTS} more"] if len(troubled) > MAX_OBJECTS else []
-        link = _of_part(facts, title, status.state, status.conditions)
+        link = _of_part(facts, SYNC_RESOURCE, name, status.state, status.conditions)
         yield Link(link.mark, link.title, link.text, (*lines, *more), link.reason)
 
 
-def _of_part(facts: Facts, title: str, state: State, conditions: Iterable[Condition]) -> Link:
+def _of_part(facts: Facts, title: str, name: str, state: State, conditions: Iterable[Condition]) -> Link:
     """Return the link of a part that is not ready: the first condition that does not hold, other than their sum."""
     known = [each for each in conditions if each.status != "True"]
     worst = next((each for each in known if each.type != "Ready"), known[0] if known else None)
     if worst is None:
-        return Link(_mark_of(state), title, f"is {_name_of(state)}")
-    text = f"is {_name_of(state)}: {worst.message} (since {age(worst.last_transition_time, facts.now)})"
+        return Link(_mark_of(state), title, f"{name} is {_name_of(state)}")
+    text = f"{name} is {_name_of(state)}: {worst.message} (since {age(worst.last_transition_time, facts.now)})"
     return Link(_mark_of(state), title, text, reason=worst.reason)
 
 

@@ -4,10 +4,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from kyma_fleet.explanation.chain import Chain, Link
+from kyma_fleet.explanation.chain import GOOD, Chain, Link
 from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.screen import Columns, Screen
-from kyma_fleet.text import age, plain
+from kyma_fleet.text import age, cut, plain
 
 SIGNS = {"ok": ("✓", "green"), "wait": ("◌", "cyan"), "bad": ("✗", "red"), "note": ("·", "white")}
 EVENTS_SHOWN = 5
@@ -24,6 +24,7 @@ def print_chains(
         _print_chain(chain, screen, about if number == 0 else None)
     if events:
         screen.print()
+        screen.print(screen.painted("last Events", bold=True))
         print_events(events[-EVENTS_SHOWN:], screen, now)
     commands = dict.fromkeys(each.next_command for each in chains if each.next_command)
     if commands:
@@ -33,17 +34,30 @@ def print_chains(
 
 
 def print_events(events: Iterable[Occurrence], screen: Screen, now: datetime) -> None:
-    """Print Events as a table, the newest last."""
-    table = Columns(screen, ("LAST", "COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE"))
-    table.print((age(each.at, now), str(each.count), each.kind, each.reason, each.about, each.note) for each in events)
+    """Print Events, the newest last: each in a line for programs, in as many as it takes on a terminal."""
+    if screen.width is None:
+        table = Columns(screen, ("LAST", "COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE"))
+        table.print(
+            (age(each.at, now), str(each.count), each.kind, each.reason, each.about, each.note) for each in events
+        )
+        return
+    for each in events:
+        times = f", {each.count} times" if each.count > 1 else ""
+        kind = screen.painted(plain(each.kind), **({"fg": "yellow"} if each.kind == "Warning" else {}))
+        when = f"{age(each.at, now)} ago".rjust(8)
+        head = plain(f"{each.reason}, {each.about}{times}")
+        screen.print(f"{when}  {kind} {cut(head, screen.width - 18)}")
+        for line in _wrapped(plain(each.note), screen, 10):
+            screen.print(f"          {line}")
 
 
 def _print_chain(chain: Chain, screen: Screen, about: Link | None) -> None:
-    name = chain.state.value or "new"
-    headline = f"{screen.painted(plain(chain.subject), bold=True)} is {screen.state(name)}"
-    cause = chain.cause
+    subject, name, cause = plain(chain.subject), chain.state.value or "new", chain.cause
+    headline = f"{screen.painted(subject, bold=True)} is {screen.state(name)}"
     if cause is not None:
-        headline += f": {_limited(f'{cause.title}: {cause.text}', screen, len(plain(chain.subject)) + len(name) + 6)}"
+        joint = ", but " if chain.state in GOOD else ": "
+        used = len(f"{subject} is {name}{joint}")
+        headline += joint + _limited(f"{cause.title}: {cause.text}", screen, used)
     screen.print(headline)
     links = [*([about] if about is not None else []), *chain.links]
     width = min(max((len(plain(each.title)) for each in links), default=0), MAX_TITLE)
@@ -78,4 +92,4 @@ def _print_link(link: Link, screen: Screen, width: int) -> None:
 def _wrapped(text: str, screen: Screen, used: int) -> list[str]:
     if screen.width is None:
         return [text]
-    return textwrap.wrap(text, max(screen.width - used, 20), break_long_words=True) or [""]
+    return textwrap.wrap(text, max(screen.width - used, 20), break_long_words=True, break_on_hyphens=False) or [""]
