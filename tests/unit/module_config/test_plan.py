@@ -23,14 +23,9 @@ from lifecycle_manager.module_config.plan import (
     usual_names,
 )
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
-from lifecycle_manager.module_config.status import (
-    MODULE_CR_TOO_LARGE,
-    QUOTA_EXCEEDED,
-    SyncedCondition,
-    too_large,
-    unreadable,
-)
+from lifecycle_manager.module_config.status import SyncedCondition, too_large, unreadable
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, text_of
+from lifecycle_manager.module_cr_verdict import MODULE_CR_TOO_LARGE, QUOTA_EXCEEDED
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ModuleConfig
 from lifecycle_manager_api import ObjectReference as ResourceReference

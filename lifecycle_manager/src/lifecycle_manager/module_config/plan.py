@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from kube_runtime.resource import version_number
 from lifecycle_manager.module_config.snapshot import ModuleCr, Reading, Snapshot
 from lifecycle_manager.module_config.status import (
-    MODULE_CR_TOO_LARGE,
     SyncedCondition,
     beyond_quota,
     has_condition,
@@ -15,6 +14,7 @@ from lifecycle_manager.module_config.status import (
     read_from,
     within_quota,
 )
+from lifecycle_manager.module_cr_verdict import MODULE_CR_TOO_LARGE
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, joined_name
 from lifecycle_manager_api import ObjectReference as ResourceReference

@@ -6,25 +6,25 @@ from typing import NamedTuple
 
 from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog.module_kinds import TemplateUnreadable
+from lifecycle_manager.module_cr_verdict import (
+    MODULE_CR_TOO_LARGE,
+    MODULE_CR_UNREADABLE,
+    POSTPONED,
+    QUOTA_EXCEEDED,
+    SYNCED,
+)
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Condition, ConditionStatus, ModuleConfig, find, set_condition
 from lifecycle_manager_api.conditions import shortened
 
-SYNCED = "Synced"
-"""The type of the condition."""
-
 READ = "Read"
-MODULE_CR_TOO_LARGE = "ModuleCRTooLarge"
-MODULE_CR_UNREADABLE = "ModuleCRUnreadable"
-POSTPONED = "Postponed"
-QUOTA_EXCEEDED = "QuotaExceeded"
 WITHIN_QUOTA = "WithinQuota"
 INTERNAL_ERROR = "InternalError"
 TEMPLATE_UNREADABLE = "TemplateUnreadable"
 MAX_NAMES = 10
 """How many Module CRs a message names."""
-# Other reasons are those of skr.failure for an SKR that can't be accessed.
+# Further reasons are in module_cr_verdict, and those of skr.failure for an SKR that can't be accessed.
 
 
 class SyncedCondition(NamedTuple):

@@ -5,6 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, readiness
+from lifecycle_manager.module_cr_verdict import (
+    APPLY_FAILED,
+    CONFLICT,
+    OBJECTS_NOT_READY,
+)
 from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
 from lifecycle_manager.object_set.policy import POLICY_VIOLATION, message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
@@ -19,15 +24,9 @@ APPLIED = "Applied"
 TEXT_VALID = "Valid"
 OBJECTS_APPLIED = "Applied"
 OBJECTS_READY = "ObjectsReady"
-OBJECTS_NOT_READY = "ObjectsNotReady"
-APPLY_FAILED = "ApplyFailed"
 DELETING = "Deleting"
-CONFLICT = "Conflict"
-FORBIDDEN = "Forbidden"
-INVALID_RESOURCE = "InvalidResource"
 KYMA_DELETING = "KymaDeleting"
 KYMA_NOT_FOUND = "KymaNotFound"
-TOO_MANY_OBJECTS = "TooManyObjects"
 
 
 @dataclass(frozen=True, slots=True)
