@@ -13,7 +13,7 @@ import msgspec
 from kyma_module_manager.exceptions import SyncFailed
 from kyma_module_manager.rendering import Rendering
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, find, names
-from lifecycle_manager_api.conditions import NewCondition, set_conditions, shortened
+from lifecycle_manager_api.conditions import NewCondition, counted, set_conditions, shortened
 
 __all__ = ["READY", "RENDERED", "DesiredStatus", "desired_status", "status_document", "sync_resource_document"]
 
@@ -79,7 +79,7 @@ def desired_status(
             return DesiredStatus(State.ERROR, (RENDERED, "False", reason, message), (READY, "False", reason, message))
         case Rendering():
             state, ready = _sync_status(existing)
-            return DesiredStatus(state, (RENDERED, "True", "Rendered", f"{len(outcome.objects)} objects"), ready)
+            return DesiredStatus(state, (RENDERED, "True", "Rendered", counted(len(outcome.objects), "object")), ready)
 
 
 def status_document(config: ModuleConfig, desired: DesiredStatus, now: datetime) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from kube_runtime import ManifestInvalid, dump_yaml, load_yaml
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager, SyncObject
 from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused
+from lifecycle_manager_api.conditions import counted
 
 __all__ = ["MAX_TEXT_BYTES", "Rendering", "decode_module_cr", "encode_objects", "render"]
 
@@ -61,7 +62,9 @@ def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
             raise ObjectsRefused(f"objects {first} and {index} are duplicates: {_label(document)}")
     text = "---\n".join(dump_yaml(document) for document in documents)
     if (size := len(msgspec.json.encode(text))) > MAX_TEXT_BYTES:
-        raise ObjectsRefused(f"{len(documents)} objects take {size} bytes, more than the maximum of {MAX_TEXT_BYTES}")
+        raise ObjectsRefused(
+            f"{counted(len(documents), 'object')} in {size} bytes of text, more than the maximum of {MAX_TEXT_BYTES}"
+        )
     return Rendering(documents, text)
 
 

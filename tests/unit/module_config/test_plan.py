@@ -171,10 +171,10 @@ def test_module_without_configuration_has_its_configs_deleted() -> None:
 
 
 def test_unreadable_cluster_is_reported_once_and_deletes_nothing() -> None:
-    config, no_answer = builders.module_config(), unreadable("SKRUnreachable", "no answer")
+    config, no_answer = builders.module_config(), unreadable("ClusterUnreachable", "no answer")
     (mark,) = plan(snapshot(None, config, problem=no_answer))
     assert mark == SetCondition("demo-cloud-resources", no_answer)
-    said = {"type": "Synced", "status": "False", "reason": "SKRUnreachable", "message": "no answer"}
+    said = {"type": "Synced", "status": "False", "reason": "ClusterUnreachable", "message": "no answer"}
     shown = builders.module_config(status={"conditions": [said | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]})
     assert plan(snapshot(None, shown, problem=no_answer)) == ()
 

@@ -101,7 +101,7 @@ def test_module_config_is_ready_when_its_sync_resource_is(
 
     assert desired.state == State.READY
     assert desired.ready == ("Ready", "True", "Applied", "1 object is ready")
-    assert desired.rendered == ("Rendered", "True", "Rendered", "1 objects")
+    assert desired.rendered == ("Rendered", "True", "Rendered", "1 object")
 
 
 def test_error_of_the_sync_resource_is_copied(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:

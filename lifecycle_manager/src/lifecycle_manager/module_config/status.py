@@ -16,7 +16,7 @@ from lifecycle_manager.module_cr_verdict import (
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Condition, ConditionStatus, ModuleConfig, find, set_condition
-from lifecycle_manager_api.conditions import shortened
+from lifecycle_manager_api.conditions import counted, shortened
 
 READ = "Read"
 WITHIN_QUOTA = "WithinQuota"
@@ -67,9 +67,10 @@ def beyond_quota(sources: Sequence[ObjectReference], *, max_objects: int, max_by
     """Return the condition that names Module CRs without ModuleConfig."""
     named = ", ".join(f"{each.namespace}/{each.name}".lstrip("/") for each in sources[:MAX_NAMES])
     more = f" and {len(sources) - MAX_NAMES} more" if len(sources) > MAX_NAMES else ""
+    exceeds, is_not = ("exceeds", "is not") if len(sources) == 1 else ("exceed", "are not")
     message = (
-        f"{len(sources)} Module CRs exceed the quota of {max_objects} objects and {max_bytes} bytes "
-        f"and are not synchronized: {named}{more}"
+        f"{counted(len(sources), 'Module CR')} {exceeds} the quota of {max_objects} objects and {max_bytes} bytes "
+        f"and {is_not} synchronized: {named}{more}"
     )
     return SyncedCondition("False", QUOTA_EXCEEDED, shortened(message), COMPLETE)
 

@@ -15,7 +15,7 @@ from lifecycle_manager.object_set.policy import POLICY_VIOLATION, message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.sync_resource.intent import synced_object
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
-from lifecycle_manager_api.conditions import NewCondition
+from lifecycle_manager_api.conditions import NewCondition, counted
 from lifecycle_manager_api.policy_checks import Violation
 
 VALID = "Valid"
@@ -109,7 +109,7 @@ def deleting(
 ) -> SyncResourceStatus:
     """Return the status of a SyncResource whose objects are being deleted, but for those that are held back."""
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
-    message = f"waits for {len(result.inventory)} objects to be deleted: {waits}"
+    message = f"waits for {counted(len(result.inventory), 'object')} to be deleted: {waits}"
     synced = tuple(synced_object(entry, State.DELETING, "") for entry in (*result.inventory, *held))
     return _status(resource, now, State.DELETING, synced, [(READY, "False", DELETING, message)])
 
