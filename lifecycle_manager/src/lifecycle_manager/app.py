@@ -25,6 +25,7 @@ from lifecycle_manager import (
     module_authorization,
     module_catalog,
     module_config,
+    module_cr_status,
     module_installation,
     skr,
     skr_webhook,
@@ -58,25 +59,10 @@ async def run(settings: Settings) -> None:
         await Client.from_environment(settings.kubeconfig, options=options) as kcp,
         # Leases are renewed by a client of their own: no other request may delay that.
         await Client.from_environment(settings.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
-        lifecycle_manager(settings, kcp, sharding=lease_sharding(settings, leases), metrics=metrics) as manager,
+        lifecycle_manager(settings, kcp, sharding=of.lease_sharding(settings, leases), metrics=metrics) as manager,
     ):
         await manager.run(stopping)
     log.info("stopped")
-
-
-def lease_sharding(settings: Settings, leases: Client) -> LeaseSharding | None:
-    """Return how the Kymas are shared among replicas; None where this is the only one."""
-    if not settings.leader_elect:
-        return None
-    return LeaseSharding(
-        leases,
-        namespace=settings.leader_election_namespace,
-        group=names.LIFECYCLE_MANAGER,
-        name=of.replica_name(settings),
-        succeeds=bool(settings.replica_name),
-        address=of.replica_address(settings),
-        timing=of.lease_timing(settings),
-    )
 
 
 @asynccontextmanager
@@ -135,6 +121,7 @@ def _set_up(
     mandatory_modules.setup(manager, offers, of.mandatory_settings(options))
     module_installation.setup(manager, connections, offers, store, logins, of.manifest_settings(options))
     module_config.setup(manager, connections, kinds=kinds, latency=latency, settings=of.module_config_settings(options))
+    module_cr_status.setup(manager, connections, of.module_cr_status_settings(options))
     sync_resource.setup(manager, connections, latency, of.sync_resource_settings(options))
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
     skr_webhook.setup_status(manager)

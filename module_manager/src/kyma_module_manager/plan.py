@@ -57,7 +57,8 @@ def sync_resource_document(
             "name": config.metadata.name,
             "namespace": config.metadata.namespace,
             "labels": _labels(config),
-            "annotations": {key: annotations[key] for key in COPIED_ANNOTATIONS if key in annotations},
+            "annotations": {key: annotations[key] for key in COPIED_ANNOTATIONS if key in annotations}
+            | {names.MODULE_CONFIG_GENERATION: str(config.metadata.generation)},
             "finalizers": [names.SYNC_RESOURCE_FINALIZER],  # Lifecycle Manager's, set here, which saves it a write
             "ownerReferences": [_owner_reference(config)],
         },

@@ -36,9 +36,9 @@ class SyncedCondition(NamedTuple):
     type: str = SYNCED
 
 
-def read_from(source: ObjectReference, resource_version: str) -> SyncedCondition:
-    """Return the condition of a ModuleConfig that was read from the Module CR."""
-    return SyncedCondition("True", READ, f"read from {source} at resourceVersion {resource_version}")
+def read_from(source: ObjectReference) -> SyncedCondition:
+    """Return the condition of a ModuleConfig that was read from the Module CR; its reference says which version."""
+    return SyncedCondition("True", READ, f"read from {source}")
 
 
 def too_large(source: ObjectReference, why: str) -> SyncedCondition:
