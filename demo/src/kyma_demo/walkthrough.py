@@ -270,7 +270,7 @@ class Walkthrough:
         return wall, (
             Station("user", "writes the Module CR", 0.0),
             Station("user", "sees the object changed in the SKR", milliseconds),
-            Station("user", "sees the Module CR Ready, for this generation", (shown - started) * 1000),
+            Station("user", "sees Ready in the Module CR's status", (shown - started) * 1000),
         )
 
     async def _mistake(self) -> str:
