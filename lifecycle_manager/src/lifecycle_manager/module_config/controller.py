@@ -50,6 +50,7 @@ RULES_SECONDS = 2.0
 
 
 MIN_POSTPONED_SECONDS = 0.5
+NOTHING_REMEMBERED = Memory()
 
 
 class Read(Enum):
@@ -298,10 +299,26 @@ class _Reconciler:
         accepted, configs = acceptable(seen, identities), sources_of(seen, identities)
         return await maker.with_texts(found, accepted, configs, bytes_left(seen))
 
-    def _snapshot(self, key: ModuleKey, reading: Reading | None, problem: SyncedCondition | None = None) -> Snapshot:
-        existing = self.modules.configs_of(key)
+    def _snapshot(
+        self,
+        key: ModuleKey,
+        reading: Reading | None,
+        problem: SyncedCondition | None = None,
+        memory: Memory = NOTHING_REMEMBERED,
+    ) -> Snapshot:
         taken = self.modules.taken_names(key, reading) if reading is not None else frozenset()
-        return Snapshot(key.kyma, key.module, key.namespace, existing, reading, problem, self.settings.quota, taken)
+        found = reading.found.values() if reading is not None else ()
+        return Snapshot(
+            key.kyma,
+            key.module,
+            key.namespace,
+            self.modules.configs_of(key),
+            reading,
+            problem,
+            self.settings.quota,
+            taken,
+            passed=frozenset(each.source for each in found if each is not None and memory.is_passed(each)),
+        )
 
     async def _apply(
         self,
@@ -310,7 +327,7 @@ class _Reconciler:
         reading: Reading | None = None,
         problem: SyncedCondition | None = None,
     ) -> None:
-        seen = self._snapshot(key, reading, problem)
+        seen = self._snapshot(key, reading, problem, state.memory)
         traces = {announcement.object: announcement.trace for announcement in state.announcements.of()}
         # A change that was announced during the read may have been read as well.
         waiting = self.controller.waiting_causes(key).of(ObjectChanged)

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
+from lifecycle_manager.module_cr_verdict import INVALID_RESOURCE
 from lifecycle_manager.object_set.inventory import united
 from lifecycle_manager.object_set.ownership import Claim
 from lifecycle_manager.sync_resource.intent import inventory_of
-from lifecycle_manager.sync_resource.status import INVALID_RESOURCE, Refusal
+from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, SyncResource
 from lifecycle_manager_api.policy_checks import ModuleRules, Scopes
 
