@@ -1,4 +1,4 @@
-"""Objects of modules that somebody deletes or edits in the cluster are back at once; what concerns nobody is no event."""
+"""Objects of modules that somebody deletes or edits in the cluster are back at once; other changes cause no event."""
 
 import asyncio
 import statistics
@@ -14,7 +14,7 @@ from kube_runtime import NotFound, Resource
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.resources import MODULE_POLICIES, SYNC_RESOURCES
+from lifecycle_manager.resources import MODULE_POLICIES
 from lifecycle_manager.skr_webhook.documents import NAME, OBJECTS_WEBHOOK
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
@@ -24,7 +24,6 @@ from tests.integration.lifecycle_manager.test_sync_resources import (
     ALLOWED,
     becomes,
     config_map,
-    is_ready,
     rights,
     set_policy,
     text_of,
@@ -140,7 +139,6 @@ async def test_deleted_objects_are_back_at_once(environment: Environment) -> Non
             seconds.append(time.perf_counter() - began)
             assert (await live(environment, thing))["data"] == {"a": "1"}
         assert statistics.median(seconds) < 1, seconds
-        print(seconds)
 
 
 async def test_many_objects_deleted_at_once_are_back(environment: Environment) -> None:
@@ -155,7 +153,7 @@ async def test_edited_fields_and_labels_are_restored(environment: Environment) -
         await environment.skr.merge_patch(CONFIG_MAPS, "edited", {"data": {"a": "2"}}, SKR, field_manager="user")
 
         async def restored() -> bool:
-            return (await live(environment, "edited"))["data"] == {"a": "1"}
+            return bool((await live(environment, "edited"))["data"] == {"a": "1"})
 
         await eventually(restored)
         patch = {"metadata": {"labels": {"colour": "blue", names.MODULE_NAME: None}}}
@@ -199,7 +197,7 @@ async def test_own_applies_and_fields_of_others_cause_no_event(environment: Envi
         await write(environment, name, text_of(config_map("quiet", a="2"), config_map("last", a="1"), DEPLOYMENT))
 
         async def is_applied() -> bool:
-            return (await live(environment, "quiet"))["data"] == {"a": "2", "more": "2"}
+            return bool((await live(environment, "quiet"))["data"] == {"a": "2", "more": "2"})
 
         await eventually(is_applied)
         await environment.skr.delete(CONFIG_MAPS, "last", SKR)  # its event comes after all others
