@@ -166,6 +166,18 @@ async def test_edited_fields_and_labels_are_restored(environment: Environment) -
         await eventually(relabelled)
 
 
+async def test_edit_of_a_large_object_is_restored(environment: Environment) -> None:
+    """The API server compares the fields of both versions within its limits for such conditions."""
+    large = {f"key-{number}": "x" * 50 for number in range(8_000)}
+    async with objects(environment, config_map("large", **large)):
+        await environment.skr.merge_patch(CONFIG_MAPS, "large", {"data": {"key-7": "y"}}, SKR, field_manager="user")
+
+        async def restored() -> bool:
+            return bool((await live(environment, "large"))["data"] == large)
+
+        await eventually(restored)
+
+
 async def test_object_with_a_finalizer_is_created_again_once_it_is_gone(environment: Environment) -> None:
     async with objects(environment, config_map("finalized", a="1")):
         finalizers: Document = {"metadata": {"finalizers": ["example.com/wait"]}}
