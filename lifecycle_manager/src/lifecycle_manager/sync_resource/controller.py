@@ -189,7 +189,7 @@ class SyncResourceReconciler:
         """Note what events reported; return the objects to read because of that, None where all are to be read."""
         changes, now = causes.of(ObjectChanged), self.clock.monotonic()
         everything = causes.overflowed or len(changes) < len(causes) or now >= state.check_due
-        has = identities(known_inventory(resource, state.inventory))
+        has = identities(known_inventory(resource, state.inventory)) if changes else frozenset()
         for change in changes:
             if change.reference not in has:
                 continue
