@@ -3,8 +3,8 @@
 import re
 import socket
 
-from kube_runtime import RetryPolicy
-from kube_runtime.leases import LeaseTiming
+from kube_runtime import Client, RetryPolicy
+from kube_runtime.leases import LeaseSharding, LeaseTiming
 from kyma_certs import Algorithm, RotationRules
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.endpoints import EndpointSettings, admission_names
@@ -26,6 +26,7 @@ from lifecycle_manager.skr_webhook import (
     WatcherTimes,
 )
 from lifecycle_manager.sync_resource import SyncResourceSettings
+from lifecycle_manager_api import names
 
 
 def retry_policy(options: Settings) -> RetryPolicy:
@@ -217,3 +218,23 @@ def endpoint_settings(options: Settings) -> EndpointSettings:
         webhook_service=options.webhook_service,
         webhook_client_ca=options.webhook_client_ca,
     )
+
+
+def lease_sharding(settings: Settings, leases: Client) -> LeaseSharding | None:
+    """Return how the Kymas are shared among replicas; None where this is the only one."""
+    if not settings.leader_elect:
+        return None
+    return LeaseSharding(
+        leases,
+        namespace=settings.leader_election_namespace,
+        group=names.LIFECYCLE_MANAGER,
+        name=replica_name(settings),
+        succeeds=bool(settings.replica_name),
+        address=replica_address(settings),
+        timing=lease_timing(settings),
+    )
+
+
+def page_address(options: Settings) -> tuple[str, int] | None:
+    """Return where the fleet page is served; None where it is not."""
+    return split_address(options.ui_bind_address) if options.ui_bind_address else None

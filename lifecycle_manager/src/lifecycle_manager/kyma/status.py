@@ -1,7 +1,7 @@
 """The status of a Kyma, from one snapshot: its conditions, and the state aggregated from all its parts."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -47,7 +47,8 @@ def status_of(snapshot: Snapshot, wanted: Wanted) -> KymaStatus:
     message = "; ".join(why for _, why in others) if modules_ready and others else summary
     reason = reasons.READY if state is State.READY else f"State{state.value}"
     return _finish(
-        snapshot,
+        snapshot.kyma,
+        snapshot.timing.now,
         state=state,
         modules=shown(modules),
         active_channel=_active_channel(snapshot),
@@ -73,12 +74,24 @@ def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
     kyma = snapshot.kyma
     state = State.ERROR if _failing_for(snapshot, failure) >= snapshot.patience.unreachable else kyma.status.state
     return _finish(
-        snapshot,
+        snapshot.kyma,
+        snapshot.timing.now,
         state=state or State.PROCESSING,
         conditions=(
             (REACHABLE, "False", failure.reason, failure.message),
             (READY, "False", failure.reason, failure.message),
         ),
+        operation=failure.message,
+    )
+
+
+def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> KymaStatus:
+    """Return the status after an exception that nothing foresaw: only `Ready` and the state change."""
+    return _finish(
+        kyma,
+        now,
+        state=State.DELETING if kyma.metadata.being_deleted else State.ERROR,
+        conditions=((READY, "False", failure.reason, failure.message),),
         operation=failure.message,
     )
 
@@ -95,7 +108,8 @@ def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed
     removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)
     known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     return _finish(
-        snapshot,
+        snapshot.kyma,
+        snapshot.timing.now,
         state=State.WARNING if stuck else State.DELETING,
         modules=tuple(removed_module(snapshot, manifest) for _, manifest in sorted(known.items())),
         conditions=(
@@ -157,7 +171,8 @@ def _summary(modules: Sequence[KymaModuleStatus], ignored: int) -> tuple[bool, s
 
 
 def _finish(
-    snapshot: Snapshot,
+    kyma: Kyma,
+    now: datetime,
     *,
     state: State,
     conditions: Iterable[NewCondition],
@@ -165,8 +180,7 @@ def _finish(
     **changes: Any,
 ) -> KymaStatus:
     """Return the status of before with its changes."""
-    before, generation = snapshot.kyma.status, snapshot.kyma.metadata.generation
-    now = snapshot.timing.now.replace(microsecond=0)
+    before, generation, now = kyma.status, kyma.metadata.generation, now.replace(microsecond=0)
     return msgspec.structs.replace(
         before,
         state=state,

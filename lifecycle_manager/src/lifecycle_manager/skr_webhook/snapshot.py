@@ -127,6 +127,7 @@ def desired_objects(
     certificate: KeyPair,
     cas: CAs,
     *,
+    api_server_ca: bytes | None,
     watchers: Iterable[Watcher],
     rules: ModuleRules,
     object_rules: ObjectRules | None,
@@ -134,7 +135,7 @@ def desired_objects(
 ) -> Desired:
     """Return the objects for an SKR; without the webhook as long as no Watcher is there to answer it."""
     watchers = tuple(watchers)
-    documents = [*workload_documents(deployment, certificate, cas.trusted)]
+    documents = [*workload_documents(deployment, certificate, cas.trusted, api_server_ca)]
     if with_webhook:
         valid = valid_watchers(watchers)
         documents.append(webhook_document(valid, rules.rules, cas.trusted, object_rules=object_rules))

@@ -23,7 +23,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.indexes import SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed
-from lifecycle_manager.object_set import Record
+from lifecycle_manager.object_set import Record, RecordingFailed
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import Identity, identities, without
 from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, claimed_earlier, place_of
@@ -31,7 +31,7 @@ from lifecycle_manager.object_set.policy import Policies, module_of_policy, poli
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
 from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
 from lifecycle_manager.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
-from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure
+from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
@@ -121,7 +121,7 @@ def setup(
         policies=policies,
         state_of=controller.state,
     )
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
     return controller
 
 
@@ -171,19 +171,28 @@ class SyncResourceReconciler:
         if resource is None:
             return Result()
 
-        def unreachable(seen: SyncResource, failure: SkrFailure) -> SyncResourceStatus:
-            return statuses.unreachable(seen, failure.reason, failure.message, self.clock.now())
-
-        finalizer = names.SYNC_RESOURCE_FINALIZER
-        record = Record(self.kcp, self.events, self.sync_resources, resource, finalizer=finalizer, action="Apply")
+        record = self._record(resource)
         skr = BorrowedSkr(self.connections, resource.spec.kyma)
         announced = self._note(causes, resource, state)
         steps, seen = Steps(record, state, skr), await self._snapshot(key, resource, state, announced)
-        end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
+        end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=self._failed)
         if isinstance(end, Done):
             return await self._finish(record, state, end, checked_all=announced is None)
         await record.remove_finalizer()
         return Result()
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        resource = self.sync_resources.get(key)
+        if resource is not None:
+            await self._record(resource).report(self._failed(resource, failure_of(error)))
+
+    def _record(self, resource: SyncResource) -> Record[SyncResource]:
+        finalizer = names.SYNC_RESOURCE_FINALIZER
+        return Record(self.kcp, self.events, self.sync_resources, resource, finalizer=finalizer, action="Apply")
+
+    def _failed(self, resource: SyncResource, failure: SkrFailure) -> SyncResourceStatus:
+        return statuses.unreachable(resource, failure.reason, failure.message, self.clock.now())
 
     def _note(self, causes: Causes, resource: SyncResource, state: SyncResourceState) -> frozenset[Identity] | None:
         """Note what events reported; return the objects to read because of that, None where all are to be read."""
