@@ -35,6 +35,7 @@ PULL_SECRETS = """\
 """Only in the chart: an administrator who installs by hand may use a registry that needs credentials."""
 
 RBAC = "lifecycle_manager/src/lifecycle_manager/rbac"
+KLM_RBAC = "fleet/src/kyma_fleet/rbac.yaml"
 MODULE_AUTHORIZATION = "api/src/lifecycle_manager_api/module-authorization.yaml"
 MODULE_MANAGER_RBAC = "module_manager/src/kyma_module_manager/rbac.yaml"
 PROJECT_CHANGES = {
@@ -116,6 +117,7 @@ def generated_texts() -> dict[str, str]:
         "lifecycle-manager/files/rbac-page.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-page.yaml", f"{RBAC}/kcp-page.yaml"
         ),
+        "lifecycle-manager/files/rbac-klm.yaml": _copy("kyma_fleet", "rbac.yaml", KLM_RBAC),
         "lifecycle-manager/files/module-authorization.yaml": _copy(
             "lifecycle_manager_api", "module-authorization.yaml", MODULE_AUTHORIZATION
         ),

@@ -25,6 +25,7 @@ from lifecycle_manager import (
     module_authorization,
     module_catalog,
     module_config,
+    module_cr_status,
     module_installation,
     page,
     skr,
@@ -121,6 +122,7 @@ def _set_up(
     mandatory_modules.setup(manager, offers, of.mandatory_settings(options))
     module_installation.setup(manager, connections, offers, store, logins, of.manifest_settings(options))
     module_config.setup(manager, connections, kinds=kinds, latency=latency, settings=of.module_config_settings(options))
+    module_cr_status.setup(manager, connections, of.module_cr_status_settings(options))
     sync_resource.setup(manager, connections, latency, of.sync_resource_settings(options))
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
     skr_webhook.setup_status(manager)

@@ -157,6 +157,15 @@ async def test_roles_are_those_of_the_programs(helm: Helm) -> None:
         assert role["metadata"]["namespace"] == source["metadata"]["namespace"]
 
 
+async def test_roles_for_people_are_those_of_the_commands_and_nobody_has_them_yet(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER)
+    wanted = parse_objects(files("kyma_fleet").joinpath("rbac.yaml").read_text())
+    assert [each.name for each in wanted] == ["klm-viewer", "klm-operator", "klm-skr-access"]
+    for each in wanted:
+        assert of_kind(rendered, "ClusterRole")[each.name]["rules"] == each.document["rules"]
+        assert each.name not in of_kind(rendered, "ClusterRoleBinding")
+
+
 async def test_namespaces_of_the_leases_are_those_of_the_programs(helm: Helm) -> None:
     """By default, and as configured."""
     ways = (

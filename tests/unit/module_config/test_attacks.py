@@ -21,8 +21,8 @@ from lifecycle_manager.module_config.controller import ModuleKey, Read
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, WriteModuleConfig, acceptable, plan, sources_of
 from lifecycle_manager.module_config.reading import ANSWER, find_all, find_some
 from lifecycle_manager.module_config.snapshot import Quota, Reading, Snapshot
-from lifecycle_manager.module_config.status import POSTPONED, QUOTA_EXCEEDED
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, Memory, TextMaker, TextThread
+from lifecycle_manager.module_cr_verdict import POSTPONED, QUOTA_EXCEEDED
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr.budget import CpuBudget

@@ -293,7 +293,7 @@ async def test_unreachable_cluster_is_reported_and_raised() -> None:
             await one.turn()
         condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
         assert condition is not None
-        assert condition.reason == "SKRUnreachable"
+        assert condition.reason == "ClusterUnreachable"
 
 
 async def test_changed_watcher_cr_changes_the_webhooks_of_all_clusters() -> None:

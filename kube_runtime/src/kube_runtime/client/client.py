@@ -94,16 +94,22 @@ class Client:
 
     @classmethod
     async def from_environment(
-        cls, kubeconfig: Path | None = None, *, options: ClientOptions = DEFAULT_OPTIONS
+        cls,
+        kubeconfig: Path | None = None,
+        *,
+        options: ClientOptions = DEFAULT_OPTIONS,
+        context: str | None = None,
     ) -> Self:
         """Make a client as kubectl would: from the file given, else as a Pod, else from the user's own.
 
         It is one's own configuration, so it may ask for everything. Raises KubeconfigInvalid where there is none.
+        `context` is one of a kubeconfig, other than its current one.
         """
         path = kubeconfig or kubeconfig_of_user(os.environ)
         if path is None:
             return cls(connection_in_cluster(os.environ), options)
-        return await cls.from_kubeconfig(path, options=options, policy=KubeconfigPolicy.permissive())
+        policy = KubeconfigPolicy.permissive()
+        return await cls.from_kubeconfig(path, options=options, policy=policy, context=context)
 
     def fenced_by(self, fence: Fence) -> Self:
         """Return this client with a check before every write, at the latest moment possible.

@@ -54,6 +54,8 @@ MIN_POSTPONED_SECONDS = 0.5
 RESUME_SECONDS = 0.5
 """When everything is read again after the writes of thousands of Module CRs stopped for an event."""
 
+NOTHING_REMEMBERED = Memory()
+
 
 class Read(Enum):
     """A cause that says what to read."""
@@ -309,10 +311,26 @@ class _Reconciler:
         await asyncio.sleep(0)  # each of these takes milliseconds for thousands of Module CRs
         return await maker.with_texts(found, accepted, configs, bytes_left(seen))
 
-    def _snapshot(self, key: ModuleKey, reading: Reading | None, problem: SyncedCondition | None = None) -> Snapshot:
-        existing = self.modules.configs_of(key)
+    def _snapshot(
+        self,
+        key: ModuleKey,
+        reading: Reading | None,
+        problem: SyncedCondition | None = None,
+        memory: Memory = NOTHING_REMEMBERED,
+    ) -> Snapshot:
         taken = self.modules.taken_names(key, reading) if reading is not None else frozenset()
-        return Snapshot(key.kyma, key.module, key.namespace, existing, reading, problem, self.settings.quota, taken)
+        found = reading.found.values() if reading is not None else ()
+        return Snapshot(
+            key.kyma,
+            key.module,
+            key.namespace,
+            self.modules.configs_of(key),
+            reading,
+            problem,
+            self.settings.quota,
+            taken,
+            passed=frozenset(each.source for each in found if each is not None and memory.is_passed(each)),
+        )
 
     async def _apply(
         self,
@@ -322,7 +340,7 @@ class _Reconciler:
         problem: SyncedCondition | None = None,
     ) -> bool:
         """Carry out what follows. Returns false where it stopped for an event; what is left is found again."""
-        seen = self._snapshot(key, reading, problem)
+        seen = self._snapshot(key, reading, problem, state.memory)
         traces = {announcement.object: announcement.trace for announcement in state.announcements.of()}
         # A change that was announced during the read may have been read as well.
         waiting = self.controller.waiting_causes(key).of(ObjectChanged)

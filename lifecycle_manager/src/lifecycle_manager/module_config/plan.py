@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from kube_runtime.resource import version_number
 from lifecycle_manager.module_config.snapshot import ModuleCr, Reading, Snapshot
 from lifecycle_manager.module_config.status import (
-    MODULE_CR_TOO_LARGE,
     SyncedCondition,
     beyond_quota,
     has_condition,
@@ -15,6 +16,7 @@ from lifecycle_manager.module_config.status import (
     read_from,
     within_quota,
 )
+from lifecycle_manager.module_cr_verdict import MODULE_CR_TOO_LARGE
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, joined_name
 from lifecycle_manager_api import ObjectReference as ResourceReference
@@ -164,7 +166,8 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
             continue
         if module_cr.is_unread:
             continue  # read again soon
-        if config is not None and not reading.complete and _is_newer(config, module_cr.reference):
+        is_past = module_cr.source in seen.passed or (config is not None and _is_newer(config, module_cr.reference))
+        if is_past and not reading.complete:
             continue
         growth = _size(module_cr.text or "") - (_size(config.spec.resource) if config is not None else 0)
         is_larger = module_cr.problem is None and growth > 0
@@ -212,12 +215,17 @@ def _writes(config: ModuleConfig | None, name: str, module_cr: ModuleCr) -> tupl
         return () if has_condition(config, mark.condition) else (mark,)
     text = module_cr.text or ""
     steps: list[Step] = []
-    if config is None or config.spec.resource != text or config.spec.resource_ref != reference:
+    if config is None or config.spec.resource != text or not _is_same(config.spec.resource_ref, reference):
         steps.append(WriteModuleConfig(name, text, reference, source))
-    condition = read_from(source, reference.resource_version)
+    condition = read_from(source)
     if config is None or not has_condition(config, condition):
         steps.append(SetCondition(name, condition))
     return tuple(steps)
+
+
+def _is_same(known: ResourceReference | None, read: ResourceReference) -> bool:
+    """Tell whether two references are of one object and generation; the version changes with its status, too."""
+    return known is not None and msgspec.structs.replace(known, resource_version=read.resource_version) == read
 
 
 def _is_newer(config: ModuleConfig, read: ResourceReference) -> bool:

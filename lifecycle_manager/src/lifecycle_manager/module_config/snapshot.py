@@ -57,6 +57,7 @@ class Snapshot:
     - `existing`: its ModuleConfigs in KCP
     - `taken`: names that ModuleConfigs of other modules or Kymas have, of those that this module would use
     - `reading`: its Module CRs in the SKR; None where the module has no configuration, or the SKR can't be read
+    - `passed`: Module CRs of which a later version was read before, so that this is an answer from the past
     - `unreadable`: the condition that says why nothing could be read
     """
 
@@ -68,3 +69,4 @@ class Snapshot:
     unreadable: SyncedCondition | None = None
     quota: Quota = Quota()
     taken: frozenset[str] = frozenset()
+    passed: frozenset[ObjectReference] = frozenset()

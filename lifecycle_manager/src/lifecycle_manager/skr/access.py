@@ -81,7 +81,7 @@ class ClusterClaimed(SkrAccessError):
 class SkrUnreachable(SkrAccessError):
     """The SKR did not answer lately. It gets no requests until it answers a probe."""
 
-    reason = "SKRUnreachable"
+    reason = "ClusterUnreachable"
 
     def __init__(self, error: ClusterUnreachable) -> None:
         super().__init__(self.message_of(error))
