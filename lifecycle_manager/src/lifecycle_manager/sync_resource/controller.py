@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import structlog
 
 from kube_runtime import (
@@ -30,7 +31,13 @@ from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, clai
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
 from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
-from lifecycle_manager.signals import ClusterReachable, ClusterReplaced, ObjectChanged, ResyncRequested
+from lifecycle_manager.signals import (
+    ClusterReachable,
+    ClusterReplaced,
+    ObjectChanged,
+    ResyncRequested,
+    SyncResourceApplied,
+)
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
@@ -120,6 +127,7 @@ def setup(
         sync_resources=sync_resources,
         policies=policies,
         state_of=controller.state,
+        publish=manager.publish,
     )
     controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
     return controller
@@ -164,6 +172,7 @@ class SyncResourceReconciler:
     sync_resources: Informer[SyncResource] = field(kw_only=True)
     policies: Policies = field(kw_only=True)
     state_of: Callable[[ObjectKey], SyncResourceState | None] = field(kw_only=True)
+    publish: Callable[[object], int] = field(kw_only=True)
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: SyncResourceState) -> Result:
         """Take the steps of a SyncResource's plan. Raises KubeError or SkrAccessError after its status says so."""
@@ -260,6 +269,8 @@ class SyncResourceReconciler:
             state.remember(set(state.inventory) - end.lost)
         elif end.result.changed:
             self._report_change(record.item, Counter(str(each.action) for each in end.result.outcomes))
+        if end.status != record.item.status:
+            self.publish(SyncResourceApplied(msgspec.structs.replace(record.item, status=end.status)))
         await record.report(end.status)
         now, wait = self.clock.monotonic(), None
         due = now + end.requeue_after
