@@ -120,18 +120,14 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
 
             before = await _changes(side, spared, options.seconds / 2)
             memory, began = side.manager.peak_memory(), time.monotonic()
-            edits: Counter[str] = Counter()
-            attacking = await _begin(side.fleet, others, attackers, attacks, edits, every=options.edit_seconds)
+            edits, ends = Counter[str](), asyncio.Event()
+            attacking = await _begin(side.fleet, others, attackers, attacks, edits, ends, every=options.edit_seconds)
             await others.do("detail")  # from here on
             own = asyncio.create_task(_own_changes(side.fleet, others, attackers[1], options.seconds))
             attacked, calm = await _changes(side, spared, options.seconds)
             small = await own
-            for task in attacking:
-                task.cancel()
-            ended = await asyncio.gather(*attacking, return_exceptions=True)
-            failed = [each for each in ended if isinstance(each, Exception)]
-            if failed:
-                raise ExceptionGroup("attacks failed", failed)
+            ends.set()  # not cancelled: the answer to a command would be left for the next one
+            await asyncio.gather(*attacking)
             more_memory = side.manager.peak_memory() - memory
             longest, peer = (_longest_turn(each.turns, began) for each in (side, spared))
             cpu, peer_cpu = (_cpu_times(each.turns, began, each.users) for each in (side, spared))
@@ -186,6 +182,7 @@ async def _begin(
     attackers: list[User],
     attacks: list[str],
     edits: Counter[str],
+    ends: asyncio.Event,
     *,
     every: float,
 ) -> list["asyncio.Task[None]"]:
@@ -195,15 +192,22 @@ async def _begin(
         await others.do("crowd", kyma=attacker.kyma, large=crowd[0], large_bytes=LARGE_BYTES, small=crowd[1])
     for attacker in attackers[::2] if "stall" in attacks else ():
         await others.do("stall", kyma=attacker.kyma, seconds=STALL_SECONDS)
-    return [asyncio.create_task(_attack(fleet, others, each, attacks, edits, every=every)) for each in attackers]
+    return [asyncio.create_task(_attack(fleet, others, each, attacks, edits, ends, every=every)) for each in attackers]
 
 
 async def _attack(
-    fleet: FleetProcess, others: FleetProcess, attacker: User, attacks: list[str], edits: Counter[str], *, every: float
+    fleet: FleetProcess,
+    others: FleetProcess,
+    attacker: User,
+    attacks: list[str],
+    edits: Counter[str],
+    ends: asyncio.Event,
+    *,
+    every: float,
 ) -> None:
     """Edit large Module CRs and SyncResources of one cluster over and over."""
     number = 0
-    while True:
+    while not ends.is_set():
         if "aliases" in attacks and number % 4 == 0:
             await fleet.do("alias", kyma=attacker.kyma, text=_aliases(number))
             edits["SyncResources with aliases"] += 1
