@@ -44,8 +44,10 @@ class _Events:
             writes: ModuleConfigWrites, seen: Snapshot, steps: Any, traces: Any, **options: Any
         ) -> bool:
             writing = tuple(steps)
-            if any(isinstance(step, WriteModuleConfig) for step in writing) and seen.kyma in self._began:
-                spent = time.thread_time() - self._began.pop(seen.kyma)
+            sources = {step.source for step in writing if isinstance(step, WriteModuleConfig)}
+            began = self._began.pop(seen.kyma, None) if sources else None
+            if began is not None and sources & traces.keys():  # else the write was not that of the event
+                spent = time.thread_time() - began
                 self._file.write(json.dumps({"at": time.monotonic(), "kyma": seen.kyma, "event": spent}) + "\n")
             return await write(writes, seen, writing, traces, **options)
 
