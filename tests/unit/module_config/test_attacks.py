@@ -155,9 +155,13 @@ async def test_list_with_invalid_identities_deletes_nothing() -> None:
     assert not [step for step in steps if isinstance(step, DeleteModuleConfig)]
 
 
-async def test_large_module_crs_leave_the_event_loop_to_others() -> None:
+MANY_VALUES = json.dumps([{"a": "x" * 100, "b": number} for number in range(11_000)]).encode()
+MANY_BRACKETS = json.dumps({f"f:{'x' * 40}{number}": {} for number in range(24_000)}).encode()
+
+
+@pytest.mark.parametrize("value", [MANY_VALUES, MANY_BRACKETS], ids=["values", "brackets"])
+async def test_large_module_crs_leave_the_event_loop_to_others(value: bytes) -> None:
     """Ten of 1.4 MB with as many values as they may have: the loop's own CPU time of one turn is measured."""
-    value = json.dumps([{"a": "x" * 100, "b": number} for number in range(11_000)]).encode()
     bodies = [listed(*(raw(f"n{page}-{number}", value) for number in range(4))) for page in range(3)]
     worst, stop = 0.0, asyncio.Event()
 

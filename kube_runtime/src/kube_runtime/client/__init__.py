@@ -8,7 +8,7 @@ Start with `client.Client`, the verbs. Below it: `transport` (one pooled session
 from kube_runtime.client.client import Applied, Client, Revision
 from kube_runtime.client.decoding import WatchEvent
 from kube_runtime.client.discovery import RestMapper
-from kube_runtime.client.json_limits import JsonLimits, check_json
+from kube_runtime.client.json_limits import JsonLimits, check_json, check_json_aside
 from kube_runtime.client.kubeconfig import Connection, KubeconfigPolicy
 from kube_runtime.client.limits import TokenBucket
 from kube_runtime.client.options import ClientOptions
@@ -25,4 +25,5 @@ __all__ = [
     "TokenBucket",
     "WatchEvent",
     "check_json",
+    "check_json_aside",
 ]

@@ -15,7 +15,7 @@ import msgspec
 from kube_runtime.client.bodies import Fence
 from kube_runtime.client.decoding import UNDECODABLE, WatchEvent, decoding_for
 from kube_runtime.client.discovery import RestMapper
-from kube_runtime.client.json_limits import JsonLimits, check_json
+from kube_runtime.client.json_limits import JsonLimits, check_json_aside
 from kube_runtime.client.kubeconfig import (
     STRICT,
     Connection,
@@ -159,7 +159,7 @@ class Client:
         """Read one object as bytes that `limits` hold for. Raises ResponseTooLarge."""
         target = resource.path(namespace, name)
         answer = await self._transport.request("GET", target, max_bytes=limits.max_bytes)
-        check_json(answer.body, limits)
+        await check_json_aside(answer.body, limits)
         return answer.body
 
     async def items_undecoded(self, resource: Resource[Any], *, limits: JsonLimits) -> AsyncIterator[msgspec.Raw]:
@@ -178,7 +178,7 @@ class Client:
             is_smallest = len(page_sizes) == 1
             try:
                 answer = await self._transport.request("GET", target, max_bytes=limits.max_bytes)
-                check_json(answer.body, limits)
+                await check_json_aside(answer.body, limits)
                 await asyncio.sleep(0)  # counting takes milliseconds for megabytes, and so does decoding
                 items, token = decoding.raw_list(answer.body, without_nested=is_smallest)
             except ResponseTooLarge:

@@ -4,11 +4,14 @@ A decoded value needs up to 24 times the bytes of its text, and its time is spen
 counts on the bytes alone, by functions that do so at the speed of memory.
 """
 
+import asyncio
 from dataclasses import dataclass
 
 from kube_runtime.exceptions import ResponseTooLarge
 
-__all__ = ["JsonLimits", "check_json"]
+__all__ = ["JsonLimits", "check_json", "check_json_aside"]
+
+ASIDE_BYTES = 64 * 1024
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 
@@ -43,6 +46,13 @@ def check_json(text: bytes, limits: JsonLimits) -> int:
     if most is not None and _opened(text) > most and _is_too_deep(_without_strings(text, limits), most):
         raise ResponseTooLarge(f"nested deeper than {most} levels")
     return nodes
+
+
+async def check_json_aside(text: bytes, limits: JsonLimits) -> int:
+    """Do the same outside the event loop where it takes long: brackets without end are searched several times."""
+    if len(text) <= ASIDE_BYTES:
+        return check_json(text, limits)
+    return await asyncio.to_thread(check_json, text, limits)
 
 
 def _opened(text: bytes) -> int:

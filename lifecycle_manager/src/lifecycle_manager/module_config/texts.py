@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml
-from kube_runtime.client import check_json
+from kube_runtime.client import check_json_aside
 from kube_runtime.resource import version_number
 from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found
 from lifecycle_manager.module_config.snapshot import ModuleCr, Reading
@@ -171,7 +171,7 @@ class TextMaker:
             await self._turn(RECALLED_NODES)
             return known
         try:
-            nodes = check_json(raw, MODULE_CR)
+            nodes = await check_json_aside(raw, MODULE_CR)
         except ResponseTooLarge as error:
             return replace(module_cr, problem=too_large(module_cr.source, str(error)))
         if len(raw) > SMALL_BYTES or nodes > SMALL_NODES:
