@@ -4,6 +4,7 @@ from contextlib import aclosing
 from typing import Any
 
 from kube_runtime import Client, Resource
+from kyma_demo.environment import infrastructure as document_of
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.owned_fields import MODULE_CR_STATUS_MANAGER
 from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
@@ -136,7 +137,7 @@ async def test_status_that_an_operator_writes_is_left_alone(walkthrough: Walkthr
     await skr.merge_patch(
         INFRASTRUCTURES, "second", {"status": {"state": "Warning"}}, SKR, subresource="status", field_manager="operator"
     )
-    patch = {"spec": {"nfsVolumes": [{"name": "logs", "capacity": "11Gi"}]}}
+    patch = {"spec": document_of("second", {"logs": "11Gi"}, {})["spec"]}
     await skr.merge_patch(INFRASTRUCTURES, "second", patch, SKR, field_manager="user")
 
     async def is_left() -> bool:
