@@ -126,7 +126,7 @@ async def test_end_of_an_outage_is_no_news(world: World, simulation: Simulation)
     """By the time that the status could be written again, it would be outdated."""
     await world.in_force("10.0.0.0/8")
     writes = len(simulation.requests(is_status_write))
-    unreachable = condition("False", "SKRUnreachable") | {"type": "Synced"}
+    unreachable = condition("False", "ClusterUnreachable") | {"type": "Synced"}
     await world.report(conditions=[unreachable])
     world.access = AccessSecretMissing("demo")
     await world.reconcile()
