@@ -320,13 +320,13 @@ def _first_after(now: datetime, *times: datetime | None) -> datetime | None:
 def _wait(
     snapshot: Snapshot, waits: tuple[str, ...], actions: tuple[KcpAction, ...] = (), *, modules_removed: bool = False
 ) -> Plan:
-    status = deleting_status(snapshot, waits, modules_removed=modules_removed)
+    statuses = deleting_status(snapshot, waits, modules_removed=modules_removed)
     skr = snapshot.skr
     skr_kyma = skr.kyma if isinstance(skr, SkrView) and skr.is_readable else None
     return Plan(
-        in_skr=tuple(_show(skr_kyma, status)) if skr_kyma is not None else (),
-        in_kcp=(*actions, *report(snapshot.kyma, status)),
-        again=_first_after(snapshot.timing.now, snapshot.deletion_plus(snapshot.patience.deletion)),
+        in_skr=tuple(_show(skr_kyma, statuses.in_skr)) if skr_kyma is not None else (),
+        in_kcp=(*actions, *report(snapshot.kyma, statuses.in_kcp)),
+        again=_first_after(snapshot.timing.now, statuses.again),
     )
 
 

@@ -20,7 +20,7 @@ from kube_runtime.steps import run_steps
 from lifecycle_manager.indexes import MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.kyma_changes import generation_changed
 from lifecycle_manager.module_cr_status.apply import Memory, ModuleCrState, Steps
-from lifecycle_manager.module_cr_status.plan import is_done, plan
+from lifecycle_manager.module_cr_status.plan import is_done, is_settled, plan
 from lifecycle_manager.module_cr_status.schema import StatusSchemas
 from lifecycle_manager.module_cr_status.snapshot import Snapshot
 from lifecycle_manager.module_cr_verdict import config_of, verdict_of
@@ -118,6 +118,8 @@ class ModuleCrStatusReconciler:
         uid = config.spec.resource_ref.uid if config.spec.resource_ref is not None else ""
         if uid != state.memory.uid or causes.of(ClusterReplaced):
             state.memory = Memory(uid)
+        if causes.of(ClusterReachable):
+            state.memory.unsettled_since = None
         async with BorrowedSkr(self.connections, config.spec.kyma) as skr:
             steps = Steps(config, state.memory, self.schemas, self.events, skr)
             seen = self._snapshot(config, state.memory, self._resources(config, causes))
@@ -134,7 +136,7 @@ class ModuleCrStatusReconciler:
     def _snapshot(self, config: ModuleConfig, memory: Memory, resources: Iterable[SyncResource]) -> Snapshot:
         verdict = verdict_of(config, resources)
         reference, seconds = config.spec.resource_ref, self.clock.monotonic()
-        if verdict.is_settled:
+        if is_settled(verdict):
             memory.unsettled_since = None
         elif memory.unsettled_since is None:
             memory.unsettled_since = seconds
