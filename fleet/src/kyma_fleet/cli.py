@@ -463,3 +463,29 @@ def preview(
         Target(kubeconfig, context),
         lambda kcp: command.preview(kcp, screen, release, rules, sample=sample, output=form, namespace=namespace),
     )
+
+
+def trace(
+    kyma: KymaName,
+    module: Annotated[str, typer.Argument(help="a module of it", autocompletion=_complete_module)] = "",
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="everything that is recorded, not the last change alone")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Draw when what was written for a Kyma or one of its modules: by the user, Lifecycle Manager, the Module Manager.
+
+    It is read from the objects themselves and from Events, which record writes to the second.
+
+    \b
+    klm trace demo keda    the last change of a module
+    klm trace demo --all   everything that is recorded
+    """
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.timeline import command  # noqa: PLC0415
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.trace(kcp, screen, kyma, module, everything=everything))

@@ -49,7 +49,8 @@ def _lines(template: ModuleTemplate, sums: Sums, *, has_policy: bool) -> Iterato
         yield f"{counted(sums.have_it, 'Kyma')} already in this version"
     if sums.held:
         yield f"{counted(sum(each.count for each in sums.held.values()), 'Kyma')} held back"
-    yield f"{counted(sums.others, 'Kyma')} not concerned"
+    if sums.others:
+        yield f"{counted(sums.others, 'Kyma')} not concerned"
     if template.spec.requires_downtime and not has_policy:
         yield "it requires downtime: --maintenance-policy FILE, as of klm run, takes the windows into account"
 
