@@ -127,7 +127,7 @@ def test_a_module_that_is_not_offered_lists_what_there_is() -> None:
     [
         ("AccessSecretMissing", "kubectl -n kcp-system get secrets -l operator.kyma-project.io/kyma-name=demo"),
         ("SKRUnauthorized", "kubectl -n kcp-system get secrets -l operator.kyma-project.io/kyma-name=demo"),
-        ("SKRUnreachable", "klm events demo"),
+        ("ClusterUnreachable", "klm events demo"),
     ],
 )
 def test_a_cluster_without_access_is_the_first_cause(reason: str, command: str) -> None:

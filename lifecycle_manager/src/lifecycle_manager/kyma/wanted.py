@@ -149,7 +149,7 @@ def _wanted(
 def _unreadable(
     resolution: Resolution, template: ModuleTemplate, manifest: Manifest | None, *, error: DescriptorUnreadable
 ) -> Resolution:
-    message = f"module {resolution.module.name!r}: ModuleTemplate {template.metadata.name}: {error}"
+    message = f"ModuleTemplate {template.metadata.name}: {error}"
     # Where nothing is installed, the status must not name a template: it would count as installed.
     named = template if manifest is not None else None
     return replace(resolution, state=State.ERROR, reason=DESCRIPTOR_UNREADABLE, message=message, template=named)

@@ -18,10 +18,18 @@ from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import Undecided, acceptable, decide, plan, sources_of, usual_names
+from lifecycle_manager.module_config.plan import (
+    Undecided,
+    acceptable,
+    bytes_left,
+    decide,
+    plan,
+    sources_of,
+    usual_names,
+)
 from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, find_all, find_some
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
-from lifecycle_manager.module_config.status import SyncedCondition, failed, internal_error
+from lifecycle_manager.module_config.status import SyncedCondition, failed
 from lifecycle_manager.module_config.texts import Memory, TextMaker, TextThread
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.signals import (
@@ -42,6 +50,7 @@ RULES_SECONDS = 2.0
 
 
 MIN_POSTPONED_SECONDS = 0.5
+NOTHING_REMEMBERED = Memory()
 
 
 class Read(Enum):
@@ -141,7 +150,7 @@ def setup(
 
     writes = ModuleConfigWrites(manager.client, configs, latency, manager.clock)
     reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings, TextThread())
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(TemplateUnreadable,))
     return controller
 
 
@@ -245,13 +254,11 @@ class _Reconciler:
             await self._apply(key, state)
             return Result()
         state.budget = self.connections.budget(key.kyma)
-        try:
-            return await self._synchronize(key, state, decision.template)
-        except (KubeError, SkrAccessError, TemplateUnreadable):
-            raise
-        except Exception as error:
-            await self._apply(key, state, problem=internal_error(error))
-            raise
+        return await self._synchronize(key, state, decision.template)
+
+    async def report(self, key: ModuleKey, error: Exception) -> None:
+        """Report an unforeseen exception in all ModuleConfigs of a module. Raises KubeError."""
+        await self._apply(key, self.controller.state_or_new(key), problem=failed(error))
 
     async def _synchronize(self, key: ModuleKey, state: ModuleConfigState, template: ModuleTemplate) -> Result:
         """Read what is announced, postponed or due, and carry out what follows."""
@@ -289,12 +296,29 @@ class _Reconciler:
         identities = Reading(found.default, found.module_crs, found.complete)
         seen = self._snapshot(key, identities)
         maker = TextMaker(thread=self.thread, memory=state.memory, budget=state.budget, clock=self.clock)
-        return await maker.with_texts(found, acceptable(seen, identities), sources_of(seen, identities))
+        accepted, configs = acceptable(seen, identities), sources_of(seen, identities)
+        return await maker.with_texts(found, accepted, configs, bytes_left(seen))
 
-    def _snapshot(self, key: ModuleKey, reading: Reading | None, problem: SyncedCondition | None = None) -> Snapshot:
-        existing = self.modules.configs_of(key)
+    def _snapshot(
+        self,
+        key: ModuleKey,
+        reading: Reading | None,
+        problem: SyncedCondition | None = None,
+        memory: Memory = NOTHING_REMEMBERED,
+    ) -> Snapshot:
         taken = self.modules.taken_names(key, reading) if reading is not None else frozenset()
-        return Snapshot(key.kyma, key.module, key.namespace, existing, reading, problem, self.settings.quota, taken)
+        found = reading.found.values() if reading is not None else ()
+        return Snapshot(
+            key.kyma,
+            key.module,
+            key.namespace,
+            self.modules.configs_of(key),
+            reading,
+            problem,
+            self.settings.quota,
+            taken,
+            passed=frozenset(each.source for each in found if each is not None and memory.is_passed(each)),
+        )
 
     async def _apply(
         self,
@@ -303,7 +327,7 @@ class _Reconciler:
         reading: Reading | None = None,
         problem: SyncedCondition | None = None,
     ) -> None:
-        seen = self._snapshot(key, reading, problem)
+        seen = self._snapshot(key, reading, problem, state.memory)
         traces = {announcement.object: announcement.trace for announcement in state.announcements.of()}
         # A change that was announced during the read may have been read as well.
         waiting = self.controller.waiting_causes(key).of(ObjectChanged)
