@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kube_runtime import ManifestInvalid, dump_yaml, load_yaml
+from kube_runtime import ManifestInvalid, dump_yaml, load_yaml, parse_aside
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager, SyncObject
 from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused
@@ -32,9 +32,11 @@ class Rendering:
 
 
 async def render(manager: ModuleManager[T], context: ModuleContext) -> Rendering:
-    """Run a manager on the Module CR in a context. Raises SyncFailed."""
-    config = decode_module_cr(manager.crd, context.module_config.spec.resource)
-    return encode_objects(await manager.objects(config, context))
+    """Run a manager on the Module CR in a context, with large texts outside the event loop. Raises SyncFailed."""
+    text = context.module_config.spec.resource
+    config = await parse_aside(len(text), decode_module_cr, manager.crd, text)
+    objects = await manager.objects(config, context)
+    return await parse_aside(_size_of(objects), encode_objects, objects)
 
 
 def decode_module_cr(crd: type[T], text: str) -> T:
@@ -63,6 +65,13 @@ def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
     if (size := len(msgspec.json.encode(text))) > MAX_TEXT_BYTES:
         raise ObjectsRefused(f"{len(documents)} objects take {size} bytes, more than the maximum of {MAX_TEXT_BYTES}")
     return Rendering(documents, text)
+
+
+def _size_of(objects: tuple[SyncObject, ...]) -> int:
+    try:
+        return len(msgspec.json.encode(objects))
+    except (TypeError, ValueError, RecursionError):
+        return 0  # refused for the same reason when they become a text
 
 
 def _document(index: int, item: SyncObject) -> dict[str, Any]:
