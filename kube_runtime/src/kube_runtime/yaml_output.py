@@ -120,7 +120,7 @@ class _Writer:
         if not _LITERAL.fullmatch(text):
             return _quoted(text)
         is_kept = text.endswith("\n\n") or text == "\n"
-        self._is_open |= is_kept
+        self._is_open = is_kept  # of the last block
         header = ("2" if text[0] in " \n" else "") + ("+" if is_kept else "" if text.endswith("\n") else "-")
         lines = (f"\n{indent}{line}" if line else "\n" for line in text.removesuffix("\n").split("\n"))
         return f"|{header}{''.join(lines)}"

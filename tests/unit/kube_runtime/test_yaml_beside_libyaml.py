@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from kube_runtime import ManifestInvalid, YamlLimits, dump_yaml
@@ -104,6 +104,8 @@ LIMITS = YamlLimits(documents=2, depth=6, nodes=200)
 
 
 @given(DOCUMENTS)
+@example({"a": "\n", "b": "0\n"})
+@example({"a": ["x\n\n", 1, "2"]})
 def test_text_is_that_of_libyaml(document: dict[str, Any]) -> None:
     if not _has_unusual_key(document):
         assert dump_yaml(document) == _written_by_libyaml(document)
