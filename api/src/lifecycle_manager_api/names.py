@@ -33,6 +33,7 @@ REVOKED_BEFORE = f"{GROUP}/revoked-before"
 CREATE_NAMESPACES = f"{GROUP}/create-namespaces"
 TRACEPARENT = f"{GROUP}/traceparent"
 OBSERVED_AT = f"{GROUP}/observed-at"
+RETIRED = f"{GROUP}/retired"
 
 KYMA_FINALIZER = f"{GROUP}/Kyma"
 MANDATORY_FINALIZER = f"{GROUP}/mandatory-module"

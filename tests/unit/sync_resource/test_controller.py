@@ -73,7 +73,7 @@ class World(Clusters):
 
     async def reconcile(self, name: str) -> None:
         """Reconcile a SyncResource as it is now."""
-        await self.see(SYNC_RESOURCES)
+        await self.see(SYNC_RESOURCES, None)
         await self.controller.reconcile_now(ObjectKey(KCP, name))
 
     async def reason(self, name: str) -> str:
@@ -192,7 +192,7 @@ async def test_process_that_dies_after_an_apply_leaves_nothing_behind(world: Wor
 async def test_of_two_that_want_an_object_at_the_same_moment_one_gets_it(world: World) -> None:
     await world.write("first", "one")
     await world.write("second", "one")
-    await world.see(SYNC_RESOURCES)
+    await world.see(SYNC_RESOURCES, None)
     await asyncio.gather(*(world.controller.reconcile_now(ObjectKey(KCP, each)) for each in ("first", "second")))
     assert {await world.reason("first"), await world.reason("second")} == {"ObjectsReady", "Conflict"}
 
@@ -221,7 +221,7 @@ async def test_deletion_needs_no_cluster_where_the_access_secret_is_gone(world: 
 async def test_second_reconcile_of_what_is_ready_writes_nothing(world: World, simulation: Simulation) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
-    await world.see(SYNC_RESOURCES)
+    await world.see(SYNC_RESOURCES, None)
     before = simulation.requests()[-1].number
     await world.reconcile("first")
     assert not simulation.requests(lambda it: it.is_write, since=before)
@@ -230,7 +230,7 @@ async def test_second_reconcile_of_what_is_ready_writes_nothing(world: World, si
 
 async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(world: World) -> None:
     await world.write("first", "one")
-    await world.see(SYNC_RESOURCES)
+    await world.see(SYNC_RESOURCES, None)
     assert world.manager.publish(ClusterReachable("demo")) == 1
     assert world.manager.publish(ClusterReachable("other")) == 0
     assert world.controller.owners() == {"demo"}

@@ -24,6 +24,7 @@ from lifecycle_manager.kyma_changes import kyma_changed, metadata_changed
 from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
+from lifecycle_manager.module_namespaces import ModuleNamespaces
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DATED_RELEASE_METAS,
@@ -72,8 +73,9 @@ def setup(
     templates = manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
     manifests = manager.informer(MANIFESTS, indexes=(MANIFESTS_BY_KYMA,))
-    module_configs = manager.informer(MODULE_CONFIGS, indexes=(MODULE_CONFIGS_BY_KYMA,))
-    sync_resources = manager.informer(SYNC_RESOURCES, indexes=(SYNC_RESOURCES_BY_KYMA,))
+    module_configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=(MODULE_CONFIGS_BY_KYMA,))
+    sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=(SYNC_RESOURCES_BY_KYMA,))
+    namespaces = ModuleNamespaces.watched_by(manager)
     # Not required: SKRs have a CRD, and an installation with the rights of an earlier version can't read CRDs.
     crds = manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_CRD, required=False)
     controller: Controller[ObjectKey, KymaState] = manager.controller(
@@ -90,6 +92,10 @@ def setup(
         controller.state_or_new(event.key).announcements.announce(event, now=manager.clock.monotonic())
         return (event.key,)
 
+    def part_state_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
+        part = change.new or change.old
+        return part is not None and namespaces.assignment().holds(part) and state_changed(change)
+
     controller.watches(kymas, when=status_is_outdated)
     controller.watches(crds, to=lambda _: map(KYMAS.key_of, kymas.list()), when=crd_changed, priority=Priority.RESYNC)
     controller.watches(templates, to=lambda change: changed_offer(change.new or change.old), when=offer_changed)
@@ -97,8 +103,12 @@ def setup(
         releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
     )
     controller.watches(manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=manifest_state_changed, after=SETTLE_SECONDS)
-    controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=state_changed, after=SETTLE_SECONDS)
-    controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=state_changed, after=SETTLE_SECONDS)
+    controller.watches(
+        module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=part_state_changed, after=SETTLE_SECONDS
+    )
+    controller.watches(
+        sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=part_state_changed, after=SETTLE_SECONDS
+    )
     controller.receives(
         DescriptorFound,
         to=lambda found: changed_offer(templates.get(ObjectKey(found.namespace, found.template))),
@@ -116,6 +126,7 @@ def setup(
             manifests=manifests,
             module_configs=module_configs,
             sync_resources=sync_resources,
+            namespaces=namespaces,
             crds=KymaCrds(crds),
             offers=offers,
             schedule=Schedule(releases, manager.clock, settings.rollout, policy_readable(manager.registry)),

@@ -9,6 +9,7 @@ from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_namespaces import Standing
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,
@@ -88,7 +89,7 @@ def _parts_of(snapshot: Snapshot, module: WantedModule) -> Iterator[tuple[str, S
         yield f"Manifest {module.wanted.metadata.name}", State.EMPTY, ""
     parts: tuple[ModuleConfig | SyncResource, ...] = (*snapshot.module_configs, *snapshot.sync_resources)
     for part in parts:
-        if part.spec.module == module.name:
+        if part.spec.module == module.name and snapshot.assignment.standing(part) is Standing.CURRENT:
             excess = _excess_of(part)
             state = aggregate([part.status.state, State.WARNING]) if excess else part.status.state
             yield f"{part.KIND} {part.metadata.name}", state, excess

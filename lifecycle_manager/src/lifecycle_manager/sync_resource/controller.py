@@ -15,30 +15,40 @@ from kube_runtime import (
     EventRecorder,
     Index,
     Informer,
+    InventoryEntry,
     Manager,
     ObjectKey,
     Priority,
     Result,
     parse_aside,
 )
-from lifecycle_manager.indexes import SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.indexes import MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed
+from lifecycle_manager.module_namespaces import (
+    ModuleNamespaces,
+    Namespace,
+    Standing,
+    assignment_changed,
+    is_applied,
+    modules_of,
+    unserved,
+)
 from lifecycle_manager.object_set import Record
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import identities, without
 from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
-from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.skr import Connections, SkrAccessError, SkrFailure
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
 from lifecycle_manager.sync_resource.plan import Done, plan, wants_namespaces
-from lifecycle_manager.sync_resource.snapshot import Snapshot, Text, known_inventory, read_text, since
-from lifecycle_manager.sync_resource.status import in_conflict
+from lifecycle_manager.sync_resource.snapshot import Placement, Snapshot, Text, known_inventory, read_text, since
+from lifecycle_manager.sync_resource.status import awaits_others, in_conflict
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import Kyma, ModulePolicy, SyncResource, SyncResourceStatus, names
+from lifecycle_manager_api import Kyma, ModuleConfig, ModulePolicy, SyncResource, SyncResourceStatus, names
 
 log = structlog.get_logger("sync_resource")
 
@@ -59,10 +69,10 @@ def setup(
 ) -> Controller[ObjectKey, SyncResourceState]:
     """Declare the controller with all that triggers it."""
     sync_resources = manager.informer(
-        SYNC_RESOURCES,
-        namespace=names.KCP_NAMESPACE,
-        indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM],
+        SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM]
     )
+    configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA])
+    namespaces = ModuleNamespaces.watched_by(manager)
     kymas = manager.informer(KYMAS, namespace=names.KCP_NAMESPACE)
     policies = Policies.watched_by(manager)
 
@@ -81,10 +91,14 @@ def setup(
         module = module_of_policy(change)
         return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if each.spec.module == module]
 
+    def of_namespace(change: Change[Namespace]) -> Iterable[ObjectKey]:
+        modules = modules_of(change)
+        return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if each.spec.module in modules]
+
     def waiting_for(change: Change[SyncResource]) -> Iterable[ObjectKey]:
-        freed = change.new or change.old
-        others = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, freed.spec.kyma) if freed is not None else ()
-        return [SYNC_RESOURCES.key_of(other) for other in others if in_conflict(other)]
+        changed = change.new or change.old
+        others = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, changed.spec.kyma) if changed is not None else ()
+        return [SYNC_RESOURCES.key_of(other) for other in others if in_conflict(other) or awaits_others(other)]
 
     controller = manager.controller(
         "sync-resource",
@@ -95,7 +109,8 @@ def setup(
         not_retried=(SkrAccessError,),
     )
     controller.watches(sync_resources, when=wants_other_objects)
-    controller.watches(sync_resources, to=waiting_for, when=gives_up_objects)
+    controller.watches(sync_resources, to=waiting_for, when=concerns_others)
+    controller.watches(namespaces.informer, to=of_namespace, when=assignment_changed, priority=Priority.RESYNC)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_is_leaving)
     controller.watches(policies.informer, to=of_policy, when=policy_changed)
     controller.receives(ClusterReachable, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
@@ -109,6 +124,8 @@ def setup(
         settings,
         kymas=kymas,
         sync_resources=sync_resources,
+        configs=configs,
+        namespaces=namespaces,
         policies=policies,
         state_of=controller.state,
     )
@@ -135,6 +152,12 @@ def gives_up_objects(change: Change[SyncResource]) -> bool:
     return new is None or (old is not None and bool(identities(inventory_of(old)) - identities(inventory_of(new))))
 
 
+def concerns_others(change: Change[SyncResource]) -> bool:
+    """Tell whether a SyncResource gave up objects, or took over those of another one."""
+    old, new = change.old, change.new
+    return gives_up_objects(change) or (new is not None and is_applied(new) and (old is None or not is_applied(old)))
+
+
 def kyma_is_leaving(change: Change[Kyma]) -> bool:
     """Tell whether a Kyma is deleted, or was marked for deletion."""
     old, new = change.old, change.new
@@ -153,13 +176,15 @@ class SyncResourceReconciler:
     settings: SyncResourceSettings
     kymas: Informer[Kyma] = field(kw_only=True)
     sync_resources: Informer[SyncResource] = field(kw_only=True)
+    configs: Informer[ModuleConfig] = field(kw_only=True)
+    namespaces: ModuleNamespaces = field(kw_only=True)
     policies: Policies = field(kw_only=True)
     state_of: Callable[[ObjectKey], SyncResourceState | None] = field(kw_only=True)
 
     async def reconcile(self, key: ObjectKey, _causes: Causes, state: SyncResourceState) -> Result:
         """Take the steps of a SyncResource's plan. Raises KubeError or SkrAccessError after its status says so."""
         resource = self.sync_resources.get(key)
-        if resource is None:
+        if resource is None or self.namespaces.assignment().standing(resource) is Standing.UNKNOWN:
             return Result()
 
         def unreachable(seen: SyncResource, failure: SkrFailure) -> SyncResourceStatus:
@@ -176,7 +201,9 @@ class SyncResourceReconciler:
         return Result()
 
     async def _snapshot(self, key: ObjectKey, resource: SyncResource, state: SyncResourceState) -> Snapshot:
-        kyma = self.kymas.get(ObjectKey(key.namespace, resource.spec.kyma))
+        kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, resource.spec.kyma))
+        assignment, module = self.namespaces.assignment(), resource.spec.module
+        placement = Placement(assignment.standing(resource), assignment.namespace_of(module))
         text: Text = ()
         if kyma is not None and not resource.metadata.being_deleted:
             written = resource.spec.resource
@@ -184,27 +211,58 @@ class SyncResourceReconciler:
         known = known_inventory(resource, state.inventory)
         places = {(each.group, each.kind, each.name) for each in known}
         places |= {place_of(thing) for thing in text} if isinstance(text, tuple) else set()
-        claims = tuple(dict.fromkeys(self._claims(key, resource.spec.kyma, places)))
+        claims = tuple(dict.fromkeys(self._claims(resource, placement, places)))
         inventory = without(known, claimed_earlier(known, since(resource), claims))
         seconds = self.settings.interval_seconds
-        rules = self.policies.of_sync_resources(resource.spec.module)
+        rules = self.policies.of_sync_resources(module)
         return Snapshot(
-            resource, kyma, self.clock.now(), inventory, text, rules=rules, claims=claims, interval_seconds=seconds
+            resource,
+            kyma,
+            self.clock.now(),
+            inventory,
+            text,
+            rules=rules,
+            claims=claims,
+            interval_seconds=seconds,
+            placement=placement,
+            unserved=self._unserved(resource, placement),
         )
 
-    def _claims(self, key: ObjectKey, kyma: str, places: Collection[Place]) -> Iterable[Claim]:
-        """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state."""
+    def _unserved(self, resource: SyncResource, placement: Placement) -> tuple[str, ...]:
+        """Return the ModuleConfigs whose SyncResources have to take over what a deleted one leaves."""
+        if placement.standing is not Standing.FORMER or not resource.metadata.being_deleted:
+            return ()
+        configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, resource.spec.kyma)
+        others = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, resource.spec.kyma)
+        return unserved(resource.spec.module, placement.wanted, configs, others)
+
+    def _claims(self, resource: SyncResource, placement: Placement, places: Collection[Place]) -> Iterable[Claim]:
+        """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state.
+
+        Of one module, those in its present namespace precede those in a former one.
+        """
+        kyma, assignment = resource.spec.kyma, self.namespaces.assignment()
+
+        def claim_of(other: SyncResource) -> Callable[[InventoryEntry], Claim] | None:
+            standing = assignment.standing(other)
+            if SYNC_RESOURCES.key_of(other) == SYNC_RESOURCES.key_of(resource) or not assignment.holds(other):
+                return None
+            age, name = since(other)
+            if other.spec.module == resource.spec.module and standing is not placement.standing:
+                if placement.standing is Standing.CURRENT:
+                    return None
+                age = ""
+            return lambda entry: Claim(entry, age, name)
+
         for place in places:
             for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim_key(kyma, *place)):
-                if SYNC_RESOURCES.key_of(other) != key:
+                if (claim := claim_of(other)) is not None:
                     found = (each for each in inventory_of(other) if (each.group, each.kind, each.name) == place)
-                    yield from (Claim(entry, *since(other)) for entry in found)
+                    yield from map(claim, found)
         for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma) if places else ():
-            other_key = SYNC_RESOURCES.key_of(other)
-            if other_key != key and (state := self.state_of(other_key)) is not None:
-                for entry in state.claims:
-                    if (entry.group, entry.kind, entry.name) in places:
-                        yield Claim(entry, *since(other))
+            state = self.state_of(SYNC_RESOURCES.key_of(other))
+            if state is not None and state.claims and (claim := claim_of(other)) is not None:
+                yield from (claim(each) for each in state.claims if (each.group, each.kind, each.name) in places)
 
     async def _finish(self, record: Record[SyncResource], state: SyncResourceState, end: Done) -> Result:
         if end.result is None:

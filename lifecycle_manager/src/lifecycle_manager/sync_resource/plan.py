@@ -2,11 +2,15 @@
 
 The order of the lines is the rule. An object that another SyncResource claimed first is never touched; nothing is
 pruned in a round with a failure; nothing is deleted that the inventory does not name, or that another owner has by now.
+
+When a module moves into another namespace of KCP, its SyncResources there take over the objects of those in the
+namespace that it leaves. The latter keep their other objects in force; while a successor is missing they delete none.
 """
 
 from collections.abc import Iterable
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
+from lifecycle_manager.module_namespaces import Standing
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, listed, name_of, without
 from lifecycle_manager.object_set.ownership import conflicts
 from lifecycle_manager.object_set.policy import POLICY_VIOLATION, held_back, message_of, objections
@@ -26,7 +30,9 @@ from lifecycle_manager.sync_resource.status import (
     FORBIDDEN,
     KYMA_DELETING,
     KYMA_NOT_FOUND,
+    MODULE_MOVED,
     TOO_MANY_OBJECTS,
+    WRONG_NAMESPACE,
     Refusal,
 )
 from lifecycle_manager_api import State, SyncResource, SyncResourceStatus, names
@@ -129,6 +135,8 @@ def _removal(seen: Snapshot) -> Step:
     has_finalizer = names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
     if not has_finalizer or not seen.inventory or seen.kyma is None or seen.cluster_gone:
         return RemoveFinalizer()
+    if seen.unserved and not seen.kyma.metadata.being_deleted:
+        return Done(statuses.awaiting(seen.resource, seen.unserved, seen.now), seen.interval_seconds)
     held, violated = held_back(seen.inventory, seen.rules)
     if seen.removed is None and (entries := without(seen.inventory, held)):
         return DeleteObjects(entries)
@@ -141,8 +149,10 @@ def _removal(seen: Snapshot) -> Step:
 
 def _refusal(seen: Snapshot) -> Refusal | None:
     resource, kyma = seen.resource, seen.kyma
+    if (misplaced := _misplaced(seen)) is not None:
+        return misplaced
     if kyma is None:
-        return Refusal(KYMA_NOT_FOUND, f"there is no Kyma {resource.spec.kyma!r} in this namespace")
+        return Refusal(KYMA_NOT_FOUND, f"there is no Kyma {resource.spec.kyma!r} in {names.KCP_NAMESPACE}")
     if kyma.metadata.being_deleted:
         return Refusal(KYMA_DELETING, f"Kyma {resource.spec.kyma!r} is being deleted")
     if isinstance(seen.text, Refusal):
@@ -158,6 +168,18 @@ def _refusal(seen: Snapshot) -> Refusal | None:
         named = listed([name_of(each) for each in seen.protected])
         return Refusal(FORBIDDEN, f"these objects belong to the Lifecycle Manager: {named}")
     return Refusal(TOO_MANY_OBJECTS, seen.too_many) if seen.too_many else None
+
+
+def _misplaced(seen: Snapshot) -> Refusal | None:
+    """Return why a SyncResource does not count in its namespace."""
+    module, namespace, wanted = seen.resource.spec.module, seen.resource.metadata.namespace, seen.placement.wanted
+    if seen.placement.standing is Standing.OTHER_MODULE:
+        message = f"{namespace} is the namespace of another module; write SyncResources of {module} in {wanted}"
+        return Refusal(WRONG_NAMESPACE, message)
+    if seen.placement.standing is Standing.FORMER and not seen.inventory and not seen.recorded:
+        message = f"{module} has the namespace {wanted} now, where SyncResources have to be written"
+        return Refusal(MODULE_MOVED, message, frozenset(each.entry for each in seen.claims))
+    return None
 
 
 def _objects(seen: Snapshot) -> tuple[KubernetesObject, ...]:

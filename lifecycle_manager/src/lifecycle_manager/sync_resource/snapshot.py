@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
+from lifecycle_manager.module_namespaces import Standing
 from lifecycle_manager.object_set.inventory import united
 from lifecycle_manager.object_set.ownership import Claim
 from lifecycle_manager.sync_resource.intent import inventory_of
 from lifecycle_manager.sync_resource.status import INVALID_RESOURCE, Refusal
-from lifecycle_manager_api import Kyma, SyncResource
+from lifecycle_manager_api import Kyma, SyncResource, names
 from lifecycle_manager_api.policy_checks import ModuleRules, Scopes
 
 MAX_CACHED_TEXT = 64 * 1024
@@ -20,12 +21,22 @@ Text = tuple[KubernetesObject, ...] | Refusal
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """What the namespace of a SyncResource is to its module, and where the module's SyncResources belong."""
+
+    standing: Standing = Standing.CURRENT
+    wanted: str = names.KCP_NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One SyncResource with all that its plan depends on.
 
     - `inventory`: what is in the SKR because of it or may be: by its own record, and by the memory of this process
     - `claims`: what other SyncResources of the Kyma have of the objects in the text
     - `rules`: what the module may have; `scopes` are those of the kinds in the text, as the SKR has stated them
+    - `placement`: what its namespace is to its module
+    - `unserved`: where the module left this namespace, its ModuleConfigs in the present one that have none applied
     - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be, and `protected`
       are objects of the text, as the SKR resolves them, that may not be applied
     - `applied`, `removed`: the results of steps; `applied` with those of pruning once `pruned`
@@ -41,6 +52,8 @@ class Snapshot:
     scopes: Scopes | None = None
     claims: tuple[Claim, ...] = ()
     interval_seconds: float = 120.0
+    placement: Placement = field(default_factory=Placement)
+    unserved: tuple[str, ...] = ()
     recorded: bool = False
     too_many: str = ""
     protected: tuple[InventoryEntry, ...] = ()
@@ -64,8 +77,9 @@ def read_text(text: str) -> Text:
 
 
 def since(resource: SyncResource) -> tuple[str, str]:
-    """Return what orders SyncResources by age: time of creation, then name."""
-    return (resource.metadata.creation_timestamp or _BEGINNING).isoformat(), resource.metadata.name
+    """Return what orders SyncResources by age: time of creation, then namespace and name."""
+    metadata = resource.metadata
+    return (metadata.creation_timestamp or _BEGINNING).isoformat(), f"{metadata.namespace}/{metadata.name}"
 
 
 @lru_cache(maxsize=64)

@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, readiness
-from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
+from lifecycle_manager.kyma_conditions import APPLIED, VALID
+from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities, listed
 from lifecycle_manager.object_set.policy import POLICY_VIOLATION, message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.sync_resource.intent import synced_object
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
 from lifecycle_manager_api.conditions import NewCondition
 from lifecycle_manager_api.policy_checks import Violation
-
-VALID = "Valid"
-APPLIED = "Applied"
 
 TEXT_VALID = "Valid"
 OBJECTS_APPLIED = "Applied"
@@ -27,7 +25,9 @@ FORBIDDEN = "Forbidden"
 INVALID_RESOURCE = "InvalidResource"
 KYMA_DELETING = "KymaDeleting"
 KYMA_NOT_FOUND = "KymaNotFound"
+MODULE_MOVED = "ModuleMoved"
 TOO_MANY_OBJECTS = "TooManyObjects"
+WRONG_NAMESPACE = "WrongNamespace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,12 @@ def in_conflict(resource: SyncResource) -> bool:
     """Tell whether a SyncResource waits for objects that another one has."""
     valid = find(resource.status.conditions, VALID)
     return valid is not None and valid.reason == CONFLICT
+
+
+def awaits_others(resource: SyncResource) -> bool:
+    """Tell whether a SyncResource is being deleted and waits for others to take over its objects."""
+    ready = find(resource.status.conditions, READY)
+    return resource.metadata.being_deleted and ready is not None and ready.reason == MODULE_MOVED
 
 
 def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncResourceStatus:
@@ -103,6 +109,12 @@ def holding(
     """Return the status of a SyncResource that is being deleted and whose module may not delete its last objects."""
     synced = tuple(synced_object(entry, State.ERROR, POLICY_VIOLATION) for entry in inventory)
     return _status(resource, now, State.DELETING, synced, [not_deleted(held)])
+
+
+def awaiting(resource: SyncResource, unserved: Sequence[str], now: datetime) -> SyncResourceStatus:
+    """Return the status of a SyncResource that is being deleted and whose objects others are to take over."""
+    message = f"its objects stay until SyncResources are applied for these ModuleConfigs: {listed(unserved)}"
+    return _status(resource, now, State.DELETING, resource.status.synced, [(READY, "False", MODULE_MOVED, message)])
 
 
 def deleting(
