@@ -75,11 +75,13 @@ class Assignment:
 
     - `current`: the own namespaces of modules, by module
     - `modules`: the modules by the namespaces that they have or had
+    - `deleted`: those of them that are being deleted
     - `refused`: namespaces whose label has no effect
     """
 
     current: Mapping[str, str] = field(default_factory=dict)
     modules: Mapping[str, str] = field(default_factory=dict)
+    deleted: frozenset[str] = frozenset()
     refused: Mapping[str, RefusedReason] = field(default_factory=dict)
 
     def namespace_of(self, module: str) -> str:
@@ -110,7 +112,8 @@ def assigned(namespaces: Iterable[Namespace]) -> Assignment:
     current: dict[str, str] = {}
     modules: dict[str, str] = {}
     refused: dict[str, RefusedReason] = {}
-    for each in sorted(namespaces, key=_age):
+    labelled = sorted(namespaces, key=_age)
+    for each in labelled:
         name, module = each.metadata.name, each.module
         if name in RESERVED:
             refused[name] = RefusedReason.RESERVED
@@ -122,7 +125,8 @@ def assigned(namespaces: Iterable[Namespace]) -> Assignment:
             refused[name] = RefusedReason.DUPLICATE
         else:
             current[module], modules[name] = name, module
-    return Assignment(current, modules, refused)
+    deleted = frozenset(each.metadata.name for each in labelled if each.metadata.being_deleted)
+    return Assignment(current, modules, deleted, refused)
 
 
 def is_applied(resource: SyncResource) -> bool:
@@ -142,14 +146,19 @@ def is_made_from(config: ModuleConfig, resource: SyncResource) -> bool:
 
 
 def unserved(
-    module: str, namespace: str, configs: Iterable[ModuleConfig], sync_resources: Iterable[SyncResource]
+    left: SyncResource, namespace: str, configs: Iterable[ModuleConfig], sync_resources: Iterable[SyncResource]
 ) -> tuple[str, ...]:
-    """Return the ModuleConfigs of a module in a namespace for which no SyncResource is applied; all of one Kyma."""
+    """Return the ModuleConfigs in a namespace that succeed those of a SyncResource, and for which none is applied yet.
+
+    `configs` and `sync_resources` are those of its Kyma.
+    """
+    sources = {left.metadata.name, *(each.name for each in left.metadata.owner_references)}
     applied = [each for each in sync_resources if each.metadata.namespace == namespace and is_applied(each)]
     return tuple(
         f"{namespace}/{config.metadata.name}"
         for config in configs
-        if (config.spec.module, config.metadata.namespace) == (module, namespace)
+        if (config.spec.module, config.metadata.namespace) == (left.spec.module, namespace)
+        and config.metadata.name in sources
         and not config.metadata.being_deleted
         and not any(is_made_from(config, each) for each in applied)
     )

@@ -15,7 +15,7 @@ def lease_namespace_of(module: str) -> str:
 
 
 def roles_of(module: str, namespace: str = names.KCP_NAMESPACE) -> tuple[dict[str, Any], ...]:
-    """Return the roles of the manager of a module: one in the namespace of its ModuleConfigs, then one for its Leases."""
+    """Return the roles of the manager of a module: one where its ModuleConfigs are, then one for its Leases."""
     text = files("kyma_module_manager").joinpath("rbac.yaml").read_text().replace("MODULE", module)
     first, second = (dict(each.document) for each in parse_objects(text))
     return {**first, "metadata": {**first["metadata"], "namespace": namespace}}, second

@@ -20,7 +20,7 @@ from lifecycle_manager.module_config.status import (
     within_quota,
 )
 from lifecycle_manager.module_namespaces import is_applied, is_made_from
-from lifecycle_manager.object_set.inventory import entries_of, identities
+from lifecycle_manager.object_set.inventory import Identity, entries_of, identities
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, SyncResource, joined_name
 from lifecycle_manager_api import ObjectReference as ResourceReference
@@ -102,15 +102,14 @@ def plan(seen: Snapshot) -> tuple[Step, ...]:
 def is_taken_over(former: Sequence[ModuleConfig], move: Move) -> bool:
     """Tell whether the ModuleConfigs in the namespace that a module leaves are not needed any more.
 
-    Each has a successor for the same Module CR that a Module Manager serves, and each object that their SyncResources
-    have in the SKR is one that a SyncResource in the present namespace has applied. So nothing is deleted in the SKR.
+    Each has a successor for the same Module CR, for which a SyncResource is applied; or, where the former had none, for
+    which a Module Manager has written a state. And those in the present namespace have applied each object that the
+    former SyncResources have in the SKR. So nothing is deleted there.
     """
     successors = {_source_of(each): each for each in move.configs if not each.metadata.being_deleted}
-    applied = [each for each in move.sync_resources if is_applied(each)]
-    have = frozenset().union(*(identities(entries_of(each.status.synced)) for each in applied))
-    had = frozenset().union(*(identities(entries_of(each.status.synced)) for each in move.left))
-    return had <= have and all(
-        (successor := successors.get(_source_of(config))) is not None and _is_served(successor, applied)
+    have = _objects_of(each for each in move.sync_resources if is_applied(each))
+    return _objects_of(move.left) <= have and all(
+        _is_succeeded(config, successors.get(_source_of(config)), move)
         for config in former
         if not config.metadata.being_deleted
     )
@@ -268,9 +267,17 @@ def _source_of(config: ModuleConfig) -> tuple[str, ...]:
     return (source.api_version.rpartition("/")[0], source.kind, source.namespace, source.name)
 
 
-def _is_served(config: ModuleConfig, applied: Iterable[SyncResource]) -> bool:
-    """Tell whether a Module Manager handles a ModuleConfig: it wrote objects for it, or its state where it has none."""
-    return config.status.state is not State.EMPTY or any(is_made_from(config, each) for each in applied)
+def _objects_of(resources: Iterable[SyncResource]) -> frozenset[Identity]:
+    return frozenset(identity for each in resources for identity in identities(entries_of(each.status.synced)))
+
+
+def _is_succeeded(config: ModuleConfig, successor: ModuleConfig | None, move: Move) -> bool:
+    """Tell whether a Module Manager handles the successor of a ModuleConfig."""
+    if successor is None:
+        return False
+    if any(is_made_from(config, each) for each in move.left):
+        return any(is_made_from(successor, each) and is_applied(each) for each in move.sync_resources)
+    return successor.status.state is not State.EMPTY
 
 
 def _is_gone(module_cr: ModuleCr | None) -> bool:

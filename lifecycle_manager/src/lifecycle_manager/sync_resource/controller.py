@@ -15,7 +15,6 @@ from kube_runtime import (
     EventRecorder,
     Index,
     Informer,
-    InventoryEntry,
     Manager,
     ObjectKey,
     Priority,
@@ -25,6 +24,7 @@ from kube_runtime import (
 from lifecycle_manager.indexes import MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed
 from lifecycle_manager.module_namespaces import (
+    Assignment,
     ModuleNamespaces,
     Namespace,
     Standing,
@@ -45,7 +45,15 @@ from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
 from lifecycle_manager.sync_resource.plan import Done, plan, wants_namespaces
-from lifecycle_manager.sync_resource.snapshot import Placement, Snapshot, Text, known_inventory, read_text, since
+from lifecycle_manager.sync_resource.snapshot import (
+    Placement,
+    Snapshot,
+    Text,
+    known_inventory,
+    rank_among,
+    read_text,
+    since,
+)
 from lifecycle_manager.sync_resource.status import awaits_others, in_conflict
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import Kyma, ModuleConfig, ModulePolicy, SyncResource, SyncResourceStatus, names
@@ -203,7 +211,8 @@ class SyncResourceReconciler:
     async def _snapshot(self, key: ObjectKey, resource: SyncResource, state: SyncResourceState) -> Snapshot:
         kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, resource.spec.kyma))
         assignment, module = self.namespaces.assignment(), resource.spec.module
-        placement = Placement(assignment.standing(resource), assignment.namespace_of(module))
+        is_deleted = resource.metadata.namespace in assignment.deleted
+        placement = Placement(assignment.standing(resource), assignment.namespace_of(module), is_deleted)
         text: Text = ()
         if kyma is not None and not resource.metadata.being_deleted:
             written = resource.spec.resource
@@ -211,7 +220,7 @@ class SyncResourceReconciler:
         known = known_inventory(resource, state.inventory)
         places = {(each.group, each.kind, each.name) for each in known}
         places |= {place_of(thing) for thing in text} if isinstance(text, tuple) else set()
-        claims = tuple(dict.fromkeys(self._claims(resource, placement, places)))
+        claims = tuple(dict.fromkeys(self._claims(resource, assignment, places)))
         inventory = without(known, claimed_earlier(known, since(resource), claims))
         seconds = self.settings.interval_seconds
         rules = self.policies.of_sync_resources(module)
@@ -234,35 +243,21 @@ class SyncResourceReconciler:
             return ()
         configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, resource.spec.kyma)
         others = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, resource.spec.kyma)
-        return unserved(resource.spec.module, placement.wanted, configs, others)
+        return unserved(resource, placement.wanted, configs, others)
 
-    def _claims(self, resource: SyncResource, placement: Placement, places: Collection[Place]) -> Iterable[Claim]:
-        """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state.
-
-        Of one module, those in its present namespace precede those in a former one.
-        """
-        kyma, assignment = resource.spec.kyma, self.namespaces.assignment()
-
-        def claim_of(other: SyncResource) -> Callable[[InventoryEntry], Claim] | None:
-            standing = assignment.standing(other)
-            if SYNC_RESOURCES.key_of(other) == SYNC_RESOURCES.key_of(resource) or not assignment.holds(other):
-                return None
-            age, name = since(other)
-            if other.spec.module == resource.spec.module and standing is not placement.standing:
-                if placement.standing is Standing.CURRENT:
-                    return None
-                age = ""
-            return lambda entry: Claim(entry, age, name)
-
+    def _claims(self, resource: SyncResource, assignment: Assignment, places: Collection[Place]) -> Iterable[Claim]:
+        """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state."""
+        kyma = resource.spec.kyma
         for place in places:
             for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim_key(kyma, *place)):
-                if (claim := claim_of(other)) is not None:
+                if (rank := rank_among(resource, other, assignment)) is not None:
                     found = (each for each in inventory_of(other) if (each.group, each.kind, each.name) == place)
-                    yield from map(claim, found)
+                    yield from (Claim(entry, *rank) for entry in found)
         for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma) if places else ():
             state = self.state_of(SYNC_RESOURCES.key_of(other))
-            if state is not None and state.claims and (claim := claim_of(other)) is not None:
-                yield from (claim(each) for each in state.claims if (each.group, each.kind, each.name) in places)
+            if state is not None and state.claims and (rank := rank_among(resource, other, assignment)) is not None:
+                claimed = (each for each in state.claims if (each.group, each.kind, each.name) in places)
+                yield from (Claim(entry, *rank) for entry in claimed)
 
     async def _finish(self, record: Record[SyncResource], state: SyncResourceState, end: Done) -> Result:
         if end.result is None:

@@ -35,7 +35,7 @@ from lifecycle_manager.sync_resource.status import (
     WRONG_NAMESPACE,
     Refusal,
 )
-from lifecycle_manager_api import State, SyncResource, SyncResourceStatus, names
+from lifecycle_manager_api import Kyma, State, SyncResource, SyncResourceStatus, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
 __all__ = [
@@ -135,8 +135,8 @@ def _removal(seen: Snapshot) -> Step:
     has_finalizer = names.SYNC_RESOURCE_FINALIZER in seen.resource.metadata.finalizers
     if not has_finalizer or not seen.inventory or seen.kyma is None or seen.cluster_gone:
         return RemoveFinalizer()
-    if seen.unserved and not seen.kyma.metadata.being_deleted:
-        return Done(statuses.awaiting(seen.resource, seen.unserved, seen.now), seen.interval_seconds)
+    if not seen.kyma.metadata.being_deleted and (awaited := _awaited(seen, seen.kyma)):
+        return Done(statuses.awaiting(seen.resource, awaited, seen.now), seen.interval_seconds)
     held, violated = held_back(seen.inventory, seen.rules)
     if seen.removed is None and (entries := without(seen.inventory, held)):
         return DeleteObjects(entries)
@@ -145,6 +145,20 @@ def _removal(seen: Snapshot) -> Step:
     if held and not seen.kyma.metadata.being_deleted:
         return Done(statuses.holding(seen.resource, held, violated, seen.now), seen.interval_seconds)
     return RemoveFinalizer()
+
+
+def _awaited(seen: Snapshot, kyma: Kyma) -> str:
+    """Return what has to happen before objects are deleted whose module has another namespace.
+
+    Whoever deletes a namespace of KCP does not mean to delete the module from all clusters.
+    """
+    placement, module = seen.placement, seen.resource.spec.module
+    if placement.standing is not Standing.FORMER:
+        return ""
+    may_be_enabled = kyma.status.state is State.EMPTY or any(each.name == module for each in kyma.status.modules)
+    if placement.is_deleted and may_be_enabled:
+        return f"SyncResources in {placement.wanted} have taken them over"
+    return f"SyncResources are applied for ModuleConfigs: {listed(seen.unserved)}" if seen.unserved else ""
 
 
 def _refusal(seen: Snapshot) -> Refusal | None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
-from lifecycle_manager.module_namespaces import Standing
+from lifecycle_manager.module_namespaces import Assignment, Standing
 from lifecycle_manager.object_set.inventory import united
 from lifecycle_manager.object_set.ownership import Claim
 from lifecycle_manager.sync_resource.intent import inventory_of
@@ -22,10 +22,11 @@ Text = tuple[KubernetesObject, ...] | Refusal
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What the namespace of a SyncResource is to its module, and where the module's SyncResources belong."""
+    """What the namespace of a SyncResource is to its module, and which one the module has."""
 
     standing: Standing = Standing.CURRENT
     wanted: str = names.KCP_NAMESPACE
+    is_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Snapshot:
     - `claims`: what other SyncResources of the Kyma have of the objects in the text
     - `rules`: what the module may have; `scopes` are those of the kinds in the text, as the SKR has stated them
     - `placement`: what its namespace is to its module
-    - `unserved`: where the module left this namespace, its ModuleConfigs in the present one that have none applied
+    - `unserved`: the ModuleConfigs in the present namespace of the module, where it has left this one, for which no
+      SyncResource is applied there
     - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be, and `protected`
       are objects of the text, as the SKR resolves them, that may not be applied
     - `applied`, `removed`: the results of steps; `applied` with those of pruning once `pruned`
@@ -80,6 +82,22 @@ def since(resource: SyncResource) -> tuple[str, str]:
     """Return what orders SyncResources by age: time of creation, then namespace and name."""
     metadata = resource.metadata
     return (metadata.creation_timestamp or _BEGINNING).isoformat(), f"{metadata.namespace}/{metadata.name}"
+
+
+def rank_among(resource: SyncResource, other: SyncResource, assignment: Assignment) -> tuple[str, str] | None:
+    """Return what orders another SyncResource of the Kyma before or after one; None where its claims don't count.
+
+    By age, but of one module those in its present namespace precede those in a former one, so that they take over.
+    What is in a namespace of another module, or of none, claims nothing.
+    """
+    standing = assignment.standing(other)
+    is_same = (other.metadata.namespace, other.metadata.name) == (resource.metadata.namespace, resource.metadata.name)
+    if is_same or not assignment.holds(other):
+        return None
+    created, name = since(other)
+    if other.spec.module == resource.spec.module and standing is not (own := assignment.standing(resource)):
+        return None if own is Standing.CURRENT else ("", name)
+    return created, name
 
 
 @lru_cache(maxsize=64)

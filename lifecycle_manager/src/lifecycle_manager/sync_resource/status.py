@@ -6,7 +6,7 @@ from datetime import datetime
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, readiness
 from lifecycle_manager.kyma_conditions import APPLIED, VALID
-from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities, listed
+from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
 from lifecycle_manager.object_set.policy import POLICY_VIOLATION, message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.sync_resource.intent import synced_object
@@ -111,9 +111,9 @@ def holding(
     return _status(resource, now, State.DELETING, synced, [not_deleted(held)])
 
 
-def awaiting(resource: SyncResource, unserved: Sequence[str], now: datetime) -> SyncResourceStatus:
+def awaiting(resource: SyncResource, awaited: str, now: datetime) -> SyncResourceStatus:
     """Return the status of a SyncResource that is being deleted and whose objects others are to take over."""
-    message = f"its objects stay until SyncResources are applied for these ModuleConfigs: {listed(unserved)}"
+    message = f"the module has another namespace; its objects stay until {awaited}"
     return _status(resource, now, State.DELETING, resource.status.synced, [(READY, "False", MODULE_MOVED, message)])
 
 
