@@ -2,15 +2,26 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
+import structlog
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kube_runtime import Manager
+from kube_runtime import Change, Manager
 from lifecycle_manager.kyma_conditions import event_path_fault
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_namespaces import (
+    Assignment,
+    ModuleNamespaces,
+    Namespace,
+    assignment_changed,
+    modules_of,
+)
 from lifecycle_manager.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import Kyma, Manifest, names
+
+log = structlog.get_logger("fleet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +36,7 @@ class FleetCollector(Collector):
     manifests: Callable[[], Iterable[Manifest]]
     offers: Offers
     owns: Callable[[str], bool]
+    assignment: Callable[[], Assignment] = Assignment
 
     def collect(self) -> Iterator[Metric]:
         """Give the metrics. Called in the thread of the metrics server."""
@@ -35,6 +47,7 @@ class FleetCollector(Collector):
         yield from _of_kymas(kymas)
         yield _event_path_faults(kymas)
         yield from self._of_mandatory_modules()
+        yield _refused_namespaces(self.assignment())
 
     def describe(self) -> Iterator[Metric]:
         """Give no samples: they are known only at the time of a scrape."""
@@ -90,7 +103,36 @@ def _event_path_faults(kymas: Iterable[Kyma]) -> Metric:
     return faults
 
 
+def _refused_namespaces(assignment: Assignment) -> Metric:
+    refused = GaugeMetricFamily(
+        "lifecycle_mgr_module_namespace_refused",
+        "Namespaces whose label with the name of a module has no effect, and why.",
+        labels=["namespace", "reason"],
+    )
+    for namespace, reason in assignment.refused.items():
+        refused.add_metric([namespace, reason.value], 1)
+    return refused
+
+
 def setup(manager: Manager, offers: Offers) -> None:
     """Register the metrics of the fleet."""
     kymas, manifests = manager.informer(KYMAS), manager.informer(MANIFESTS)
-    manager.registry.register(FleetCollector(kymas.list, manifests.list, offers=offers, owns=manager.sharding.owns))
+    namespaces = ModuleNamespaces.watched_by(manager)
+    collector = FleetCollector(
+        kymas.list, manifests.list, offers=offers, owns=manager.sharding.owns, assignment=namespaces.assignment
+    )
+    manager.registry.register(collector)
+    namespaces.informer.on_change(partial(_log_assignment, namespaces))
+
+
+def _log_assignment(namespaces: ModuleNamespaces, change: Change[Namespace]) -> None:
+    """Log which namespace a module has after a change, or why a label has no effect."""
+    named = change.new or change.old
+    if named is None or not assignment_changed(change):
+        return
+    assignment, name = namespaces.assignment(), named.metadata.name
+    if (reason := assignment.refused.get(name)) is not None:
+        log.warning("label of a namespace has no effect", namespace=name, module=named.module, reason=reason.value)
+        return
+    for module in sorted(modules_of(change)):
+        log.info("namespace of a module", module=module, namespace=assignment.namespace_of(module))
