@@ -22,9 +22,9 @@ from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import MODULE_CONFIGS, MODULE_POLICIES, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, find, names
 from lifecycle_manager_api.documents import plain
-from tests.integration.lifecycle_manager.conftest import ANY_MODULE
 from tests.integration.lifecycle_manager.programs import with_options
 from tests.integration.lifecycle_manager.test_sync_resources import ALLOWED, config_map, set_policy, text_of
+from tests.registries import BlobServer
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -64,13 +64,12 @@ def namespace(name: str) -> str:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
-async def installed(walkthrough: Walkthrough) -> AsyncIterator[None]:
-    """The namespace without a label, with the rights of LM there; the module may have a Deployment."""
+async def installed(walkthrough: Walkthrough, layers: BlobServer) -> AsyncIterator[None]:
+    """The namespace without a label, with the rights of LM there; the module may have a Deployment, as all with `layers`."""
     environment = walkthrough.environment
     role = files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text()
     for text in (namespace(OWN), namespace(FOREIGN), role, dump_yaml(BINDING)):
         await apply_objects(environment.kcp, text)
-    await apply_objects(environment.skr, ANY_MODULE)
     before = await environment.kcp.get(MODULE_POLICIES, MODULE, KCP)
     await set_policy(environment, [*ALLOWED, {"group": "apps", "kind": "Deployment"}])
     yield
