@@ -15,6 +15,7 @@ from kube_runtime import ApplyResult, Change, InventoryEntry, ObjectOutcome
 from lifecycle_manager.module_config import plan as configs_planned
 from lifecycle_manager.module_config.snapshot import ModuleCr, Move, Reading
 from lifecycle_manager.module_config.snapshot import Snapshot as ConfigsSnapshot
+from lifecycle_manager.module_cr_verdict import belongs_to
 from lifecycle_manager.module_namespaces import (
     Assignment,
     Namespace,
@@ -22,15 +23,13 @@ from lifecycle_manager.module_namespaces import (
     Standing,
     assigned,
     assignment_changed,
-    is_made_from,
     modules_of,
-    unserved,
 )
 from lifecycle_manager.object_set.ownership import Claim, claimed_earlier, place_of
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.sync_resource import plan as planned
 from lifecycle_manager.sync_resource.intent import begun, inventory_of
-from lifecycle_manager.sync_resource.snapshot import Placement, Snapshot, rank_among, read_text, since
+from lifecycle_manager.sync_resource.snapshot import Placement, Snapshot, rank_among, read_text, since, unserved
 from lifecycle_manager_api import ModuleConfig, SyncResource, names
 from lifecycle_manager_api import ObjectReference as ResourceReference
 from tests import builders
@@ -157,8 +156,7 @@ class Model:
         """Delete what belongs to a ModuleConfig that is being deleted, then that."""
         for key, config in list(self.configs.items()):
             if config.metadata.being_deleted:
-                owned = [each for each, it in self.sync_resources.items() if is_made_from(config, it)]
-                owned = [each for each in owned if each[0] == key[0]]
+                owned = [each for each, it in self.sync_resources.items() if belongs_to(config, it)]
                 for each in owned:
                     self.mark(self.sync_resources, each)
                 if not owned:

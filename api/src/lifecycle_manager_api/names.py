@@ -34,6 +34,8 @@ CREATE_NAMESPACES = f"{GROUP}/create-namespaces"
 TRACEPARENT = f"{GROUP}/traceparent"
 OBSERVED_AT = f"{GROUP}/observed-at"
 RETIRED = f"{GROUP}/retired"
+RECONCILE_AT = f"{GROUP}/reconcile-requested-at"
+MODULE_CONFIG_GENERATION = f"{GROUP}/module-config-generation"
 
 KYMA_FINALIZER = f"{GROUP}/Kyma"
 MANDATORY_FINALIZER = f"{GROUP}/mandatory-module"

@@ -72,7 +72,7 @@ class Output(Protocol):
     def step_finished(self, step: Step) -> None:
         """A step has ended."""
 
-    def show_timeline(self, timeline: Sequence[Station], total_ms: float) -> None:
+    def show_timeline(self, timeline: Sequence[Station]) -> None:
         """Show the timeline of one change."""
 
 
@@ -85,7 +85,7 @@ class NoOutput:
     def step_finished(self, step: Step) -> None:
         """Do nothing."""
 
-    def show_timeline(self, timeline: Sequence[Station], total_ms: float) -> None:
+    def show_timeline(self, timeline: Sequence[Station]) -> None:
         """Do nothing."""
 
 

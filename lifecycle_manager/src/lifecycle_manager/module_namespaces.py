@@ -139,31 +139,6 @@ def is_applied(resource: SyncResource) -> bool:
     )
 
 
-def is_made_from(config: ModuleConfig, resource: SyncResource) -> bool:
-    """Tell whether a SyncResource belongs to a ModuleConfig, as its owner or its name says."""
-    owners = {each.uid for each in resource.metadata.owner_references}
-    return config.metadata.uid in owners or config.metadata.name == resource.metadata.name
-
-
-def unserved(
-    left: SyncResource, namespace: str, configs: Iterable[ModuleConfig], sync_resources: Iterable[SyncResource]
-) -> tuple[str, ...]:
-    """Return the ModuleConfigs in a namespace that succeed those of a SyncResource, and for which none is applied yet.
-
-    `configs` and `sync_resources` are those of its Kyma.
-    """
-    sources = {left.metadata.name, *(each.name for each in left.metadata.owner_references)}
-    applied = [each for each in sync_resources if each.metadata.namespace == namespace and is_applied(each)]
-    return tuple(
-        f"{namespace}/{config.metadata.name}"
-        for config in configs
-        if (config.spec.module, config.metadata.namespace) == (left.spec.module, namespace)
-        and config.metadata.name in sources
-        and not config.metadata.being_deleted
-        and not any(is_made_from(config, each) for each in applied)
-    )
-
-
 def _age(namespace: Namespace) -> tuple[str, str]:
     created = namespace.metadata.creation_timestamp
     return (created.isoformat() if created is not None else "", namespace.metadata.name)

@@ -65,7 +65,7 @@ def namespace(name: str) -> str:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
 async def installed(walkthrough: Walkthrough, layers: BlobServer) -> AsyncIterator[None]:
-    """The namespace without a label, with the rights of LM there; the module may have a Deployment, as all with `layers`."""
+    """The namespace without a label, with the rights of LM there; the module may have a Deployment."""
     environment = walkthrough.environment
     role = files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text()
     for text in (namespace(OWN), namespace(FOREIGN), role, dump_yaml(BINDING)):

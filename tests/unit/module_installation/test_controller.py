@@ -175,11 +175,11 @@ async def test_module_waits_for_a_cluster_that_gives_no_answer(world: World) -> 
     world.access = SkrUnreachable(ClusterUnreachable("no answer"))
     with pytest.raises(SkrUnreachable):
         await world.reconcile()
-    assert await world.state() == ("Error", "SKRUnreachable")
+    assert await world.state() == ("Error", "ClusterUnreachable")
     await world.delete()
     with pytest.raises(SkrUnreachable):
         await world.reconcile()
-    assert await world.state() == ("Deleting", "SKRUnreachable")
+    assert await world.state() == ("Deleting", "ClusterUnreachable")
     world.access = None
     await world.reconcile()
     assert await world.manifest() is None

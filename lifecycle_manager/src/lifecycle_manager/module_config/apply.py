@@ -12,7 +12,8 @@ from kube_runtime import Client, Clock, Informer, NotFound
 from lifecycle_manager.kcp_writes import write_status
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, SetCondition, Step, WriteModuleConfig
 from lifecycle_manager.module_config.snapshot import Snapshot
-from lifecycle_manager.module_config.status import SYNCED, merged
+from lifecycle_manager.module_config.status import merged
+from lifecycle_manager.module_cr_verdict import SYNCED
 from lifecycle_manager.resources import FIELD_MANAGER, MODULE_CONFIGS
 from lifecycle_manager.signals import ObjectReference, Trace
 from lifecycle_manager.telemetry import ChangeLatency

@@ -24,10 +24,18 @@ from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import Undecided, acceptable, decide, plan, sources_of, usual_names
+from lifecycle_manager.module_config.plan import (
+    Undecided,
+    acceptable,
+    bytes_left,
+    decide,
+    plan,
+    sources_of,
+    usual_names,
+)
 from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, find_all, find_some
 from lifecycle_manager.module_config.snapshot import ModuleCr, Move, Quota, Reading, Snapshot
-from lifecycle_manager.module_config.status import SyncedCondition, failed, internal_error
+from lifecycle_manager.module_config.status import SyncedCondition, failed
 from lifecycle_manager.module_config.texts import Memory, TextMaker, TextThread
 from lifecycle_manager.module_namespaces import (
     ModuleNamespaces,
@@ -63,6 +71,7 @@ RULES_SECONDS = 2.0
 
 
 MIN_POSTPONED_SECONDS = 0.5
+NOTHING_REMEMBERED = Memory()
 
 
 class Read(Enum):
@@ -173,7 +182,7 @@ def setup(
 
     writes = ModuleConfigWrites(manager.client, configs, latency, manager.clock)
     reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings, TextThread())
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(TemplateUnreadable,))
     return controller
 
 
@@ -325,13 +334,11 @@ class _Reconciler:
             await self._apply(key, state)
             return Result()
         state.budget = self.connections.budget(key.kyma)
-        try:
-            return await self._synchronize(key, state, decision.template)
-        except (KubeError, SkrAccessError, TemplateUnreadable):
-            raise
-        except Exception as error:
-            await self._apply(key, state, problem=internal_error(error))
-            raise
+        return await self._synchronize(key, state, decision.template)
+
+    async def report(self, key: ModuleKey, error: Exception) -> None:
+        """Report an unforeseen exception in all ModuleConfigs of a module. Raises KubeError."""
+        await self._apply(key, self.controller.state_or_new(key), problem=failed(error))
 
     async def _synchronize(self, key: ModuleKey, state: ModuleConfigState, template: ModuleTemplate) -> Result:
         """Read what is announced, postponed or due, and carry out what follows."""
@@ -369,7 +376,8 @@ class _Reconciler:
         identities = Reading(found.default, found.module_crs, found.complete)
         seen = self._snapshot(key, self.modules.namespaces.assignment().namespace_of(key.module), identities)
         maker = TextMaker(thread=self.thread, memory=state.memory, budget=state.budget, clock=self.clock)
-        return await maker.with_texts(found, acceptable(seen, identities), sources_of(seen, identities))
+        accepted, configs = acceptable(seen, identities), sources_of(seen, identities)
+        return await maker.with_texts(found, accepted, configs, bytes_left(seen))
 
     def _snapshot(
         self,
@@ -377,12 +385,24 @@ class _Reconciler:
         namespace: str,
         reading: Reading | None,
         problem: SyncedCondition | None = None,
+        *,
+        memory: Memory = NOTHING_REMEMBERED,
         move: Move | None = None,
     ) -> Snapshot:
-        existing = self.modules.configs_of(key, namespace)
         taken = self.modules.taken_names(key, reading, namespace) if reading is not None else frozenset()
-        quota = self.settings.quota
-        return Snapshot(key.kyma, key.module, namespace, existing, reading, problem, quota, taken, move)
+        found = reading.found.values() if reading is not None else ()
+        return Snapshot(
+            key.kyma,
+            key.module,
+            namespace,
+            self.modules.configs_of(key, namespace),
+            reading,
+            problem,
+            self.settings.quota,
+            taken,
+            passed=frozenset(each.source for each in found if each is not None and memory.is_passed(each)),
+            move=move,
+        )
 
     async def _apply(
         self,
@@ -402,7 +422,7 @@ class _Reconciler:
         namespace, failures = self.modules.namespaces.assignment().namespace_of(key.module), list[KubeError]()
         for each in (namespace, *self.modules.former_namespaces(key)):
             move = self.modules.move(key, leaves=each, into=namespace) if each != namespace else None
-            seen = self._snapshot(key, each, reading, problem, move)
+            seen = self._snapshot(key, each, reading, problem, memory=state.memory, move=move)
             try:
                 await self.writes.apply(seen, plan(seen), traces)
             except KubeError as error:

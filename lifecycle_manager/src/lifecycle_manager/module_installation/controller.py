@@ -31,7 +31,7 @@ from lifecycle_manager.module_installation.module_cr import default_cr
 from lifecycle_manager.module_installation.plan import Done, RemoveFinalizer, plan
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
-from lifecycle_manager.object_set import Record
+from lifecycle_manager.object_set import Record, RecordingFailed, entries_of
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.oci import ObjectStore
@@ -45,7 +45,7 @@ from lifecycle_manager.signals import (
     ResyncRequested,
     WebhookRulesChanged,
 )
-from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure
+from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager_api import Manifest, ManifestStatus, ModulePolicy, ModuleTemplate, names
 
 log = structlog.get_logger("manifest")
@@ -153,7 +153,7 @@ def setup(
         restricted=settings.restricted,
         services=Services(neighbours, store, logins, renderings, settings),
     )
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
     return controller
 
 
@@ -206,8 +206,7 @@ class ManifestReconciler:
             inventory = sorted({*seen.before, *state.inventory})
             return statuses.unreachable(written, inventory, failure.reason, failure.message, self.clock.now())
 
-        finalizer = names.MANIFEST_FINALIZER
-        record = Record(self.kcp, self.events, self.manifests, manifest, finalizer=finalizer, action="Install")
+        record = self._record(manifest)
         skr = BorrowedSkr(self.connections, kyma_of_manifest(manifest))
         steps = Steps(self.services, record, state, skr)
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
@@ -219,6 +218,18 @@ class ManifestReconciler:
         else:
             state.check_all = True  # nothing was corrected in the meantime
         return Result()
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception; the inventory stays. Raises KubeError."""
+        manifest = self.manifests.get(key)
+        if manifest is not None:
+            failure, known = failure_of(error), entries_of(manifest.status.synced)
+            status = statuses.unreachable(manifest, known, failure.reason, failure.message, self.clock.now())
+            await self._record(manifest).report(status)
+
+    def _record(self, manifest: Manifest) -> Record[Manifest]:
+        finalizer = names.MANIFEST_FINALIZER
+        return Record(self.kcp, self.events, self.manifests, manifest, finalizer=finalizer, action="Install")
 
     def _note(self, causes: Causes, manifest: Manifest, state: ManifestState) -> None:
         """Note what triggered the reconcile: which objects to read, and what the reads have to show."""

@@ -16,6 +16,7 @@ from lifecycle_manager.kcp_writes import patch_metadata
 from lifecycle_manager.kyma_conditions import WEBHOOK, write_condition
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.signals import WebhookRulesChanged
+from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation
 from lifecycle_manager.skr_webhook.canary import send_canary
 from lifecycle_manager.skr_webhook.cert_manager import LeafStore
@@ -58,6 +59,7 @@ class WatcherSteps:
     """Carries steps out. `renewal_alarm`: how long before its end a certificate should have been renewed."""
 
     manager: Manager
+    connections: Connections
     kymas: Informer[Kyma]
     watchers: Informer[Watcher]
     rules: ModuleRuleReader
@@ -67,7 +69,7 @@ class WatcherSteps:
     renewal_alarm: timedelta
 
     async def apply(self, seen: WatcherSnapshot, step: Step, *, state: WatcherState, skr: Client) -> WatcherSnapshot:
-        """Carry a step out. Raises KubeError."""
+        """Carry a step out. Raises KubeError or SkrAccessError."""
         found: dict[str, Any] = {}
         match step:
             case Report(status):
@@ -79,6 +81,7 @@ class WatcherSteps:
                     self.deployment,
                     seen.certificate,
                     self.cas.current,
+                    api_server_ca=self.connections.api_server_ca(seen.kyma.metadata.name),
                     watchers=self.watchers.list(),
                     rules=await self.rules.read(seen.kyma, skr),
                     with_webhook=with_webhook,

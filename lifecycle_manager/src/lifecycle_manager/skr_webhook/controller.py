@@ -84,6 +84,7 @@ def setup(
     rules = ModuleRuleReader(manager.informer(MODULE_TEMPLATES), kinds)
     steps = WatcherSteps(
         manager,
+        connections,
         kymas,
         watchers,
         rules,
@@ -92,7 +93,8 @@ def setup(
         deployment=settings.deployment,
         renewal_alarm=settings.renewal_alarm,
     )
-    controller.reconciles(WatcherReconciler(connections, steps, times).reconcile)
+    reconciler = WatcherReconciler(connections, steps, times)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report)
 
     def overdue() -> Iterator[str]:
         for kyma in kymas.list():
@@ -144,6 +146,12 @@ class WatcherReconciler:
             raise
         await self.steps.report(kymas.get(key) or kyma, done.status)
         return Result(requeue_after=done.requeue_after)
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        kyma = self.steps.kymas.get(key)
+        if kyma is not None:
+            await self.steps.report(kyma, failed(error))
 
     async def _run(self, kyma: Kyma, state: WatcherState) -> Done:
         async with self.connections.to(kyma.metadata.name) as skr:

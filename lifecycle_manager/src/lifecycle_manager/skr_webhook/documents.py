@@ -9,11 +9,12 @@ from typing import Any
 from kube_runtime import InventoryEntry
 from kyma_certs import KeyPair
 from lifecycle_manager.skr.watcher import manager_of
-from lifecycle_manager.skr_webhook.tls_secret import tls_secret_document
+from lifecycle_manager.skr_webhook.tls_secret import encoded, tls_secret_document
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, Watcher, names
 
 NAME = "skr-webhook"
 TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
+API_SERVER_CA_FILE = "api-server-ca.crt"
 PRIORITY_CLASS = "skr-webhook-priority"
 WEBHOOK_PORT = 8443
 METRICS_PORT = 2112
@@ -67,17 +68,25 @@ INVENTORY = (
 """All objects that any revision installs: those that a removal deletes."""
 
 
-def workload_documents(settings: WatcherDeployment, certificate: KeyPair, trust: bytes) -> tuple[Document, ...]:
-    """Return the objects that the Watcher needs to run; the webhook is installed once it sends events."""
+def workload_documents(
+    settings: WatcherDeployment, certificate: KeyPair, trust: bytes, api_server_ca: bytes | None = None
+) -> tuple[Document, ...]:
+    """Return the objects that the Watcher needs to run; the webhook is installed once it sends events.
+
+    With `api_server_ca` it answers only clients with a certificate of that CA.
+    """
     labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}
+    secret = tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust=trust, labels=labels)
+    if api_server_ca is not None:
+        secret["data"][API_SERVER_CA_FILE] = encoded(api_server_ca)
     return (
         _priority_class(),
         _document("v1", "ServiceAccount", automountServiceAccountToken=False),
-        tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust=trust, labels=labels),
+        secret,
         _service(),
         _network_policy(settings),
         _disruption_budget(),
-        _deployment(settings),
+        _deployment(settings, has_api_server_ca=api_server_ca is not None),
     )
 
 
@@ -199,7 +208,7 @@ def _disruption_budget() -> Document:
     return _document("policy/v1", "PodDisruptionBudget", spec=spec)
 
 
-def _deployment(settings: WatcherDeployment) -> Document:
+def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Document:
     pod = {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": False,
@@ -210,7 +219,7 @@ def _deployment(settings: WatcherDeployment) -> Document:
             "runAsUser": 10001,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(settings)],
+        "containers": [_container(settings, has_api_server_ca=has_api_server_ca)],
         "volumes": [{"name": "tls", "secret": {"secretName": TLS_SECRET}}],
     }
     spec = {
@@ -221,7 +230,8 @@ def _deployment(settings: WatcherDeployment) -> Document:
     return _document("apps/v1", "Deployment", spec=spec)
 
 
-def _container(settings: WatcherDeployment) -> Document:
+def _container(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Document:
+    api_server_ca = {"name": "API_SERVER_CA", "value": f"/tls/{API_SERVER_CA_FILE}"}
     return {
         "name": "server",
         "image": settings.image,
@@ -233,6 +243,7 @@ def _container(settings: WatcherDeployment) -> Document:
             {"name": "CA_CERT", "value": "/tls/ca.crt"},
             {"name": "KCP_ADDR", "value": settings.kcp_address},
             {"name": "KCP_CONTRACT", "value": CONTRACT},
+            *([api_server_ca] if has_api_server_ca else []),
         ],
         "ports": [
             {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},

@@ -126,13 +126,14 @@ def desired_objects(
     certificate: KeyPair,
     cas: CAs,
     *,
+    api_server_ca: bytes | None,
     watchers: Iterable[Watcher],
     rules: ModuleRules,
     with_webhook: bool,
 ) -> Desired:
     """Return the objects for an SKR; without the webhook as long as no Watcher is there to answer it."""
     watchers = tuple(watchers)
-    documents = [*workload_documents(deployment, certificate, cas.trusted)]
+    documents = [*workload_documents(deployment, certificate, cas.trusted, api_server_ca)]
     if with_webhook:
         documents.append(webhook_document(valid_watchers(watchers), rules.rules, cas.trusted))
     digest = f"{_digest(documents)}{RECORD_SEPARATOR}{watchers_digest(watchers)}"

@@ -31,16 +31,15 @@ from lifecycle_manager.module_namespaces import (
     assignment_changed,
     is_applied,
     modules_of,
-    unserved,
 )
-from lifecycle_manager.object_set import Record
+from lifecycle_manager.object_set import Record, RecordingFailed
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import identities, without
 from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
-from lifecycle_manager.skr import Connections, SkrAccessError, SkrFailure
+from lifecycle_manager.skr import Connections, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
@@ -53,6 +52,7 @@ from lifecycle_manager.sync_resource.snapshot import (
     rank_among,
     read_text,
     since,
+    unserved,
 )
 from lifecycle_manager.sync_resource.status import awaits_others, in_conflict
 from lifecycle_manager.telemetry import ChangeLatency
@@ -137,7 +137,7 @@ def setup(
         policies=policies,
         state_of=controller.state,
     )
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
     return controller
 
 
@@ -195,18 +195,27 @@ class SyncResourceReconciler:
         if resource is None or self.namespaces.assignment().standing(resource) is Standing.UNKNOWN:
             return Result()
 
-        def unreachable(seen: SyncResource, failure: SkrFailure) -> SyncResourceStatus:
-            return statuses.unreachable(seen, failure.reason, failure.message, self.clock.now())
-
-        finalizer = names.SYNC_RESOURCE_FINALIZER
-        record = Record(self.kcp, self.events, self.sync_resources, resource, finalizer=finalizer, action="Apply")
+        record = self._record(resource)
         skr = BorrowedSkr(self.connections, resource.spec.kyma)
         steps, seen = Steps(record, state, skr), await self._snapshot(key, resource, state)
-        end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
+        end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=self._failed)
         if isinstance(end, Done):
             return await self._finish(record, state, end)
         await record.remove_finalizer()
         return Result()
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        resource = self.sync_resources.get(key)
+        if resource is not None:
+            await self._record(resource).report(self._failed(resource, failure_of(error)))
+
+    def _record(self, resource: SyncResource) -> Record[SyncResource]:
+        finalizer = names.SYNC_RESOURCE_FINALIZER
+        return Record(self.kcp, self.events, self.sync_resources, resource, finalizer=finalizer, action="Apply")
+
+    def _failed(self, resource: SyncResource, failure: SkrFailure) -> SyncResourceStatus:
+        return statuses.unreachable(resource, failure.reason, failure.message, self.clock.now())
 
     async def _snapshot(self, key: ObjectKey, resource: SyncResource, state: SyncResourceState) -> Snapshot:
         kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, resource.spec.kyma))

@@ -1,16 +1,18 @@
 """What a reconcile of a SyncResource knows: read once at its beginning, then with the outcome of each step."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
-from lifecycle_manager.module_namespaces import Assignment, Standing
+from lifecycle_manager.module_cr_verdict import INVALID_RESOURCE, belongs_to, config_of
+from lifecycle_manager.module_namespaces import Assignment, Standing, is_applied
 from lifecycle_manager.object_set.inventory import united
 from lifecycle_manager.object_set.ownership import Claim
 from lifecycle_manager.sync_resource.intent import inventory_of
-from lifecycle_manager.sync_resource.status import INVALID_RESOURCE, Refusal
-from lifecycle_manager_api import Kyma, SyncResource, names
+from lifecycle_manager.sync_resource.status import Refusal
+from lifecycle_manager_api import Kyma, ModuleConfig, SyncResource, names
 from lifecycle_manager_api.policy_checks import ModuleRules, Scopes
 
 MAX_CACHED_TEXT = 64 * 1024
@@ -98,6 +100,25 @@ def rank_among(resource: SyncResource, other: SyncResource, assignment: Assignme
     if other.spec.module == resource.spec.module and standing is not (own := assignment.standing(resource)):
         return None if own is Standing.CURRENT else ("", name)
     return created, name
+
+
+def unserved(
+    left: SyncResource, namespace: str, configs: Iterable[ModuleConfig], sync_resources: Iterable[SyncResource]
+) -> tuple[str, ...]:
+    """Return the ModuleConfigs in a namespace that succeed those of a SyncResource, and for which none is applied yet.
+
+    `configs` and `sync_resources` are those of its Kyma.
+    """
+    sources = {left.metadata.name, config_of(left)}
+    applied = [each for each in sync_resources if is_applied(each)]
+    return tuple(
+        f"{namespace}/{config.metadata.name}"
+        for config in configs
+        if (config.spec.module, config.metadata.namespace) == (left.spec.module, namespace)
+        and config.metadata.name in sources
+        and not config.metadata.being_deleted
+        and not any(belongs_to(config, each) for each in applied)
+    )
 
 
 @lru_cache(maxsize=64)
