@@ -4,7 +4,8 @@ Without one of its own a module has them in the namespace of the Lifecycle Manag
 module's own by the label `module-name`. While the module moves into another namespace, what it has in the former one
 stays until the other one has taken over; so a former namespace has to be recognizable, too: it keeps its label, and the
 annotation `retired` or its deletion says that the module leaves it. Nothing in a namespace without the label is acted
-on. `assigned` holds the rules; it is pure.
+on: informers of both kinds are for all namespaces (`namespace=None`), and whoever uses them asks the assignment.
+`assigned` holds the rules; it is pure.
 """
 
 import re
