@@ -41,6 +41,7 @@ class Report:
     steps: list[Step] = field(default_factory=list)
     timeline: tuple[Station, ...] = ()
     change: Spread | None = None
+    status: Spread | None = None
     floor: Spread | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,6 +59,7 @@ class Report:
                 for station in self.timeline
             ],
             "change_ms": _rounded(self.change),
+            "status_ms": _rounded(self.status),
             "floor_ms": _rounded(self.floor),
             "versions": dict(self.versions),
         }

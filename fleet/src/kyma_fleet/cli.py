@@ -54,6 +54,9 @@ Kubeconfig = Annotated[
     Path | None, typer.Option(help="kubeconfig of the control plane; by default that of kubectl", show_default=False)
 ]
 Context = Annotated[str | None, typer.Option(help="context of the kubeconfig", show_default=False)]
+LeaseNamespace = Annotated[
+    str, typer.Option(help="namespace of the replicas' Leases (--leader-election-namespace of klm run)")
+]
 KymaName = Annotated[str, typer.Argument(help="name of the Kyma", autocompletion=_complete_kyma, show_default=False)]
 
 
@@ -111,7 +114,7 @@ def get(
     klm get kymas --state Error                  which clusters are broken
     klm get kymas --module keda --version 2.1.0  who has this version
     klm get kymas --paused                       who paused what, and why
-    klm get modules keda --state Warning         one line for each cluster with the module
+    klm get modules keda --state Warning         a line for each cluster
     klm get manifests --kyma demo -o wide        with messages
     klm get kymas -o name | wc -l                for scripts; also json and yaml
     klm get kymas --region eu-central-1 --watch  follow changes
@@ -156,15 +159,14 @@ def get(
 
 def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="show it again and again until Ctrl-C")] = False,
-    lease_namespace: Annotated[
-        str, typer.Option(help="namespace of the replicas' Leases (--leader-election-namespace of klm run)")
-    ] = "kcp-system-leases",
+    lease_namespace: LeaseNamespace = "kcp-system-leases",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Show how the fleet is: states, modules and versions, rollouts, the worst clusters, silent Watchers, replicas.
 
-    The exit code is 1 where something is wrong, 0 where nothing is, and 2 where it can't be read.
+    The exit code is 1 where something is wrong, 0 where nothing is, and 2 where
+    it can't be read.
 
     \b
     klm status                     once
@@ -202,8 +204,8 @@ def explain(
 ) -> None:
     """Explain why a cluster, a module or an object is as it is: the chain of causes, the last Events, what to do.
 
-    Nothing is written. The rules are those by which Lifecycle Manager decides. The exit code is 1 where something is
-    not in order.
+    Nothing is written. The rules are those by which Lifecycle Manager decides.
+    The exit code is 1 where something is not in order.
 
     \b
     klm explain demo                               all of a cluster
@@ -293,13 +295,14 @@ def pause(
 ) -> None:
     """Have Lifecycle Manager leave a cluster, a module or the fleet as it is.
 
-    A paused cluster gets no module installed, upgraded, repaired or removed. What its users change in Module CRs still
-    travels. Who, when and why is in annotations, in an Event, and in `klm get kymas --paused`.
+    A paused cluster gets no module installed, upgraded, repaired or removed.
+    What its users change in Module CRs still travels. Who, when and why is in
+    annotations, in an Event, and in `klm get kymas --paused`.
 
     \b
     klm pause demo --reason "incident 4711"
     klm pause demo --module keda --reason "waits for a fix"
-    klm pause --module keda --reason "2.1.0 is broken"        in every cluster that has it now
+    klm pause --module keda --reason "2.1.0 is broken"   in every cluster
     klm pause --all --reason "maintenance of the registry"
     """
     _steer("pause", (kyma, module, everything), reason, kubeconfig, context, yes=yes)
@@ -354,8 +357,9 @@ def diff(
 ) -> None:
     """Show what Lifecycle Manager would change in a cluster: the objects of a module as wanted against those there.
 
-    It is a dry run on the cluster's API server, with the access Secret; nothing is changed. Values of Secrets are not
-    shown. The exit code is 1 where something differs, 0 where nothing does, and 2 where it can't be compared.
+    It is a dry run on the cluster's API server, with the access Secret; nothing
+    is changed. Values of Secrets are not shown. The exit code is 1 where
+    something differs, 0 where nothing does, and 2 where it can't be compared.
 
     \b
     klm diff demo keda
@@ -367,3 +371,46 @@ def diff(
 
     screen = Screen.of_process()
     run(Target(kubeconfig, context), lambda kcp: command.diff(kcp, screen, kyma, module, namespace))
+
+
+def check(
+    before_installation: Annotated[
+        bool, typer.Option("--pre", help="check what an installation needs, before there is one")
+    ] = False,
+    lease_namespace: LeaseNamespace = "kcp-system-leases",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Check the control plane: versions, clocks, rights, CRDs, policies, webhooks, certificates, replicas, clusters.
+
+    What you may not read is not checked, and said so. The exit code is 1 where
+    a check fails.
+
+    \b
+    klm check          an installation
+    klm check --pre    a cluster before the installation
+    """
+    from kyma_fleet.checking import command  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    screen = Screen.of_process()
+    run(
+        Target(kubeconfig, context),
+        lambda kcp: command.check(kcp, screen, lease_namespace, before_installation=before_installation),
+    )
+
+
+def version(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """Print the versions of klm, of Lifecycle Manager in the control plane, and of its API server.
+
+    \b
+    klm version
+    klm --version    without asking the control plane
+    """
+    from kyma_fleet.checking import command  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.print_version(kcp, screen))

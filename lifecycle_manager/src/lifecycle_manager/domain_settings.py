@@ -185,6 +185,7 @@ def watcher_settings(options: Settings) -> WatcherSettings:
         cert_management=options.cert_management,
         issuer=options.self_signed_cert_issuer_name,
         renewal_alarm=options.self_signed_cert_renew_before - options.self_signed_cert_renew_buffer,
+        repair_on_events=options.repair_on_events,
         concurrency=options.max_concurrent_watcher_reconciles,
     )
 

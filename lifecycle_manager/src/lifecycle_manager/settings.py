@@ -179,6 +179,11 @@ class Settings(BaseSettings):
         timedelta(minutes=2),
         description="interval at which the objects of a SyncResource are reconciled without an event",
     )
+    repair_on_events: bool = Field(
+        True,
+        description="have Watchers report objects of modules that others delete or edit, so that these are repaired at "
+        "once and not at the interval; a ModulePolicy can switch this off for a module",
+    )
     watcher_requeue_success_interval: Duration = Field(
         timedelta(minutes=5), description="interval at which the Watcher of an SKR is reconciled"
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import Client, Resource, dump_yaml
+from kube_runtime import Client, Resource, dump_yaml, load_yaml
 from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from tests import builders
@@ -74,3 +74,25 @@ async def test_module_without_objects_and_unreadable_manifest(wanted: Client, kc
     unreadable = await run_klm(kcp, "diff", "compared", "keda")
     assert (unreadable.code, "Manifest compared-keda: SourceInvalid" in unreadable.errors) == (2, True)
     await wanted.delete(MANIFESTS, "compared-keda", KCP)
+
+
+def running_a_command(kubeconfig: Path, trace: Path) -> str:
+    """Return a kubeconfig, encoded, that would leave a trace."""
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [str(trace)]}
+    config = load_yaml(kubeconfig.read_text())
+    config["users"][0]["user"] = {"exec": {**plugin, "interactiveMode": "Never"}}
+    return base64.b64encode(dump_yaml(config).encode()).decode()
+
+
+def exists(file: Path) -> bool:
+    return file.exists()
+
+
+async def test_kubeconfig_of_an_access_secret_runs_no_command(wanted: Client, kcp: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    access = {"config": running_a_command(kcp, trace)}
+    await wanted.merge_patch(SECRETS, "compared", {"data": access}, KCP, field_manager="test")
+    refused = await run_klm(kcp, "diff", "compared", "colours")
+    assert refused.code == 2
+    assert "no access to the cluster of Kyma compared: Secret kcp-system/compared" in refused.errors
+    assert not exists(trace)

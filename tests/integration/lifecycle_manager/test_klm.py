@@ -32,6 +32,10 @@ def says(environment: Environment, *parts: str, subject: str = "") -> Callable[[
     return explained
 
 
+async def nothing() -> None:
+    """Repair nothing: the block does it itself."""
+
+
 async def is_in_order(environment: Environment) -> bool:
     """Tell whether nothing is wrong with the cluster."""
     return (await run_klm(environment.kcp_kubeconfig, "explain", "demo")).code == 0
@@ -67,39 +71,40 @@ async def test_unusable_credentials(environment: Environment) -> None:
     assert f"next:  kubectl -n {KCP} get secrets -l {names.KYMA_NAME}=demo" in text
 
 
+@asynccontextmanager
+async def wanting(environment: Environment, name: str, data: dict[str, Any]) -> AsyncIterator[None]:
+    """Have the module want a ConfigMap with this data."""
+    metadata = {"name": name, "namespace": names.SKR_NAMESPACE}
+    text = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    document = builders.as_written(builders.sync_resource(name, text=text, module=MODULE))
+    document["metadata"]["labels"] = LABELS
+    await environment.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
+    try:
+        yield
+    finally:
+        await environment.kcp.delete(SYNC_RESOURCES, name, KCP)
+
+
 async def test_object_that_the_api_server_refuses(environment: Environment) -> None:
     """It is found by the module, and by the object itself."""
-    invalid = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "refused"}, "data": {"a": {"b": "c"}}}
-    document = builders.as_written(builders.sync_resource("demo-refused", text=dump_yaml(invalid), module=MODULE))
-    document["metadata"]["labels"] = LABELS
-
-    async def remove() -> None:
-        await environment.kcp.delete(SYNC_RESOURCES, "demo-refused", KCP)
-
-    async with repaired(environment, remove):
-        await environment.kcp.apply(SYNC_RESOURCES, "demo-refused", document, KCP, field_manager="test")
-        await found(environment, "✗ SyncResource", "demo-refused is Error", ".data.a", subject=MODULE)
+    async with repaired(environment, nothing), wanting(environment, "refused", {"a": {"b": "c"}}):
+        await found(environment, "✗ SyncResource", "refused is Error", ".data.a", subject=MODULE)
+        await found(environment, "✗ ConfigMap refused", ".data.a", subject="configmap/refused")
 
 
 async def test_module_that_its_policy_restricts(environment: Environment) -> None:
     kcp = environment.kcp
-    before = await kcp.get(MODULE_POLICIES, MODULE, KCP)
+    before = plain((await kcp.get(MODULE_POLICIES, MODULE, KCP)).spec)
+    allowed = [each for each in before["namespacedResources"]["allow"] if each["kind"] != "ConfigMap"]
+    stricter = before | {"namespacedResources": before["namespacedResources"] | {"allow": allowed}}
 
     def write(spec: dict[str, Any]) -> Awaitable[object]:
         document = {"metadata": {"name": MODULE, "namespace": KCP}, "spec": spec}
         return kcp.apply(MODULE_POLICIES, MODULE, document, KCP, field_manager="test")
 
-    denied = {"metadata": {"name": "denied"}, "apiVersion": "v1", "kind": "Secret"}
-    document = builders.as_written(builders.sync_resource("demo-denied", text=dump_yaml(denied), module=MODULE))
-    document["metadata"]["labels"] = LABELS
-
-    async def repair() -> None:
-        await kcp.delete(SYNC_RESOURCES, "demo-denied", KCP)
-        await write(plain(before.spec))
-
-    async with repaired(environment, repair):
-        await kcp.apply(SYNC_RESOURCES, "demo-denied", document, KCP, field_manager="test")
-        text = await found(environment, "demo-denied is Error", "spec.namespacedResources.allow", subject=MODULE)
+    async with wanting(environment, "judged", {"a": "b"}), repaired(environment, lambda: write(before)):
+        await write(stricter)
+        text = await found(environment, "judged is Error", "spec.namespacedResources.allow", subject=MODULE)
     assert f"next:  kubectl -n {KCP} get modulepolicies" in text
 
 
@@ -121,7 +126,7 @@ async def test_silent_watcher(walkthrough: Walkthrough) -> None:
     environment, programs = walkthrough.environment, walkthrough.programs
     async with repaired(environment, lambda: programs.restart("skr-watcher")):
         await programs.kill("skr-watcher")
-        await found(environment, "✗ Watcher", "changes are found every 5 s")
+        await found(environment, "✗ Watcher", "logs deployment/skr-webhook")
         told = await run_klm(environment.kcp_kubeconfig, "status")
     assert told.code == 1
     assert "1 Kyma without events" in told.text

@@ -62,15 +62,15 @@ def test_a_fleet_in_order_is_not_wrong() -> None:
 
 def test_worst_clusters_come_first_with_their_cause() -> None:
     tally = Tally((replica(),), {})
-    tally.add(kyma("late", "Error", condition("Ready", "SKRUnreachable", "timed out", since="11:30")))
-    tally.add(kyma("warned", "Warning", condition("Ready", "StateWarning", "slow", since="09:00")))
+    tally.add(kyma("late", "Error", condition("Ready", "ClusterUnreachable", "timed out", since="11:30")))
+    tally.add(kyma("warned", "Warning", condition("Ready", "ModuleWarning", "slow", since="09:00")))
     tally.add(kyma("early", "Error", condition("Ready", "AccessSecretMissing", "no\x1b[1m Secret", since="10:00")))
     assert [each.kyma for each in tally.broken.worst()] == ["early", "late", "warned"]
     text = shown(tally)
     assert "early           Error    2h     AccessSecretMissing: no Secret" in text
     assert "wrong: 2 Kymas in state Error; 1 Kyma in state Warning" in text
     assert "next:  klm explain early" in text
-    assert "causes: SKRUnreachable 1, StateWarning 1, AccessSecretMissing 1" in text
+    assert "causes: ClusterUnreachable 1, ModuleWarning 1, AccessSecretMissing 1" in text
 
 
 def test_rollout_counts_who_has_the_version_and_who_waits_for_a_window() -> None:
@@ -104,7 +104,7 @@ def test_names_that_users_made_up_cost_nothing() -> None:
     tally = Tally((replica(),), {})
     for number in range(200):
         made_up = module(f"made-up-{number}", state="Error", template=None)
-        tally.add(kyma(f"k{number}", "Error", condition("Ready", "StateError"), modules=[made_up]))
+        tally.add(kyma(f"k{number}", "Error", condition("Ready", "ModuleError"), modules=[made_up]))
     assert dict(tally.modules) == {(NOT_IN_CATALOG, "-", State.ERROR): 200}
     assert len(tally.broken._kept) <= 4 * WORST  # noqa: SLF001 - what is kept is what is claimed
     assert f"and {200 - WORST} more" in shown(tally)
@@ -113,7 +113,7 @@ def test_names_that_users_made_up_cost_nothing() -> None:
 def test_paused_and_unreachable_clusters_are_counted_and_lines_fit_the_screen() -> None:
     tally = Tally((replica(),), {})
     paused = {names.SKIP_RECONCILIATION: "true"}
-    tally.add(kyma("p", "Error", condition("SKRReachable", "SKRUnreachable", "x" * 300), labels=paused))
+    tally.add(kyma("p", "Error", condition("SKRReachable", "ClusterUnreachable", "x" * 300), labels=paused))
     text = shown(tally, width=80)
     assert text.startswith("1 Kyma · 1 Error · 1 paused · 1 unreachable\n")
     assert all(len(line) <= 80 for line in text.splitlines())

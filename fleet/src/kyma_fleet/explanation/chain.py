@@ -11,10 +11,10 @@ from typing import Literal
 
 from kyma_fleet.explanation.facts import Facts
 from kyma_fleet.marks import pause_of
-from kyma_fleet.text import age
+from kyma_fleet.text import age, duration
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING
 from lifecycle_manager.kyma.resolution import Resolution
-from lifecycle_manager.kyma_conditions import CATALOG, REACHABLE, WEBHOOK, event_path_fault
+from lifecycle_manager.kyma_conditions import CATALOG, EVENT_PATH_FAULTS, REACHABLE, WEBHOOK, event_path_fault
 from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest
 from lifecycle_manager_api import (
     Condition,
@@ -43,6 +43,8 @@ ADVICE = {
     "ModuleNotFound": "klm get releases",
     "ChannelNotFound": "klm get releases {module}",
     "ModuleTemplateNotFound": "kubectl -n {ns} get moduletemplates",
+    "ApplyFailed": "klm diff {kyma} {module}",
+    **dict.fromkeys(EVENT_PATH_FAULTS, "kubectl -n kyma-system logs deployment/skr-webhook   # in the cluster"),
     "CredentialsInvalid": "kubectl -n {ns} describe manifest {manifest}",
 }
 """What to do for a reason, as a command."""
@@ -165,7 +167,7 @@ def _links_of_cluster(facts: Facts, *, brief: bool = False) -> Iterator[Link]:
     fault = event_path_fault(kyma)
     if fault is not None:
         since = age(fault.last_transition_time, facts.now)
-        said = f"{fault.message}; changes are found every 5 s until then ({since})"
+        said = f"{fault.message} (since {since})"
         yield Link("bad" if not brief else "note", "Watcher", said, reason=fault.reason)
     elif not brief:
         yield from _of_condition(facts, find(status.conditions, WEBHOOK), "Watcher", brief=False)
@@ -224,13 +226,18 @@ def _held(facts: Facts, known: KymaModuleStatus | None, resolution: Resolution |
     if known is not None and known.maintenance:
         yield Link("wait", "held back", known.message or message, reason="WaitsForMaintenance")
     elif resolution.reason == ROLLOUT_PENDING and resolution.again is not None:
-        wanted = _released_version(facts, resolution)
         turn = f"{_at(resolution.again)}, in {age(facts.now, resolution.again)}"
-        text = f"{wanted} is rolled out: this cluster's turn is {turn}"
-        yield Link("wait", "held back", text, reason=resolution.reason)
+        computed = f"{_released_version(facts, resolution)} is rolled out: this cluster's turn is {turn}"
+        over = f"if the rollout takes {duration(facts.timing.max_delay)} (--rollout-max-delay)"
+        reported = known.message if known is not None and known.state in GOOD else ""
+        yield Link("wait", "held back", reported or f"{computed}, {over}", reason=resolution.reason)
     elif resolution.reason:
         mark: Mark = "bad" if resolution.state is State.WARNING else "note"
         yield Link(mark, "held back", message, reason=resolution.reason)
+    elif known is not None and known.version and known.version != resolution.version:
+        is_about_this = known.message and known.state in GOOD
+        reported = known.message if is_about_this else "its turn in the rollout has not come, or it is being reconciled"
+        yield Link("wait", "held back", f"{known.version} is installed still: {reported}", reason=ROLLOUT_PENDING)
 
 
 def _released_version(facts: Facts, resolution: Resolution) -> str:
@@ -289,14 +296,15 @@ def _links_of_sync_resources(facts: Facts, resources: Iterable[SyncResource]) ->
         if status.state in GOOD:
             yield Link("ok", SYNC_RESOURCE, f"{name}: {status.objects or 'no'} objects ready")
             continue
+        link = _of_part(facts, SYNC_RESOURCE, name, status.state, status.conditions)
         troubled = [each for each in status.synced if each.state not in GOOD]
+        troubled = [each for each in troubled if not each.message or each.message not in link.text]
         lines = [
             f"{each.kind} {each.namespace + '/' if each.namespace else ''}{each.name} is {_name_of(each.state)}"
             f"{': ' if each.message else ''}{each.message}"
             for each in troubled[:MAX_OBJECTS]
         ]
         more = [f"and {len(troubled) - MAX_OBJECTS} more"] if len(troubled) > MAX_OBJECTS else []
-        link = _of_part(facts, SYNC_RESOURCE, name, status.state, status.conditions)
         yield Link(link.mark, link.title, link.text, (*lines, *more), link.reason)
 
 

@@ -5,6 +5,7 @@ from its SKR, when its SKR can be reached again, and once an interval.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
@@ -18,6 +19,7 @@ from lifecycle_manager.indexes import (
     SYNC_RESOURCES_BY_KYMA,
 )
 from lifecycle_manager.kyma.crd import KymaCrds, crd_changed
+from lifecycle_manager.kyma.module_status import UNDER_WAY
 from lifecycle_manager.kyma.reconciler import KymaReconciler, KymaSettings, KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma_changes import kyma_changed, metadata_changed
@@ -90,10 +92,6 @@ def setup(
         controller.state_or_new(event.key).announcements.announce(event, now=manager.clock.monotonic())
         return (event.key,)
 
-    def part_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
-        part = change.new or change.old
-        return part is not None and namespaces.assignment().holds(part) and report_changed(change)
-
     controller.watches(kymas, when=status_is_outdated)
     controller.watches(crds, to=lambda _: map(KYMAS.key_of, kymas.list()), when=crd_changed, priority=Priority.RESYNC)
     controller.watches(templates, to=lambda change: changed_offer(change.new or change.old), when=offer_changed)
@@ -101,8 +99,10 @@ def setup(
         releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
     )
     controller.watches(manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=manifest_state_changed, after=SETTLE_SECONDS)
-    controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=part_changed, after=SETTLE_SECONDS)
-    controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=part_changed, after=SETTLE_SECONDS)
+    for when, seconds in ((report_changed, SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
+        of_a_module = partial(is_of_a_module, namespaces, when)
+        controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=of_a_module, after=seconds)
+        controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=of_a_module, after=seconds)
     controller.receives(
         DescriptorFound,
         to=lambda found: changed_offer(templates.get(ObjectKey(found.namespace, found.template))),
@@ -155,15 +155,31 @@ def manifest_state_changed(change: Change[Manifest]) -> bool:
 
 
 def report_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
-    """Tell whether a part of a Kyma is created, deleted, in another state or for another cause, or reconciled anew."""
+    """Tell whether a part of a Kyma is created, deleted, in another state, or in it for another cause."""
     old, new = change.old, change.new
     return old is None or new is None or _report(old) != _report(new)
+
+
+def is_of_a_module(
+    namespaces: ModuleNamespaces,
+    when: Callable[[Change[ModuleConfig] | Change[SyncResource]], bool],
+    change: Change[ModuleConfig] | Change[SyncResource],
+) -> bool:
+    """Tell whether a change matters, and is in a namespace that the module of the part has or had."""
+    part = change.new or change.old
+    return part is not None and when(change) and namespaces.assignment().holds(part)
+
+
+def was_observed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
+    """Tell whether a part's state is about another version than before: a change that was under way may be in force."""
+    old, new = change.old, change.new
+    return old is not None and new is not None and old.status.observed_generation != new.status.observed_generation
 
 
 def _report(part: ModuleConfig | SyncResource) -> tuple[object, ...]:
     """Return the state and what is wrong. A condition that is True has a new message with each change of the user."""
     wrong = [(each.type, each.reason, each.message) for each in part.status.conditions if each.status == "False"]
-    return part.status.state, part.status.observed_generation, part.metadata.being_deleted, sorted(wrong)
+    return part.status.state, part.metadata.being_deleted, sorted(wrong)
 
 
 def _other_conditions(kyma: Kyma) -> list[Condition]:

@@ -33,7 +33,7 @@ from lifecycle_manager.module_namespaces import (
 )
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
-from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
+from lifecycle_manager.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import ModuleConfig, SyncResource
 
@@ -77,7 +77,8 @@ def setup(
         not_retried=(SkrAccessError,),
     )
     controller.watches(configs, when=says_something_else)
-    controller.watches(sync_resources, to=made_from, when=is_applied_otherwise)
+    controller.watches(sync_resources, to=lambda change: made_from(change.old, change.new), when=is_applied_otherwise)
+    controller.receives(SyncResourceApplied, to=lambda signal: made_from(signal.resource), priority=Priority.CHANGE)
     controller.watches(namespaces.informer, to=of_namespace, when=assignment_changed, priority=Priority.RESYNC)
     controller.receives(ClusterReachable, to=of_kyma, priority=Priority.RESYNC)
     controller.receives(ClusterReplaced, to=of_kyma, priority=Priority.RESYNC)
@@ -112,10 +113,9 @@ def is_applied_otherwise(change: Change[SyncResource]) -> bool:
     )
 
 
-def made_from(change: Change[SyncResource]) -> Iterable[ObjectKey]:
-    """Return the keys of the ModuleConfigs that a SyncResource was made from."""
-    versions = (each for each in (change.old, change.new) if each is not None)
-    return {ObjectKey(each.metadata.namespace, config_of(each)) for each in versions}
+def made_from(*resources: SyncResource | None) -> Iterable[ObjectKey]:
+    """Return the keys of the ModuleConfigs that SyncResources were made from."""
+    return {ObjectKey(each.metadata.namespace, config_of(each)) for each in resources if each is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +143,19 @@ class ModuleCrStatusReconciler:
             state.memory = Memory(uid)
         async with BorrowedSkr(self.connections, config.spec.kyma) as skr:
             steps = Steps(config, state.memory, self.schemas, self.events, skr)
-            done = await run_steps(self._snapshot(config, state.memory), plan=plan, apply=steps.apply, is_done=is_done)
+            seen = self._snapshot(config, state.memory, self._resources(config, causes))
+            done = await run_steps(seen, plan=plan, apply=steps.apply, is_done=is_done)
         return Result(requeue_after=done.requeue_after)
 
-    def _snapshot(self, config: ModuleConfig, memory: Memory) -> Snapshot:
-        verdict = verdict_of(config, self.sync_resources.by_index(SYNC_RESOURCES_BY_CONFIG, config.metadata.name))
+    def _resources(self, config: ModuleConfig, causes: Causes) -> Iterable[SyncResource]:
+        """Return the SyncResources of a ModuleConfig: as they are in KCP, or about to be."""
+        applied = {each.resource.metadata.uid: each.resource for each in causes.of(SyncResourceApplied)}
+        for each in self.sync_resources.by_index(SYNC_RESOURCES_BY_CONFIG, config.metadata.name):
+            newest = applied.get(each.metadata.uid, each)
+            yield newest if newest.metadata.generation == each.metadata.generation else each
+
+    def _snapshot(self, config: ModuleConfig, memory: Memory, resources: Iterable[SyncResource]) -> Snapshot:
+        verdict = verdict_of(config, resources)
         reference, seconds = config.spec.resource_ref, self.clock.monotonic()
         if verdict.is_settled:
             memory.unsettled_since = None

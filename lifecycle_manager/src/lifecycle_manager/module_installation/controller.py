@@ -1,9 +1,9 @@
 """The controller of Manifests: settings, triggers, and one reconcile from snapshot to status."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal
+from typing import Literal
 
 import structlog
 
@@ -33,7 +33,9 @@ from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
 from lifecycle_manager.object_set import Record, RecordingFailed, entries_of
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
+from lifecycle_manager.object_set.inventory import Identity, identities
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
+from lifecycle_manager.object_set.repairs import CONTESTED, as_seen, seen_in
 from lifecycle_manager.oci import ObjectStore
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager.signals import (
@@ -239,12 +241,16 @@ class ManifestReconciler:
             concern = concerned_by(manifest, change.reference, self.services.options.namespace)
             if concern is None or concern == "of-its-kind":
                 continue
-            announced = state.announcements.announce(change, now=self.clock.monotonic())
-            if concern == "object" or not announced:
+            now = self.clock.monotonic()
+            if concern == "object" and not state.repairs.grants(change, now):
+                note = state.repairs.contested(change)
+                self.events.record(MANIFESTS, manifest, CONTESTED, note, type="Warning", action="Install")
+            elif not state.announcements.announce(change, now=now):
                 state.check_all = True
 
     def _snapshot(self, manifest: Manifest, state: ManifestState) -> Snapshot:
         inventory = known_inventory(manifest, state.inventory)
+        announced: frozenset[Identity] = frozenset(each.object for each in state.announcements.of())
         template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
         return Snapshot(
             manifest,
@@ -255,15 +261,15 @@ class ManifestReconciler:
             options=self.services.options,
             rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
+            announced=announced & identities(inventory) if announced else announced,
         )
 
     def _finish(self, state: ManifestState, end: Done) -> Result:
         state.check_all = state.check_all or end.check_all
         if end.applied is not None:
             end.applied.raise_first_failure()
+            state.repairs.remember(end.applied.outcomes)
         wait = self._settle(state, end) if end.settles else None
-        if wait is not None:
-            state.check_all = True
         return Result(requeue_after=wait or end.requeue_after)
 
     def _settle(self, state: ManifestState, end: Done) -> float | None:
@@ -272,27 +278,15 @@ class ManifestReconciler:
         if not announced:
             return None
         shown = _shown(end)
-        read = {each: _as_seen(shown.get(each.object)) for each in announced}
+        read = {each: shown.get(each.object, Seen()) for each in announced}
         return state.announcements.settle(read, now=self.clock.monotonic())
 
 
-def _shown(end: Done) -> dict[ObjectReference, Mapping[str, Any]]:
+def _shown(end: Done) -> dict[ObjectReference, Seen]:
     """Return the objects that a reconcile has read."""
-    outcomes = end.applied.outcomes if end.applied is not None else ()
-    found: dict[ObjectReference, Mapping[str, Any]] = {
-        ObjectReference(each.entry.group, each.entry.kind, each.entry.namespace, each.entry.name): each.live
-        for each in outcomes
-        if each.live is not None
-    }
+    found = seen_in(end.applied.outcomes) if end.applied is not None else {}
     view = end.module_cr
     if view is not None and view.live:
         wanted = view.wanted
-        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = view.live
+        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = as_seen(view.live)
     return found
-
-
-def _as_seen(live: Mapping[str, Any] | None) -> Seen:
-    if live is None:
-        return Seen()
-    metadata = live["metadata"]
-    return Seen(metadata["uid"], metadata["resourceVersion"], bool(metadata.get("deletionTimestamp")))

@@ -21,7 +21,8 @@ from lifecycle_manager.skr_webhook.ca_rotation import CARotation
 from lifecycle_manager.skr_webhook.canary import send_canary
 from lifecycle_manager.skr_webhook.cert_manager import LeafStore
 from lifecycle_manager.skr_webhook.certificates import CertificateMemory
-from lifecycle_manager.skr_webhook.documents import INVENTORY, Document, WatcherDeployment
+from lifecycle_manager.skr_webhook.documents import INVENTORY, Document, ObjectRules, WatcherDeployment
+from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory, ObjectRuleReader
 from lifecycle_manager.skr_webhook.plan import (
     ApplyObjects,
     Done,
@@ -52,17 +53,22 @@ class WatcherState:
     certificate: CertificateMemory = field(default_factory=CertificateMemory)
     renewal_overdue: bool = False
     applier: tuple[Client, Applier] | None = None
+    object_rules: ObjectRuleMemory = field(default_factory=ObjectRuleMemory)
 
 
 @dataclass(frozen=True, eq=False)
 class WatcherSteps:
-    """Carries steps out. `renewal_alarm`: how long before its end a certificate should have been renewed."""
+    """Carries steps out. `renewal_alarm`: how long before its end a certificate should have been renewed.
+
+    Without `object_rules` no changes of modules' objects are reported.
+    """
 
     manager: Manager
     connections: Connections
     kymas: Informer[Kyma]
     watchers: Informer[Watcher]
     rules: ModuleRuleReader
+    object_rules: ObjectRuleReader | None
     certificates: LeafStore
     cas: CARotation
     deployment: WatcherDeployment
@@ -84,6 +90,7 @@ class WatcherSteps:
                     api_server_ca=self.connections.api_server_ca(seen.kyma.metadata.name),
                     watchers=self.watchers.list(),
                     rules=await self.rules.read(seen.kyma, skr),
+                    object_rules=await self._object_rules(seen.kyma, skr, state) if with_webhook else None,
                     with_webhook=with_webhook,
                 )
             case ApplyObjects():
@@ -126,6 +133,10 @@ class WatcherSteps:
             certificate.certificate_pem, renew_before=self.renewal_alarm, now=self.manager.clock.now()
         )
         return certificate
+
+    async def _object_rules(self, kyma: Kyma, skr: Client, state: WatcherState) -> ObjectRules | None:
+        reader = self.object_rules
+        return await reader.read(kyma.metadata.name, skr, state.object_rules) if reader is not None else None
 
     async def _apply_objects(
         self, seen: WatcherSnapshot, step: ApplyObjects, *, state: WatcherState, skr: Client

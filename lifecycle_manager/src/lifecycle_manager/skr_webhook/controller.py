@@ -19,6 +19,7 @@ from lifecycle_manager.skr_webhook.cert_manager import CertManagerStore, LeafSto
 from lifecycle_manager.skr_webhook.certificates import CertificateStore, LeafRules
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment
 from lifecycle_manager.skr_webhook.metrics import AtScrape, certificates_issued, renewal_metrics
+from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader, has_other_kinds, is_switched, kymas_of
 from lifecycle_manager.skr_webhook.plan import Done, Step, is_managed, plan
 from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherSnapshot
 from lifecycle_manager.skr_webhook.status import failed
@@ -27,6 +28,8 @@ from lifecycle_manager.skr_webhook.watcher_status import watches_other
 from lifecycle_manager_api import Kyma, names
 
 BUILT_IN = "built-in"
+KINDS_SECONDS = 0.5
+"""How long to wait for further kinds of objects before the webhook of an SKR is changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,7 @@ class WatcherSettings:
 
     A certificate whose end is nearer than `renewal_alarm` should have been renewed. With `cert_management` other than
     BUILT_IN cert-manager issues the certificates, by the Issuer `issuer`.
+    `repair_on_events`: Watchers report changes of modules' objects.
     """
 
     deployment: WatcherDeployment = field(default_factory=WatcherDeployment)
@@ -43,6 +47,7 @@ class WatcherSettings:
     cert_management: str = BUILT_IN
     issuer: str = "klm-watcher-selfsigned"
     renewal_alarm: timedelta = timedelta(days=59)
+    repair_on_events: bool = True
     concurrency: int = 20
 
 
@@ -81,6 +86,12 @@ def setup(
     controller.receives(ClusterReachable, to=lambda signal: (key_of(signal),), priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=lambda signal: (key_of(signal),), priority=Priority.CHANGE)
     controller.receives(CAsChanged, to=all_kymas, priority=Priority.RESYNC)
+    object_rules = ObjectRuleReader.watched_by(manager) if settings.repair_on_events else None
+    if object_rules is not None:
+        manifests, sync_resources = object_rules.manifests, object_rules.sync_resources
+        controller.watches(manifests, to=kymas_of, when=has_other_kinds, after=KINDS_SECONDS)
+        controller.watches(sync_resources, to=kymas_of, when=has_other_kinds, after=KINDS_SECONDS)
+        controller.watches(object_rules.policies.informer, to=all_kymas, when=is_switched)
     rules = ModuleRuleReader(manager.informer(MODULE_TEMPLATES), kinds)
     steps = WatcherSteps(
         manager,
@@ -88,6 +99,7 @@ def setup(
         kymas,
         watchers,
         rules,
+        object_rules,
         certificates=leaf_store(manager, settings),
         cas=cas,
         deployment=settings.deployment,

@@ -1,6 +1,7 @@
 """The objects of the Watcher in an SKR, as pure functions."""
 
 import base64
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -8,6 +9,7 @@ from typing import Any
 
 from kube_runtime import InventoryEntry
 from kyma_certs import KeyPair
+from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.skr.watcher import manager_of
 from lifecycle_manager.skr_webhook.tls_secret import encoded, tls_secret_document
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, Watcher, names
@@ -25,7 +27,8 @@ DEFAULT_WEBHOOK = f"{names.KCP_NAMESPACE}.{names.LIFECYCLE_MANAGER}.{names.GROUP
 CATALOG_WEBHOOK = f"{names.KCP_NAMESPACE}.module-catalog.{names.GROUP}"
 CANARY_WEBHOOK = f"{names.KCP_NAMESPACE}.canary.{names.GROUP}"
 MODULES_WEBHOOK = f"{names.KCP_NAMESPACE}.module-configs.{names.GROUP}"
-OUR_WEBHOOKS = frozenset({CATALOG_WEBHOOK, CANARY_WEBHOOK, MODULES_WEBHOOK})
+OBJECTS_WEBHOOK = f"{names.KCP_NAMESPACE}.module-objects.{names.GROUP}"
+OUR_WEBHOOKS = frozenset({CATALOG_WEBHOOK, CANARY_WEBHOOK, MODULES_WEBHOOK, OBJECTS_WEBHOOK})
 """The names of the webhooks that are not made from a Watcher CR."""
 
 # A Pod that has to stop still gets requests, until every node has removed it from its Service. Then it has 5 s to
@@ -34,6 +37,22 @@ SECONDS_IN_SERVICE = 5
 SECONDS_TO_STOP = 30
 
 Document = dict[str, Any]
+
+_APPLIED = (
+    "{0}.metadata.?managedFields.orValue([])"
+    f'.filter(each, each.manager == "{FIELD_MANAGER}" && each.operation == "Apply" && !has(each.subresource))'
+    ".map(each, each.fieldsV1)"
+)
+CHANGES_WHAT_WAS_APPLIED = (
+    f'request.operation == "DELETE" ? "{names.OWNED_BY}" in oldObject.metadata.?annotations.orValue({{}}) : '
+    f"{_APPLIED.format('object')} != {_APPLIED.format('oldObject')} || has(oldObject.metadata.deletionTimestamp) && "
+    "object.metadata.?finalizers != oldObject.metadata.?finalizers"
+)
+"""Whether a request deletes an object of a module, or changes a field that the Lifecycle Manager has applied.
+
+Whoever changes such a field takes it from the fields that managedFields name as applied by the Lifecycle Manager. Other
+fields belong to others: a status, the replicas that an autoscaler sets, the annotations of controllers.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +72,18 @@ class ModuleRule:
 
     group: str
     plural: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRules:
+    """The kinds of modules' objects whose changes are reported, but for changes by `user`, which is ours.
+
+    The objects of the modules in `left_out` are not reported.
+    """
+
+    kinds: tuple[ModuleRule, ...]
+    user: str
+    left_out: tuple[str, ...] = ()
 
 
 INVENTORY = (
@@ -90,10 +121,17 @@ def workload_documents(
     )
 
 
-def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleRule], trust: bytes) -> Document:
+def webhook_document(
+    watchers: Iterable[Watcher],
+    module_rules: Iterable[ModuleRule],
+    trust: bytes,
+    *,
+    object_rules: ObjectRules | None = None,
+) -> Document:
     """Return the ValidatingWebhookConfiguration.
 
-    It has one webhook for each Watcher CR, one for the catalog, one for the canary, and one for all Module CRs.
+    It has one webhook for each Watcher CR, one for the catalog, one for the canary, one for all Module CRs, and one for
+    all objects of modules.
 
     Without any Watcher CR there is a default one, for changes of the Kyma CR.
     """
@@ -117,8 +155,26 @@ def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleR
             webhook(CANARY_WEBHOOK, [canary], LABELS)
             | {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": names.SKR_NAMESPACE}}},
             *([webhook(MODULES_WEBHOOK, modules, {})] if modules else []),
+            *([_objects_webhook(trust, object_rules)] if object_rules is not None else []),
         ],
     }
+
+
+def _objects_webhook(trust: bytes, rules: ObjectRules) -> Document:
+    """Return the webhook for objects of modules: each has our labels, which the Watcher's own objects lack."""
+    expressions: list[Document] = [{"key": names.MODULE_NAME, "operator": "Exists"}]
+    if rules.left_out:
+        expressions.append({"key": names.MODULE_NAME, "operator": "NotIn", "values": list(rules.left_out)})
+    changed = [_rule(each.group, "*", each.plural) | {"operations": ["UPDATE", "DELETE"]} for each in rules.kinds]
+    webhook = _webhook(trust, OBJECTS_WEBHOOK, changed, {names.MANAGED_BY: names.LIFECYCLE_MANAGER})
+    selector = {**webhook["objectSelector"], "matchExpressions": expressions}
+    # A text of printable ASCII in JSON is one in CEL.
+    by_others = f"request.userInfo.username != {json.dumps(rules.user)}"
+    conditions = [
+        {"name": "by-others", "expression": by_others},
+        {"name": "changes-what-was-applied", "expression": CHANGES_WHAT_WAS_APPLIED},
+    ]
+    return {**webhook, "objectSelector": selector, "matchConditions": conditions}
 
 
 def name_of(watcher: Watcher) -> str:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import structlog
 
 from kube_runtime import (
@@ -34,12 +35,19 @@ from lifecycle_manager.module_namespaces import (
 )
 from lifecycle_manager.object_set import Record, RecordingFailed
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
-from lifecycle_manager.object_set.inventory import identities, without
+from lifecycle_manager.object_set.inventory import Identity, identities, without
 from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
+from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
-from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
-from lifecycle_manager.skr import Connections, SkrAccessError, SkrFailure, failure_of
+from lifecycle_manager.signals import (
+    ClusterReachable,
+    ClusterReplaced,
+    ObjectChanged,
+    ResyncRequested,
+    SyncResourceApplied,
+)
+from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
@@ -108,6 +116,12 @@ def setup(
         others = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, changed.spec.kyma) if changed is not None else ()
         return [SYNC_RESOURCES.key_of(other) for other in others if in_conflict(other) or awaits_others(other)]
 
+    def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
+        claim = claim_key(change.kyma, change.reference.group, change.reference.kind, change.reference.name)
+        found = sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim)
+        has_it = (each for each in found if change.reference in identities(inventory_of(each)))
+        return map(SYNC_RESOURCES.key_of, has_it)
+
     controller = manager.controller(
         "sync-resource",
         state=SyncResourceState,
@@ -121,6 +135,8 @@ def setup(
     controller.watches(namespaces.informer, to=of_namespace, when=assignment_changed, priority=Priority.RESYNC)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_is_leaving)
     controller.watches(policies.informer, to=of_policy, when=policy_changed)
+    controller.receives(ObjectChanged, to=of_object)
+    controller.receives(ResyncRequested, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     controller.receives(ClusterReachable, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     reconciler = SyncResourceReconciler(
@@ -136,6 +152,7 @@ def setup(
         namespaces=namespaces,
         policies=policies,
         state_of=controller.state,
+        publish=manager.publish,
     )
     controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
     return controller
@@ -188,8 +205,9 @@ class SyncResourceReconciler:
     namespaces: ModuleNamespaces = field(kw_only=True)
     policies: Policies = field(kw_only=True)
     state_of: Callable[[ObjectKey], SyncResourceState | None] = field(kw_only=True)
+    publish: Callable[[object], int] = field(kw_only=True)
 
-    async def reconcile(self, key: ObjectKey, _causes: Causes, state: SyncResourceState) -> Result:
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: SyncResourceState) -> Result:
         """Take the steps of a SyncResource's plan. Raises KubeError or SkrAccessError after its status says so."""
         resource = self.sync_resources.get(key)
         if resource is None or self.namespaces.assignment().standing(resource) is Standing.UNKNOWN:
@@ -197,10 +215,11 @@ class SyncResourceReconciler:
 
         record = self._record(resource)
         skr = BorrowedSkr(self.connections, resource.spec.kyma)
-        steps, seen = Steps(record, state, skr), await self._snapshot(key, resource, state)
+        announced = self._note(causes, resource, state)
+        steps, seen = Steps(record, state, skr), await self._snapshot(key, resource, state, announced)
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=self._failed)
         if isinstance(end, Done):
-            return await self._finish(record, state, end)
+            return await self._finish(record, state, end, checked_all=announced is None)
         await record.remove_finalizer()
         return Result()
 
@@ -217,7 +236,29 @@ class SyncResourceReconciler:
     def _failed(self, resource: SyncResource, failure: SkrFailure) -> SyncResourceStatus:
         return statuses.unreachable(resource, failure.reason, failure.message, self.clock.now())
 
-    async def _snapshot(self, key: ObjectKey, resource: SyncResource, state: SyncResourceState) -> Snapshot:
+    def _note(self, causes: Causes, resource: SyncResource, state: SyncResourceState) -> frozenset[Identity] | None:
+        """Note what events reported; return the objects to read because of that, None where all are to be read."""
+        changes, now = causes.of(ObjectChanged), self.clock.monotonic()
+        everything = causes.overflowed or len(changes) < len(causes) or now >= state.check_due
+        has = identities(known_inventory(resource, state.inventory)) if changes else frozenset()
+        for change in changes:
+            if change.reference not in has:
+                continue
+            if not state.repairs.grants(change, now):
+                note = state.repairs.contested(change)
+                self.events.record(SYNC_RESOURCES, resource, CONTESTED, note, type="Warning", action="Apply")
+            elif not state.announcements.announce(change, now=now):
+                everything = True
+        announced = frozenset(each.object for each in state.announcements.of())
+        return None if everything or not (changes or announced) else announced
+
+    async def _snapshot(
+        self,
+        key: ObjectKey,
+        resource: SyncResource,
+        state: SyncResourceState,
+        announced: frozenset[Identity] | None,
+    ) -> Snapshot:
         kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, resource.spec.kyma))
         assignment, module = self.namespaces.assignment(), resource.spec.module
         is_deleted = resource.metadata.namespace in assignment.deleted
@@ -231,17 +272,16 @@ class SyncResourceReconciler:
         places |= {place_of(thing) for thing in text} if isinstance(text, tuple) else set()
         claims = tuple(dict.fromkeys(self._claims(resource, assignment, places)))
         inventory = without(known, claimed_earlier(known, since(resource), claims))
-        seconds = self.settings.interval_seconds
-        rules = self.policies.of_sync_resources(module)
         return Snapshot(
             resource,
             kyma,
             self.clock.now(),
             inventory,
             text,
-            rules=rules,
+            rules=self.policies.of_sync_resources(module),
             claims=claims,
-            interval_seconds=seconds,
+            interval_seconds=self.settings.interval_seconds,
+            announced=announced,
             placement=placement,
             unserved=self._unserved(resource, placement),
         )
@@ -268,15 +308,26 @@ class SyncResourceReconciler:
                 claimed = (each for each in state.claims if (each.group, each.kind, each.name) in places)
                 yield from (Claim(entry, *rank) for entry in claimed)
 
-    async def _finish(self, record: Record[SyncResource], state: SyncResourceState, end: Done) -> Result:
+    async def _finish(
+        self, record: Record[SyncResource], state: SyncResourceState, end: Done, *, checked_all: bool
+    ) -> Result:
         if end.result is None:
             state.remember(set(state.inventory) - end.lost)
         elif end.result.changed:
             self._report_change(record.item, Counter(str(each.action) for each in end.result.outcomes))
+        if end.status != record.item.status:
+            self.publish(SyncResourceApplied(msgspec.structs.replace(record.item, status=end.status)))
         await record.report(end.status)
+        now, wait = self.clock.monotonic(), None
+        due = now + end.requeue_after
+        state.check_due = due if checked_all else min(due, state.check_due)
         if end.result is not None:
             end.result.raise_first_failure()
-        return Result(requeue_after=end.requeue_after)
+            state.repairs.remember(end.result.outcomes)
+            shown = seen_in(end.result.outcomes)
+            read = {each: shown.get(each.object, Seen()) for each in state.announcements.of()}
+            wait = state.announcements.settle(read, now=now)
+        return Result(requeue_after=max(0.0, state.check_due - now) if wait is None else wait)
 
     def _report_change(self, resource: SyncResource, objects: Mapping[str, int]) -> None:
         observed_at = resource.metadata.annotations.get(names.OBSERVED_AT, "")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
 from lifecycle_manager.module_cr_verdict import INVALID_RESOURCE, belongs_to, config_of
 from lifecycle_manager.module_namespaces import Assignment, Standing, is_applied
-from lifecycle_manager.object_set.inventory import united
+from lifecycle_manager.object_set.inventory import Identity, united
 from lifecycle_manager.object_set.ownership import Claim
 from lifecycle_manager.sync_resource.intent import inventory_of
 from lifecycle_manager.sync_resource.status import Refusal
@@ -38,6 +38,7 @@ class Snapshot:
     - `inventory`: what is in the SKR because of it or may be: by its own record, and by the memory of this process
     - `claims`: what other SyncResources of the Kyma have of the objects in the text
     - `rules`: what the module may have; `scopes` are those of the kinds in the text, as the SKR has stated them
+    - `announced`: the objects that events reported, where only these are to be read; None where all are
     - `placement`: what its namespace is to its module
     - `unserved`: the ModuleConfigs in the present namespace of the module, where it has left this one, for which no
       SyncResource is applied there
@@ -56,6 +57,7 @@ class Snapshot:
     scopes: Scopes | None = None
     claims: tuple[Claim, ...] = ()
     interval_seconds: float = 120.0
+    announced: frozenset[Identity] | None = None
     placement: Placement = field(default_factory=Placement)
     unserved: tuple[str, ...] = ()
     recorded: bool = False
