@@ -99,8 +99,8 @@ class ObservedManager(Manager):
         made: Controller[Any, Any] = super().controller(name, **options)
         reconciles = made.reconciles
 
-        def observed(reconcile: Callable[[Any, Any, Any], Awaitable[Any]]) -> None:
-            reconciles(self.life.observed(reconcile))  # type: ignore[arg-type]  # a method is a coroutine function
+        def observed(reconcile: Callable[[Any, Any, Any], Awaitable[Any]], **reports: Any) -> None:
+            reconciles(self.life.observed(reconcile), **reports)  # type: ignore[arg-type]  # a method is a coroutine function
 
         setattr(made, "reconciles", observed)  # noqa: B010 - mypy takes no assignment to a method
         return made
@@ -146,7 +146,8 @@ async def process(life: Process) -> None:
     module_config.setup(manager, connections, kinds=kinds, latency=latency, settings=settings)
     sync_resource.setup(manager, connections, latency, SyncResourceSettings(interval_seconds=SECONDS))
     module_cr_status.setup(manager, connections, ModuleCrStatusSettings())
-    configs, sync_resources = manager.informer(MODULE_CONFIGS), manager.informer(SYNC_RESOURCES)
+    configs = manager.informer(MODULE_CONFIGS, namespace=None)
+    sync_resources = manager.informer(SYNC_RESOURCES, namespace=None)
     writer = ClusterWriter(manager.client, "module-manager")
     reconciler = Reconciler(render, configs, sync_resources, writer, ManagerMetrics(MODULE))
     set_up_module_manager(manager, reconciler, name="module-manager", configs=configs, sync_resources=sync_resources)

@@ -189,9 +189,9 @@ class KcpActions:
                 await self._annotate(name, {names.IS_UNMANAGED: "true"})
             case planned.DeleteManifest(name):
                 await delete_manifest(self.kcp, name, self.kyma.metadata.namespace)
-            case planned.DeleteSyncResource(name):
+            case planned.DeleteSyncResource(name, namespace):
                 with suppress(NotFound):  # deleted meanwhile
-                    await self.kcp.delete(SYNC_RESOURCES, name, self.kyma.metadata.namespace)
+                    await self.kcp.delete(SYNC_RESOURCES, name, namespace)
             case _:
                 assert_never(action)
 

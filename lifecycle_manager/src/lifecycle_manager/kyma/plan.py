@@ -143,6 +143,7 @@ class DeleteSyncResource:
     """Remove the objects that a Module Manager wanted in the SKR."""
 
     name: str
+    namespace: str
 
 
 SkrAction = (
@@ -342,7 +343,7 @@ def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
     if not snapshot.module_configs:
         for resource in snapshot.sync_resources:
             if not resource.metadata.being_deleted:
-                yield DeleteSyncResource(resource.metadata.name)
+                yield DeleteSyncResource(resource.metadata.name, resource.metadata.namespace)
 
 
 def _needs_crd(snapshot: Snapshot) -> bool:
