@@ -107,6 +107,7 @@ def _print_next_commands(console: Console, environment: Environment) -> None:
         f"  [bold]kubectl --kubeconfig {skr} -n kyma-system get configmaps,networkpolicies[/]\n"
         "and in the control plane:\n"
         f"  [bold]kubectl --kubeconfig {kcp} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
+        f"  [bold]klm explain demo cloud-resources --kubeconfig {kcp}[/]\n"
         f"Logs: {environment.logs}",
         highlight=False,
         soft_wrap=True,
