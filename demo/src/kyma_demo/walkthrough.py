@@ -256,7 +256,8 @@ class Walkthrough:
             config = await self._module_config(names.INFRASTRUCTURE)
             trace = config.metadata.annotations.get(api_names.TRACEPARENT, "")
             if followed := await self._followed(trace, started) if trace else ():
-                self.report.timeline = tuple(sorted((*seen, *followed), key=lambda station: station.ms))
+                *others, status = seen
+                self.report.timeline = (*sorted((*others, *followed), key=lambda station: station.ms), status)
                 self.output.show_timeline(self.report.timeline)
                 return
             if next_capacity is not None:
@@ -315,9 +316,10 @@ class Walkthrough:
         config = await self._module_config(names.INFRASTRUCTURE)
         sync = await self.environment.kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
         self.report.floor = await measure.floor(self.environment, INFRASTRUCTURES, config, sync, self.changes)
-        change, floor = self.report.change, self.report.floor
+        change, status, floor = self.report.change, self.report.status, self.report.floor
         return (
             f"median {change.median:.0f} ms, p99 {change.p99:.0f} ms; "
+            f"Ready in the status after {status.median:.0f} and {status.p99:.0f} ms; "
             f"the same API calls back to back: {floor.median:.0f} and {floor.p99:.0f} ms"
         )
 

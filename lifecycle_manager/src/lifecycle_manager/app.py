@@ -27,17 +27,18 @@ from lifecycle_manager import (
     module_config,
     module_cr_status,
     module_installation,
+    page,
     skr,
     skr_webhook,
     sync_resource,
 )
 from lifecycle_manager import domain_settings as of
-from lifecycle_manager.garbage import collect_less
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins
 from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
 from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
+from lifecycle_manager.pauses import keep_pauses_short
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager_api import names
@@ -52,7 +53,7 @@ async def run(settings: Settings) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     log.info("starting", **settings.model_dump(mode="json"))
     allow_open_files(settings)
-    collect_less()
+    keep_pauses_short()
     metrics = RuntimeMetrics()
     options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst, metrics=metrics)
     async with (
@@ -113,7 +114,7 @@ def _set_up(
 
     skr.setup(manager, connections, of.skr_settings(options))
     offers = module_catalog.setup(manager, components.descriptor)
-    fleet_metrics.setup(manager, offers)
+    fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)
     ca_store = skr_webhook.CAStore(kcp, manager.clock, lifetime=options.self_signed_ca_duration)
     cas = skr_webhook.setup_ca(manager, ca_store, of.rotation_rules(options))
     kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))
@@ -129,6 +130,7 @@ def _set_up(
     checks = endpoints.validators(manager, offers)
     listens = of.endpoint_settings(options)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
+    page.setup(manager, kcp, of.page_address(options))
     manager.serves(lambda: _report_ready(options), name="readiness")
 
 

@@ -185,6 +185,7 @@ def watcher_settings(options: Settings) -> WatcherSettings:
         cert_management=options.cert_management,
         issuer=options.self_signed_cert_issuer_name,
         renewal_alarm=options.self_signed_cert_renew_before - options.self_signed_cert_renew_buffer,
+        repair_on_events=options.repair_on_events,
         concurrency=options.max_concurrent_watcher_reconciles,
     )
 
@@ -238,3 +239,8 @@ def endpoint_settings(options: Settings) -> EndpointSettings:
         webhook_service=options.webhook_service,
         webhook_client_ca=options.webhook_client_ca,
     )
+
+
+def page_address(options: Settings) -> tuple[str, int] | None:
+    """Return where the fleet page is served; None where it is not."""
+    return split_address(options.ui_bind_address) if options.ui_bind_address else None

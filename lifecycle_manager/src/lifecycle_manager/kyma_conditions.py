@@ -18,6 +18,8 @@ REACHABLE = "SKRReachable"
 MODULES = "Modules"
 WEBHOOK = "SKRWebhook"
 CATALOG = "ModuleCatalog"
+MANDATORY_MODULES = "MandatoryModules"
+"""Present only since the Manifests of mandatory modules could not be decided on."""
 
 COMPLETE = "Complete"
 """The type of a condition of one ModuleConfig of a module: whether every Module CR has a ModuleConfig."""

@@ -64,8 +64,13 @@ class UnclaimedChange(KymaSignal):
 
 
 @dataclass(frozen=True, slots=True)
+class ResyncReported(KymaSignal):
+    """The Watcher of an SKR may have lost events. How often that counts is limited."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResyncRequested(KymaSignal):
-    """The Watcher of an SKR may have lost events: everything of that Kyma is read again."""
+    """Events of an SKR may be lost: everything of that Kyma is read again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,12 @@ from lifecycle_manager.module_config.controller import Read
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, WriteModuleConfig, acceptable, plan, sources_of
 from lifecycle_manager.module_config.reading import ANSWER, find_all, find_some
 from lifecycle_manager.module_config.snapshot import Quota, Reading, Snapshot
-from lifecycle_manager.module_config.status import INTERNAL_ERROR
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, Memory, TextMaker, TextThread
 from lifecycle_manager.module_cr_verdict import POSTPONED, QUOTA_EXCEEDED
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr.budget import CpuBudget
+from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, find
 from tests import builders
 from tests.clocks import ManualClock
@@ -50,7 +50,7 @@ class Answers:
 
     async def items_undecoded(self, resource: Resource[Any], *, limits: JsonLimits) -> AsyncIterator[msgspec.Raw]:
         check_json(self.body, limits)
-        for item in decoding_for(resource.type).raw_list(self.body)[0]:
+        for item in decoding_for(resource.type).raw_list(self.body, without_nested=True)[0]:
             yield item
 
     async def get_undecoded(self, *_: Any, limits: JsonLimits) -> bytes:
@@ -186,7 +186,7 @@ async def test_unchanged_module_cr_is_not_made_into_a_text_again() -> None:
     (first,) = (await made.with_texts(found, set(found.module_crs), {})).found.values()
     assert first is not None
     assert first.text is not None
-    assert made.budget.wait(0.0) > 0
+    assert made.budget.wait(made.clock.monotonic()) > 0
     config = builders.module_config(spec={"resource": first.text})
     (again,) = (await made.with_texts(found, set(found.module_crs), {first.source: config})).found.values()
     assert again == first
@@ -195,6 +195,32 @@ async def test_unchanged_module_cr_is_not_made_into_a_text_again() -> None:
     assert over is not None
     assert over.problem is not None
     assert over.problem.reason == POSTPONED
+
+
+@pytest.mark.parametrize("values", [5_000, 20_000])
+async def test_module_cr_over_the_quota_is_made_into_a_text_once(values: int) -> None:
+    value = json.dumps([{"a": "x" * 60} for _ in range(values)]).encode()
+    found = await find_all(skr(listed(raw("default", value))), [KIND])
+    made = maker(CpuBudget(burst=0.0001))
+    (first,) = (await made.with_texts(found, set(found.module_crs), {}, 1_000)).found.values()
+    assert first is not None
+    assert made.budget.wait(made.clock.monotonic()) > 0  # another one would be postponed
+    again = await made.with_texts(found, set(found.module_crs), {}, 1_000)
+    (second,) = again.found.values()
+    assert second is not None
+    assert second.problem == first.problem
+    assert second.exceeds_quota == (first.problem is None)
+    seen = Snapshot(
+        "demo", "cloud-resources", "kcp-system", (builders.module_config(),), again, quota=Quota(200, 1_000)
+    )
+    exceeding = [step for step in plan(seen) if isinstance(step, rules.SetCondition)]
+    assert [step.condition.reason for step in exceeding] == [
+        QUOTA_EXCEEDED if first.problem is None else first.problem.reason
+    ]
+    (room,) = (await made.with_texts(found, set(found.module_crs), {})).found.values()
+    assert room is not None
+    assert room.problem is not None
+    assert room.problem.reason == (POSTPONED if first.problem is None else first.problem.reason)
 
 
 def test_budget_is_refilled_and_never_saved_up() -> None:

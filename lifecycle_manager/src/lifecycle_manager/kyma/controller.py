@@ -108,20 +108,19 @@ def setup(
     controller.receives(ResyncRequested, to=lambda signal: (signal.key,))
     controller.receives(UnclaimedChange, to=lambda signal: (signal.key,))
     controller.receives(ObjectChanged, to=announced, cause=lambda _: SKR_KYMA)
-    controller.reconciles(
-        KymaReconciler(
-            manager=manager,
-            connections=connections,
-            kymas=kymas,
-            manifests=manifests,
-            module_configs=module_configs,
-            sync_resources=sync_resources,
-            crds=KymaCrds(crds),
-            offers=offers,
-            schedule=Schedule(releases, manager.clock, settings.rollout, policy_readable(manager.registry)),
-            settings=settings,
-        ).reconcile
+    reconciler = KymaReconciler(
+        manager=manager,
+        connections=connections,
+        kymas=kymas,
+        manifests=manifests,
+        module_configs=module_configs,
+        sync_resources=sync_resources,
+        crds=KymaCrds(crds),
+        offers=offers,
+        schedule=Schedule(releases, manager.clock, settings.rollout, policy_readable(manager.registry)),
+        settings=settings,
     )
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report)
     return controller
 
 

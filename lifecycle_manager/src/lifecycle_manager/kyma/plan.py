@@ -198,7 +198,7 @@ def visible_metadata(kyma: Kyma) -> tuple[dict[str, str], dict[str, str]]:
 def _plan_failure(snapshot: Snapshot, failure: SkrFailure) -> Plan:
     left = grace_left(snapshot, failure)
     return Plan(
-        in_kcp=_report(snapshot.kyma, failed_status(snapshot, failure)),
+        in_kcp=report(snapshot.kyma, failed_status(snapshot, failure)),
         again=snapshot.timing.now + left if left else None,
     )
 
@@ -219,7 +219,7 @@ def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
     recorded = (RecordCrdHash(snapshot.crd_hash),) if _needs_crd(snapshot) else ()
     return Plan(
         in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, statuses.in_skr)),
-        in_kcp=(*recorded, *_manifest_actions(wanted), *_report(kyma, statuses.in_kcp)),
+        in_kcp=(*recorded, *_manifest_actions(wanted), *report(kyma, statuses.in_kcp)),
         again=statuses.again,
         at_once=skr_kyma.metadata.being_deleted and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
     )
@@ -325,7 +325,7 @@ def _wait(
     skr_kyma = skr.kyma if isinstance(skr, SkrView) and skr.is_readable else None
     return Plan(
         in_skr=tuple(_show(skr_kyma, status)) if skr_kyma is not None else (),
-        in_kcp=(*actions, *_report(snapshot.kyma, status)),
+        in_kcp=(*actions, *report(snapshot.kyma, status)),
         again=_first_after(snapshot.timing.now, snapshot.deletion_plus(snapshot.patience.deletion)),
     )
 
@@ -354,7 +354,7 @@ def _has_another_crd(snapshot: Snapshot) -> bool:
     return snapshot.kyma.metadata.annotations.get(CRD_HASH, "") != snapshot.crd_hash
 
 
-def _report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:
+def report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:
     """Write a status that differs from the one there, and record what changed."""
     if kyma.status == status:
         return ()

@@ -66,7 +66,8 @@ def _status(snapshot: Snapshot, reports: Sequence[ModuleReport], ignored: int, *
     modules_ready, summary = _summary(modules, of_modules, ignored)
     message = told(of_others, MAX_SUMMARY_LENGTH) if modules_ready and of_others else summary
     return _finish(
-        snapshot,
+        snapshot.kyma,
+        snapshot.timing.now,
         state=state,
         modules=shown(modules),
         active_channel=_active_channel(snapshot),
@@ -100,12 +101,24 @@ def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
     kyma = snapshot.kyma
     state = State.ERROR if _failing_for(snapshot, failure) >= snapshot.patience.unreachable else kyma.status.state
     return _finish(
-        snapshot,
+        snapshot.kyma,
+        snapshot.timing.now,
         state=state or State.PROCESSING,
         conditions=(
             (REACHABLE, "False", failure.reason, failure.message),
             (READY, "False", failure.reason, failure.message),
         ),
+        operation=failure.message,
+    )
+
+
+def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> KymaStatus:
+    """Return the status after an exception that nothing foresaw: only `Ready` and the state change."""
+    return _finish(
+        kyma,
+        now,
+        state=State.DELETING if kyma.metadata.being_deleted else State.ERROR,
+        conditions=((READY, "False", failure.reason, failure.message),),
         operation=failure.message,
     )
 
@@ -122,7 +135,8 @@ def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed
     removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)
     known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     return _finish(
-        snapshot,
+        snapshot.kyma,
+        snapshot.timing.now,
         state=State.WARNING if stuck else State.DELETING,
         modules=tuple(removed_module(snapshot, manifest).shown(to_users=True) for _, manifest in sorted(known.items())),
         conditions=(
@@ -217,7 +231,8 @@ def _dated_as(status: KymaStatus, other: KymaStatus) -> KymaStatus:
 
 
 def _finish(
-    snapshot: Snapshot,
+    kyma: Kyma,
+    now: datetime,
     *,
     state: State,
     conditions: Iterable[NewCondition],
@@ -225,8 +240,7 @@ def _finish(
     **changes: Any,
 ) -> KymaStatus:
     """Return the status of before with its changes."""
-    before, generation = snapshot.kyma.status, snapshot.kyma.metadata.generation
-    now = snapshot.timing.now.replace(microsecond=0)
+    before, generation, now = kyma.status, kyma.metadata.generation, now.replace(microsecond=0)
     return msgspec.structs.replace(
         before,
         state=state,

@@ -77,7 +77,7 @@ def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
     kyma = snapshot.kyma
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     requested, ignored = limited(spec.modules, snapshot.offer.modules | manifests.keys())
-    installed = _installed(kyma, manifests)
+    installed = installed_in(kyma, manifests)
     resolutions = resolve(
         msgspec.structs.replace(spec, modules=requested),
         kyma.metadata,
@@ -99,7 +99,7 @@ def chosen_manifests(snapshot: Snapshot) -> tuple[Manifest, ...]:
     return tuple(each for each in snapshot.manifests if not is_mandatory_manifest(each))
 
 
-def _installed(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Installed]:
+def installed_in(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Installed]:
     """Return the installed modules: by their Manifests, or by the status where a module installs nothing."""
     known = {
         status.name: Installed(status.version, status.channel)

@@ -18,10 +18,18 @@ from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import Undecided, acceptable, decide, plan, sources_of, usual_names
+from lifecycle_manager.module_config.plan import (
+    Undecided,
+    acceptable,
+    bytes_left,
+    decide,
+    plan,
+    sources_of,
+    usual_names,
+)
 from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, find_all, find_some
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
-from lifecycle_manager.module_config.status import SyncedCondition, failed, internal_error
+from lifecycle_manager.module_config.status import SyncedCondition, failed
 from lifecycle_manager.module_config.texts import Memory, TextMaker, TextThread
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.signals import (
@@ -142,7 +150,7 @@ def setup(
 
     writes = ModuleConfigWrites(manager.client, configs, latency, manager.clock)
     reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings, TextThread())
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(TemplateUnreadable,))
     return controller
 
 
@@ -246,13 +254,11 @@ class _Reconciler:
             await self._apply(key, state)
             return Result()
         state.budget = self.connections.budget(key.kyma)
-        try:
-            return await self._synchronize(key, state, decision.template)
-        except (KubeError, SkrAccessError, TemplateUnreadable):
-            raise
-        except Exception as error:
-            await self._apply(key, state, problem=internal_error(error))
-            raise
+        return await self._synchronize(key, state, decision.template)
+
+    async def report(self, key: ModuleKey, error: Exception) -> None:
+        """Report an unforeseen exception in all ModuleConfigs of a module. Raises KubeError."""
+        await self._apply(key, self.controller.state_or_new(key), problem=failed(error))
 
     async def _synchronize(self, key: ModuleKey, state: ModuleConfigState, template: ModuleTemplate) -> Result:
         """Read what is announced, postponed or due, and carry out what follows."""
@@ -290,7 +296,8 @@ class _Reconciler:
         identities = Reading(found.default, found.module_crs, found.complete)
         seen = self._snapshot(key, identities)
         maker = TextMaker(thread=self.thread, memory=state.memory, budget=state.budget, clock=self.clock)
-        return await maker.with_texts(found, acceptable(seen, identities), sources_of(seen, identities))
+        accepted, configs = acceptable(seen, identities), sources_of(seen, identities)
+        return await maker.with_texts(found, accepted, configs, bytes_left(seen))
 
     def _snapshot(
         self,

@@ -117,10 +117,10 @@ def usual_names(kyma: str, module: str, reading: Reading) -> frozenset[str]:
 
 def acceptable(seen: Snapshot, reading: Reading) -> frozenset[ObjectReference]:
     """Return the Module CRs that are within the quota of objects: those with a ModuleConfig, then the oldest."""
-    known = {config.metadata.name for config in seen.existing}
-    absent = {_name(seen, reading, reference) for reference, each in reading.found.items() if _is_gone(each)}
+    known, named = {config.metadata.name for config in seen.existing}, _names(seen, reading)
+    absent = {named[reference] for reference, each in reading.found.items() if _is_gone(each)}
     present = [each for each in reading.found.values() if each is not None and not each.is_deleting]
-    with_config = {each.source for each in present if _name(seen, reading, each.source) in known}
+    with_config = {each.source for each in present if named[each.source] in known}
     room = max(0, seen.quota.max_objects - (len(with_config) if reading.complete else len(known - absent)))
     new = sorted((each for each in present if each.source not in with_config), key=_age)
     return frozenset(with_config.union(each.source for each in new[:room]))
@@ -129,8 +129,13 @@ def acceptable(seen: Snapshot, reading: Reading) -> frozenset[ObjectReference]:
 def sources_of(seen: Snapshot, reading: Reading) -> Mapping[ObjectReference, ModuleConfig]:
     """Return the ModuleConfigs of the Module CRs that were read."""
     existing = {config.metadata.name: config for config in seen.existing}
-    named = {reference: existing.get(_name(seen, reading, reference)) for reference in reading.found}
+    named = {reference: existing.get(name) for reference, name in _names(seen, reading).items()}
     return {reference: config for reference, config in named.items() if config is not None}
+
+
+def bytes_left(seen: Snapshot) -> int:
+    """Return how many more bytes of text the ModuleConfigs of a module may have."""
+    return max(0, seen.quota.max_bytes - sum(_size(config.spec.resource) for config in seen.existing))
 
 
 def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
@@ -140,13 +145,13 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
     not. What was accepted before stays within the quota; of the others the newest exceed it.
     """
     existing = {config.metadata.name: config for config in seen.existing}
-    accepted = acceptable(seen, reading)
+    accepted, named = acceptable(seen, reading), _names(seen, reading)
     steps: list[Step] = []
     exceeding: list[ModuleCr] = []
     absent: set[str] = set(existing) if reading.complete else set()
     present: set[str] = set()
     for reference, module_cr in reading.found.items():
-        name = _name(seen, reading, reference)
+        name = named[reference]
         (absent if _is_gone(module_cr) else present).add(name)
     deleted = absent - present
     size = sum(_size(config.spec.resource) for name, config in existing.items() if name not in deleted)
@@ -154,7 +159,7 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
         if module_cr.is_deleting:
             continue
         read = module_cr
-        name = _name(seen, reading, module_cr.source)
+        name = named[module_cr.source]
         config = existing.get(name)
         if module_cr.source not in accepted:
             exceeding.append(module_cr)
@@ -165,7 +170,8 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
         if is_past and not reading.complete:
             continue
         growth = _size(module_cr.text or "") - (_size(config.spec.resource) if config is not None else 0)
-        if module_cr.problem is None and growth > 0 and size + growth > seen.quota.max_bytes:
+        is_larger = module_cr.problem is None and growth > 0
+        if module_cr.exceeds_quota or (is_larger and size + growth > seen.quota.max_bytes):
             if config is None:
                 exceeding.append(module_cr)
                 continue
@@ -238,12 +244,18 @@ def _is_gone(module_cr: ModuleCr | None) -> bool:
     return module_cr is None or module_cr.is_deleting
 
 
-def _name(seen: Snapshot, reading: Reading, reference: ObjectReference) -> str:
-    """Return the name of the ModuleConfig of a Module CR: the one it has, or else one that nobody has."""
+def _names(seen: Snapshot, reading: Reading) -> dict[ObjectReference, str]:
+    """Return the names of the ModuleConfigs of all Module CRs: the one each has, or else one that nobody has."""
     existing = {config.metadata.name for config in seen.existing}
-    usual = config_name(seen.kyma, seen.module, reading.default, reference)
-    distinct = distinct_name(seen.kyma, seen.module, reference)
-    return distinct if usual not in existing and (distinct in existing or usual in seen.taken) else usual
+
+    def name_of(reference: ObjectReference) -> str:
+        usual = config_name(seen.kyma, seen.module, reading.default, reference)
+        if usual in existing:
+            return usual
+        distinct = distinct_name(seen.kyma, seen.module, reference)
+        return distinct if distinct in existing or usual in seen.taken else usual
+
+    return {reference: name_of(reference) for reference in reading.found}
 
 
 def _age(module_cr: ModuleCr) -> tuple[str, ObjectReference]:

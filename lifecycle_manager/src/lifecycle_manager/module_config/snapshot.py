@@ -19,7 +19,10 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class ModuleCr:
-    """A Module CR in the SKR: its identity, and its text or the `problem` for which it has none."""
+    """A Module CR in the SKR: its identity, and its text or the `problem` for which it has none.
+
+    Of one that `exceeds_quota` the size of the text is known from before, and it was not made again.
+    """
 
     source: ObjectReference
     reference: ResourceReference
@@ -27,11 +30,12 @@ class ModuleCr:
     is_deleting: bool = False
     text: str | None = None
     problem: SyncedCondition | None = None
+    exceeds_quota: bool = False
 
     @property
     def is_unread(self) -> bool:
         """Whether there is neither a text nor a reason for it."""
-        return self.text is None and self.problem is None and not self.is_deleting
+        return self.text is None and self.problem is None and not self.is_deleting and not self.exceeds_quota
 
 
 @dataclass(frozen=True, slots=True)

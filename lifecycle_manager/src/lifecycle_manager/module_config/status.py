@@ -20,7 +20,6 @@ from lifecycle_manager_api.conditions import counted, shortened
 
 READ = "Read"
 WITHIN_QUOTA = "WithinQuota"
-INTERNAL_ERROR = "InternalError"
 TEMPLATE_UNREADABLE = "TemplateUnreadable"
 MAX_NAMES = 10
 """How many Module CRs a message names."""
@@ -80,18 +79,13 @@ def within_quota() -> SyncedCondition:
     return SyncedCondition("True", WITHIN_QUOTA, "every Module CR is synchronized", COMPLETE)
 
 
-def internal_error(error: Exception) -> SyncedCondition:
-    """Return the condition after an exception that nothing foresaw. Its text may be anybody's and stays in the log."""
-    return unreadable(INTERNAL_ERROR, f"unexpected {type(error).__name__}; retried, details are in the log")
-
-
 def unreadable(reason: str, message: str) -> SyncedCondition:
     """Return the condition where the Module CRs can't be read."""
     return SyncedCondition("False", reason, message)
 
 
 def failed(error: Exception) -> SyncedCondition:
-    """Return the condition after a failure to read the Module CRs."""
+    """Return the condition after a failure."""
     if isinstance(error, TemplateUnreadable):
         return unreadable(TEMPLATE_UNREADABLE, str(error))
     failure = failure_of(error)

@@ -18,7 +18,8 @@ from kube_runtime.client import check_json
 from kube_runtime.resource import version_number
 from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found
 from lifecycle_manager.module_config.snapshot import ModuleCr, Reading
-from lifecycle_manager.module_config.status import postponed, too_large, undecodable
+from lifecycle_manager.module_config.status import SyncedCondition, postponed, too_large, undecodable
+from lifecycle_manager.module_cr_verdict import POSTPONED
 from lifecycle_manager.owned_fields import owned_status_fields, without_owned
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr.budget import CpuBudget
@@ -37,12 +38,17 @@ MAX_WAIT_SECONDS = 0.25
 
 
 class Made(msgspec.Struct, frozen=True):
-    """The digests of a Module CR and of the text that it became, its uid, and the newest version that was read."""
+    """What became of a Module CR with this digest: a text with its digest and size, or the problem with it.
+
+    `uid` is that of the Module CR, and `version` the newest that was read.
+    """
 
     source: bytes
-    text: bytes
     uid: str
     version: int
+    text: bytes = b""
+    size: int = 0
+    problem: SyncedCondition | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -52,20 +58,34 @@ class Memory:
     made: dict[ObjectReference, Made] = field(default_factory=dict)
     postponed: frozenset[ObjectReference] = frozenset()
 
-    def knows(self, module_cr: ModuleCr, raw: bytes, text: str) -> bool:
-        """Tell whether a Module CR became this text before."""
+    def recall(self, module_cr: ModuleCr, raw: bytes, config_text: str | None, bytes_left: int) -> ModuleCr | None:
+        """Return the Module CR as it was read before; None where its text has to be made (again).
+
+        The text itself is that of its ModuleConfig, or none where it would exceed the quota.
+        """
         made = self.made.get(module_cr.source)
-        return made is not None and (made.source, made.text) == (_digest(raw), _digest(text.encode()))
+        if made is None or made.source != _digest(raw):
+            return None
+        if made.problem is not None:
+            return replace(module_cr, problem=made.problem)
+        present = (config_text or "").encode()
+        if config_text is not None and made.text == _digest(present):
+            return replace(module_cr, text=config_text)
+        return replace(module_cr, exceeds_quota=True) if made.size > bytes_left + len(present) else None
 
     def note(self, module_cr: ModuleCr, raw: bytes, *, complete: bool) -> None:
-        """Remember the text of a Module CR. In a complete reading it is the newest, also after a restore."""
+        """Remember what became of a Module CR. In a complete reading it is the newest, also after a restore."""
         known, read = self.made.get(module_cr.source), module_cr.reference
-        if module_cr.text is None or (known is None and len(self.made) >= MAX_REMEMBERED):
+        if known is None and len(self.made) >= MAX_REMEMBERED:
             return
         version = version_number(read.resource_version)
         if known is not None and known.uid == read.uid and not complete:
             version = max(version, known.version)
-        self.made[module_cr.source] = Made(_digest(raw), _digest(module_cr.text.encode()), read.uid, version)
+        if module_cr.text is not None:
+            text = module_cr.text.encode()
+            self.made[module_cr.source] = Made(_digest(raw), read.uid, version, _digest(text), len(text))
+        elif module_cr.problem is not None and module_cr.problem.reason != POSTPONED:
+            self.made[module_cr.source] = Made(_digest(raw), read.uid, version, problem=module_cr.problem)
 
     def is_passed(self, read: ModuleCr) -> bool:
         """Tell whether a later version of a Module CR was read before."""
@@ -76,9 +96,9 @@ class Memory:
             and 0 < version_number(read.reference.resource_version) < known.version
         )
 
-    def keep(self, configs: Collection[ObjectReference]) -> None:
-        """Forget the texts of all others."""
-        self.made = {reference: made for reference, made in self.made.items() if reference in configs}
+    def keep(self, accepted: Collection[ObjectReference]) -> None:
+        """Forget all others."""
+        self.made = {reference: made for reference, made in self.made.items() if reference in accepted}
 
 
 class TextThread:
@@ -116,8 +136,12 @@ class TextMaker:
         found: Found,
         accepted: Collection[ObjectReference],
         configs: Mapping[ObjectReference, ModuleConfig],
+        bytes_left: int = MAX_KEPT_BYTES,
     ) -> Reading:
-        """Return the reading with the text of each accepted Module CR, the smallest first."""
+        """Return the reading with the text of each accepted Module CR, the smallest first.
+
+        `configs` are their ModuleConfigs, and `bytes_left` how many more bytes those of the module may have.
+        """
         read = dict(found.module_crs)
         for reference, module_cr in found.module_crs.items():
             if module_cr is not None and module_cr.is_unread and reference not in found.sources:
@@ -126,19 +150,22 @@ class TextMaker:
         for reference, raw in sorted(found.sources.items(), key=lambda each: len(each[1])):
             module_cr = read[reference]
             if module_cr is not None and not module_cr.is_deleting and reference in accepted:
-                made = await self._made(module_cr, raw, configs.get(reference))
+                config = configs.get(reference)
+                present = config.spec.resource if config is not None else None
+                made = await self._made(module_cr, raw, present, bytes_left)
                 self.memory.note(made, raw, complete=found.complete)
                 read[reference] = made
         self.memory.postponed = frozenset(self.postponed)
         if found.complete:
-            self.memory.keep(configs)
+            self.memory.keep(accepted)
         return Reading(found.default, read, found.complete)
 
-    async def _made(self, module_cr: ModuleCr, raw: bytes, config: ModuleConfig | None) -> ModuleCr:
+    async def _made(self, module_cr: ModuleCr, raw: bytes, config_text: str | None, bytes_left: int) -> ModuleCr:
         if len(raw) > SMALL_BYTES:
             await asyncio.sleep(0)
-        if config is not None and self.memory.knows(module_cr, raw, config.spec.resource):
-            return replace(module_cr, text=config.spec.resource)
+        known = self.memory.recall(module_cr, raw, config_text, bytes_left)
+        if known is not None:
+            return known
         try:
             nodes = check_json(raw, MODULE_CR)
         except ResponseTooLarge as error:

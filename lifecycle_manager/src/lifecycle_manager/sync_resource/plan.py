@@ -78,7 +78,8 @@ def plan(seen: Snapshot) -> Step:
         return RecordIntent(objects, seen.inventory)
     if seen.applied is None:
         namespaces = missing_namespaces(objects) if wants_namespaces(resource) else ()
-        return ApplyObjects(objects, seen.inventory, recheck=not _just_changed(resource), namespaces=namespaces)
+        recheck = seen.announced if seen.announced is not None else not _just_changed(resource)
+        return ApplyObjects(objects, seen.inventory, recheck=recheck, namespaces=namespaces)
     if not seen.pruned and (entries := prunable(seen, seen.applied)):
         return PruneObjects(objects, seen.applied, entries)
     _, held = held_back(kept(seen.applied) if resource.spec.prune else (), seen.rules)
