@@ -112,6 +112,9 @@ def generated_texts() -> dict[str, str]:
         "lifecycle-manager/files/rbac-cert-manager.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-cert-manager.yaml", f"{RBAC}/kcp-cert-manager.yaml"
         ),
+        "lifecycle-manager/files/rbac-takeover.yaml": _copy(
+            "lifecycle_manager.rbac", "kcp-takeover.yaml", f"{RBAC}/kcp-takeover.yaml"
+        ),
         "lifecycle-manager/files/module-authorization.yaml": _copy(
             "lifecycle_manager_api", "module-authorization.yaml", MODULE_AUTHORIZATION
         ),

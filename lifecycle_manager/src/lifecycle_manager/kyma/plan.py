@@ -17,6 +17,7 @@ from lifecycle_manager.kyma.wanted import Wanted, wanted_of
 from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.kyma_conditions import remaining_parts
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import ApiObject, Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
 
 # The labels of the Kyma in KCP that the users of the SKR may see.
@@ -269,7 +270,8 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
     """
     kyma = snapshot.kyma
     if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
-        return Plan()
+        left = {*former.KYMA_FINALIZERS} & {*kyma.metadata.finalizers}
+        return Plan(in_kcp=(RemoveFinalizer(),)) if left else Plan()
     if snapshot.manifests:
         waiting = _wait(snapshot, _names_of(snapshot.manifests), tuple(_deletions(snapshot.manifests)))
         return _purging(snapshot, waiting, PurgeFinalizers(snapshot.manifests))

@@ -46,6 +46,7 @@ from lifecycle_manager.signals import (
     WebhookRulesChanged,
 )
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Manifest, ManifestStatus, ModulePolicy, ModuleTemplate, names
 
 log = structlog.get_logger("manifest")
@@ -206,8 +207,15 @@ class ManifestReconciler:
             inventory = sorted({*seen.before, *state.inventory})
             return statuses.unreachable(written, inventory, failure.reason, failure.message, self.clock.now())
 
-        finalizer = names.MANIFEST_FINALIZER
-        record = Record(self.kcp, self.events, self.manifests, manifest, finalizer=finalizer, action="Install")
+        record = Record(
+            self.kcp,
+            self.events,
+            self.manifests,
+            manifest,
+            finalizer=names.MANIFEST_FINALIZER,
+            former_finalizers=former.MANIFEST_FINALIZERS,
+            action="Install",
+        )
         skr = BorrowedSkr(self.connections, kyma_of_manifest(manifest))
         steps = Steps(self.services, record, state, skr)
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)

@@ -18,6 +18,8 @@ PRIORITY_CLASS = "skr-webhook-priority"
 WEBHOOK_PORT = 8443
 METRICS_PORT = 2112
 LABELS = {"app": NAME}
+NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
+"""On the Pod: a proxy in front of the webhook would answer the API server with a certificate of its own."""
 DNS = ("UDP", "TCP")
 CONTRACT = "v2"
 DEFAULT_WEBHOOK = f"{names.KCP_NAMESPACE}.{names.LIFECYCLE_MANAGER}.{names.GROUP}"
@@ -70,10 +72,11 @@ INVENTORY = (
 def workload_documents(settings: WatcherDeployment, certificate: KeyPair, trust: bytes) -> tuple[Document, ...]:
     """Return the objects that the Watcher needs to run; the webhook is installed once it sends events."""
     labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}
+    # No update may change the type of a Secret: a former version had this one.
     return (
         _priority_class(),
         _document("v1", "ServiceAccount", automountServiceAccountToken=False),
-        tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust=trust, labels=labels),
+        tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust=trust, labels=labels, kind="Opaque"),
         _service(),
         _network_policy(settings),
         _disruption_budget(),
@@ -160,7 +163,7 @@ def _priority_class() -> Document:
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": PRIORITY_CLASS},
-        "value": 2_000_000,
+        "value": 1_000_000_000,  # no update may change it: a former version had this one
         "globalDefault": False,
         "description": "The Kyma Watcher, which reports changes in this cluster to the control plane.",
     }
@@ -216,7 +219,7 @@ def _deployment(settings: WatcherDeployment) -> Document:
     spec = {
         "replicas": settings.replicas,
         "selector": {"matchLabels": LABELS},
-        "template": {"metadata": {"labels": LABELS}, "spec": pod},
+        "template": {"metadata": {"labels": LABELS | NO_SIDECAR}, "spec": pod},
     }
     return _document("apps/v1", "Deployment", spec=spec)
 

@@ -22,8 +22,8 @@ from lifecycle_manager.skr_webhook.status import (
     WATCHER_READY,
     WATCHER_STARTING,
     Status,
-    condition_of,
     has_webhook,
+    is_begun,
     reason_of,
 )
 from lifecycle_manager.skr_webhook.timers import FAULT_REPAIR_SECONDS, Timers
@@ -107,7 +107,7 @@ def plan(seen: WatcherSnapshot) -> Step:
 
 def plan_installation(seen: WatcherSnapshot) -> Step:
     """Return the next step until it is known which objects belong into the SKR."""
-    if condition_of(seen.kyma) is None:
+    if not is_begun(seen.kyma):
         return Report(INSTALLATION_BEGUN)
     if seen.certificate is None:
         return EnsureCertificate()

@@ -15,6 +15,7 @@ from lifecycle_manager.kyma_conditions import (
 from lifecycle_manager.skr import SkrAccessError, failure_of
 from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
 from lifecycle_manager.skr_webhook.certificates import CertificateContended, CertificatesRevoked, NameReserved
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma
 from lifecycle_manager_api.conditions import find
 
@@ -64,8 +65,13 @@ def reason_of(kyma: Kyma) -> str:
 
 def has_webhook(kyma: Kyma) -> bool:
     """Tell whether the webhook is installed: the Watcher is reported ready, or broken after it was."""
+    return reason_of(kyma) in BROKEN_AFTER_WORKING | {WATCHER_READY}
+
+
+def is_begun(kyma: Kyma) -> bool:
+    """Tell whether the installation of the Watcher was reported before, by this version."""
     condition = condition_of(kyma)
-    return condition is not None and (condition.status == "True" or condition.reason in BROKEN_AFTER_WORKING)
+    return condition is not None and not former.is_of_a_part(condition)
 
 
 def is_reported(kyma: Kyma, status: Status) -> bool:
