@@ -43,6 +43,9 @@ WITHOUT_EFFECT: Mapping[str, str] = {
 _BOOLEAN = frozenset({"pprof"})
 """Of these, the options that may have no value."""
 
+_SWITCHES = frozenset({"enable-webhooks", "leader-elect"})
+"""Options without a value, in Go with one."""
+
 _VALUES: Mapping[tuple[str, str], tuple[str, str]] = {
     ("cert-management", "cert.gardener.cloud/v1alpha1"): ("built-in", "certificates are issued without Gardener's"),
 }
@@ -61,6 +64,9 @@ def adapted(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
             if not separator and option not in _BOOLEAN:
                 next(given, "")
             warnings.append(f"{name} has no effect: {WITHOUT_EFFECT[option]}")
+            continue
+        if option in _SWITCHES and separator:
+            kept.append(f"--{option}" if value.lower() in {"1", "t", "true"} else f"--no-{option}")
             continue
         if option in {"log-level", "cert-management"} and not separator:
             separator, value = "=", next(given, "")
