@@ -221,8 +221,8 @@ def issued(common_name: str, ca: KeyPair | None) -> KeyPair:
     if ca is None:
         builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     else:
-        authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
-        builder = builder.add_extension(authority, critical=False)
+        key_of_ca = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+        builder = builder.add_extension(key_of_ca, critical=False)
     certificate = builder.sign(issuer_key, hashes.SHA256())
     return KeyPair(
         certificate.public_bytes(serialization.Encoding.PEM),
