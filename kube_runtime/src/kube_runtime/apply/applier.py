@@ -178,8 +178,7 @@ class Applier:
             if same and not recheck:
                 return ObjectOutcome(entry, wanted.index, "unchanged")
             if same or (entry.identity in to_read and not self._memory.knows(entry)):
-                before = await self._read(resource, entry)
-                before = await self._take_fields_over(resource, entry, before)
+                before = await self._read_as_ours(resource, entry)
                 if before is not None and (
                     self._needs_nothing(entry, digest, document, before)
                     or (same and not before["metadata"].get("deletionTimestamp") and leave(entry, before))
@@ -208,8 +207,7 @@ class Applier:
         before: JsonObject | None,
     ) -> ObjectOutcome:
         created, live = await self._send(resource, entry, document)
-        if merged_into(self._field_manager, live, self._former_managers) is not None:  # it was not read before
-            await self._take_fields_over(resource, entry, live)
+        if await self._take_fields_over(resource, entry, live) is not live:  # it was not read before
             _, live = await self._send(resource, entry, document)
         self._memory.remember(entry, digest, live)
         if (entry.group, entry.kind) == CRD:
@@ -233,19 +231,28 @@ class Applier:
         )
         return applied.created, msgspec.json.decode(applied.body, type=JsonObject)
 
+    async def _read_as_ours(self, resource: Resource[JsonObject], entry: InventoryEntry) -> JsonObject | None:
+        """Read an object, and move what former field managers own to this one.
+
+        None also where somebody else has written it meanwhile: then the apply finds those in its answer.
+        """
+        live = await self._read(resource, entry)
+        try:
+            return await self._take_fields_over(resource, entry, live) if live is not None else None
+        except (Conflict, NotFound):
+            return None
+
     async def _take_fields_over(
-        self, resource: Resource[JsonObject], entry: InventoryEntry, live: JsonObject | None
-    ) -> JsonObject | None:
+        self, resource: Resource[JsonObject], entry: InventoryEntry, live: JsonObject
+    ) -> JsonObject:
         """Move what the former field managers own to this one, in the version that was read; return the object."""
-        if live is None or (fields := merged_into(self._field_manager, live, self._former_managers)) is None:
+        fields = merged_into(self._field_manager, live, self._former_managers)
+        if fields is None:
             return live
         patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
-        try:
-            return await self._client.merge_patch(
-                resource, entry.name, patch, entry.namespace or None, field_manager=self._field_manager
-            )
-        except NotFound:
-            return None
+        return await self._client.merge_patch(
+            resource, entry.name, patch, entry.namespace or None, field_manager=self._field_manager
+        )
 
     def _uids(self, applied: Iterable[ObjectOutcome]) -> frozenset[str]:
         """Return the identities of what is to stay: a server may show one object in two groups."""

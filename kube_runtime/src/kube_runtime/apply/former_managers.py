@@ -21,21 +21,26 @@ def merged_into(field_manager: str, live: JsonObject, former: Collection[str]) -
     Former entries of another API version than that of the field manager are merged too: a path that a version does not
     have matches no field.
     """
-    entries: list[Entry] = list(live["metadata"].get("managedFields") or ())
+    entries: list[Entry] = [each for each in live["metadata"].get("managedFields") or () if isinstance(each, Mapping)]
     own = [entry for entry in entries if _is_applied_by(entry, {field_manager})]
     moved = [entry for entry in entries if _is_applied_by(entry, former) and entry not in own]
     if not moved:
         return None
     target, *others = (*own, *moved)
-    fields: Entry = target.get("fieldsV1") or {}
+    fields = _fields_of(target)
     for entry in others:
-        fields = _union(fields, entry.get("fieldsV1") or {})
+        fields = _union(fields, _fields_of(entry))
     kept = [entry for entry in entries if entry not in own and entry not in moved]
     return [*kept, {**target, "manager": field_manager, "fieldsV1": fields}]
 
 
 def _is_applied_by(entry: Entry, managers: Collection[str]) -> bool:
     return entry.get("operation") == APPLY and not entry.get("subresource") and entry.get("manager") in managers
+
+
+def _fields_of(entry: Entry) -> Entry:
+    fields = entry.get("fieldsV1")
+    return fields if isinstance(fields, Mapping) else {}
 
 
 def _union(one: Entry, other: Entry) -> Entry:
@@ -50,4 +55,4 @@ def _merged_step(one: Entry, other: Entry) -> Entry:
     if not one and not other:
         return {}
     itself: Entry = {".": {}} if not one or not other else {}
-    return {**itself, **_union(one, other)}
+    return {**itself, **_union(one, other)} if isinstance(one, Mapping) and isinstance(other, Mapping) else {}
