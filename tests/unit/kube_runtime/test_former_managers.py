@@ -17,7 +17,7 @@ def live(*entries: Any) -> dict[str, Any]:
 
 def test_former_entry_becomes_ours() -> None:
     others = [entry("user", {"f:data": {"f:b": {}}}), entry("former", {"f:status": {}}, subresource="status")]
-    fields = {"f:data": {"f:a": {}}}
+    fields: dict[str, Any] = {"f:data": {"f:a": {}}}
     assert merged_into("ours", live(entry("former", fields), *others), {"former"}) == [*others, entry("ours", fields)]
 
 

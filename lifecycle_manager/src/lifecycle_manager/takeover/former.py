@@ -6,8 +6,10 @@ Whatever it left behind is managed like objects of this version's own: these nam
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from kube_runtime import InventoryEntry
-from lifecycle_manager_api import Condition, names
+from lifecycle_manager_api import Condition, names, raw_object
 
 FIELD_MANAGERS = frozenset({"declarative.kyma-project.io/applier"})
 """Applied the objects of modules."""
@@ -41,6 +43,23 @@ def is_owned_by(live: Mapping[str, Any], owner: str) -> bool:
 def says_created(condition: Condition) -> bool:
     """Tell whether a condition `ModuleCR` that is true was written by the former version."""
     return condition.reason == MODULE_CR_CREATED
+
+
+def named_as_before(wanted: msgspec.Raw, held: msgspec.Raw) -> msgspec.Raw:
+    """Return a default Module CR, with the name and namespace that its Manifest holds where it says no name itself.
+
+    The former version gave such an object the name of its Manifest, and so it is in the cluster.
+    """
+    document, before = raw_object(wanted), raw_object(held)
+    if document is None or before is None or (document.get("metadata") or {}).get("name"):
+        return wanted
+    known = {key: value for key, value in (before.get("metadata") or {}).items() if key in {"name", "namespace"}}
+    if "name" not in known or (document.get("apiVersion"), document.get("kind")) != (
+        before.get("apiVersion"),
+        before.get("kind"),
+    ):
+        return wanted
+    return msgspec.Raw(msgspec.json.encode({**document, "metadata": {**(document.get("metadata") or {}), **known}}))
 
 
 def is_of_a_part(condition: Condition) -> bool:
