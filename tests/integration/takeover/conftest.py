@@ -34,6 +34,24 @@ FAST = {
 }
 
 
+GONE = (
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "skr-webhook"),
+    ("apps/v1", "Deployment", "skr-webhook"),
+    ("v1", "Secret", "skr-webhook-tls"),
+    ("v1", "Service", "skr-webhook"),
+    ("v1", "Service", "skr-webhook-metrics"),
+    ("networking.k8s.io/v1", "NetworkPolicy", "kyma-project.io--watcher-to-dns"),
+    ("scheduling.k8s.io/v1", "PriorityClass", "skr-webhook-priority"),
+    ("apps/v1", "Deployment", seeding.MODULE),
+    ("v1", "ConfigMap", seeding.MODULE),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", seeding.MODULE),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "samples.template.example.com"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "moduletemplates.operator.kyma-project.io"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "kymas.operator.kyma-project.io"),
+)
+"""What no cluster has whose Kyma was deleted."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run these tests in one event loop: they share API servers."""
     here = Path(__file__).parent
@@ -91,6 +109,21 @@ class World:
         chosen = [{"name": each, "managed": True} for each in modules]
         patch = {"spec": {"channel": channel, "modules": chosen}}
         await self.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, patch, SKR, field_manager="user")
+
+    async def until_nothing_is_left(self) -> None:
+        """Wait until the Kyma is gone, and check that nothing of either version is left in the cluster."""
+
+        async def is_gone() -> bool:
+            try:
+                await self.kyma()
+            except NotFound:
+                return True
+            return False
+
+        await eventually(is_gone, what="the Kyma is gone", within=90)
+        assert await self.manifest() is None
+        left = [f"{kind} {name}" for version, kind, name in GONE if await self.live(version, kind, name) is not None]
+        assert left == []
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import JsonObject, Manager, NotFound
+from kube_runtime import JsonObject, Manager
 from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS
 from lifecycle_manager_api import State, names
 from tests.integration.takeover import seeding
@@ -160,21 +160,4 @@ async def test_disabled_module_is_removed_with_its_manifest(running: World) -> N
 
 async def test_deleted_kyma_goes_with_all_of_it(running: World) -> None:
     await running.kcp.delete(KYMAS, seeding.KYMA, KCP)
-
-    async def is_gone() -> bool:
-        try:
-            await running.kyma()
-        except NotFound:
-            return True
-        return False
-
-    await eventually(is_gone, what="the Kyma is gone", within=90)
-    for version, kind, name in (
-        ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "skr-webhook"),
-        ("apps/v1", "Deployment", "skr-webhook"),
-        ("v1", "Secret", "skr-webhook-tls"),
-        ("v1", "Service", "skr-webhook-metrics"),
-        ("networking.k8s.io/v1", "NetworkPolicy", "kyma-project.io--watcher-to-dns"),
-        ("scheduling.k8s.io/v1", "PriorityClass", "skr-webhook-priority"),
-    ):
-        assert await running.live(version, kind, name) is None, f"{kind} {name} stays"
+    await running.until_nothing_is_left()

@@ -19,7 +19,7 @@ from lifecycle_manager.resources import KYMAS, MANIFESTS
 from lifecycle_manager.takeover import lease
 from lifecycle_manager_api import State, crds, find, names
 from tests.integration.takeover import seeding
-from tests.registries import BlobServer, blob_server, packed
+from tests.registries import BlobServer, blob_server
 from tests.unit.kyma.test_faults import LOOKS, PLACES, SECONDS, process
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -45,7 +45,7 @@ def kubeconfig_of(server: str) -> str:
 async def leave_behind(layers: BlobServer, users: Users) -> None:
     """Write what the former version leaves behind, without the Watcher; then give up its Lease."""
     kcp, skr = users.clients["kcp"], users.clients["skr"]
-    first, second = (layers.hold(packed({"all.yaml": seeding.module_text(number)})) for number in (1, 2))
+    first, second = (layers.hold(seeding.module_text(number).encode()) for number in (1, 2))
     seed = seeding.Seed(registry=layers.host, layers=(first, second), kubeconfig=kubeconfig_of(skr.server))
     await seeding.install_module(skr)
     await seeding.write(skr, "cluster", seed)
@@ -99,14 +99,6 @@ async def take_over_and_upgrade(layers: BlobServer, users: Users) -> None:
     await choose(users, "fast")
 
 
-async def take_over_and_delete(layers: BlobServer, users: Users) -> None:
-    """Take a module over, then have its Kyma deleted."""
-    await leave_behind(layers, users)
-    await give_up(users)
-    await users.clients["kcp"].delete(KYMAS, seeding.KYMA, KCP)
-    await users.settled()
-
-
 def workload(script: Any, layers: BlobServer, folder: Path) -> Workload:
     kcp, skr = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (KCP, SKR))
     in_skr = [crds.crd_for(kind) for kind in crds.KINDS if kind.KIND in seeding.SKR_KINDS]
@@ -134,10 +126,3 @@ async def test_module_is_taken_over_the_same_whatever_happens(layers: BlobServer
     )
     report.raise_findings()
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
-
-
-async def test_kyma_of_the_former_version_is_deleted_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
-    report = await check_under_faults(
-        workload(take_over_and_delete, layers, tmp_path), max_places=PLACES, patience_seconds=90
-    )
-    report.raise_findings()
