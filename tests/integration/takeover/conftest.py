@@ -122,8 +122,12 @@ class World:
 
         await eventually(is_gone, what="the Kyma is gone", within=90)
         assert await self.manifest() is None
-        left = [f"{kind} {name}" for version, kind, name in GONE if await self.live(version, kind, name) is not None]
-        assert left == []
+        for version, kind, name in GONE:
+
+            async def has_left(version: str = version, kind: str = kind, name: str = name) -> bool:
+                return await self.live(version, kind, name) is None
+
+            await eventually(has_left, what=f"{kind} {name} is gone", within=20)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

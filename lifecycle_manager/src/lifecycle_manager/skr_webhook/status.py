@@ -70,8 +70,13 @@ def has_webhook(kyma: Kyma) -> bool:
 
 def is_begun(kyma: Kyma) -> bool:
     """Tell whether the installation of the Watcher was reported before, by this version."""
+    return condition_of(kyma) is not None and not is_of_former_version(kyma)
+
+
+def is_of_former_version(kyma: Kyma) -> bool:
+    """Tell whether the Watcher was reported by a former version, and not by this one yet."""
     condition = condition_of(kyma)
-    return condition is not None and not former.is_of_a_part(condition)
+    return condition is not None and former.is_of_a_part(condition)
 
 
 def is_reported(kyma: Kyma, status: Status) -> bool:
