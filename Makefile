@@ -10,7 +10,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup clusters helm oldest demo test test-fast lint format types bench profile soak charts clean
+.PHONY: help setup clusters helm browser oldest demo test test-fast lint format types bench profile soak charts clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ clusters: setup ## Download or build the API server binaries (once, then cached)
 
 helm: setup ## Build Helm for the tests of the charts (once)
 	@$(BIN)/klm local helm
+
+browser: ## Install Chromium, so that the fleet page is tested in a browser (Debian, as root)
+	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium)
 
 oldest: setup ## Build the oldest supported API server, so that the charts are also tested on it
 	@$(BIN)/klm local binaries --kubernetes $(OLDEST)

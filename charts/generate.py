@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from charts.dashboards import DASHBOARDS, document
 from kube_runtime import dump_yaml
 from kyma_certs import KeyPair
 from lifecycle_manager.crd_installation import write_crds
@@ -34,6 +35,7 @@ PULL_SECRETS = """\
 """Only in the chart: an administrator who installs by hand may use a registry that needs credentials."""
 
 RBAC = "lifecycle_manager/src/lifecycle_manager/rbac"
+KLM_RBAC = "fleet/src/kyma_fleet/rbac.yaml"
 MODULE_AUTHORIZATION = "api/src/lifecycle_manager_api/module-authorization.yaml"
 MODULE_MANAGER_RBAC = "module_manager/src/kyma_module_manager/rbac.yaml"
 PROJECT_CHANGES = {
@@ -115,17 +117,22 @@ def generated_texts() -> dict[str, str]:
         "lifecycle-manager/files/rbac-takeover.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-takeover.yaml", f"{RBAC}/kcp-takeover.yaml"
         ),
+        "lifecycle-manager/files/rbac-page.yaml": _copy(
+            "lifecycle_manager.rbac", "kcp-page.yaml", f"{RBAC}/kcp-page.yaml"
+        ),
+        "lifecycle-manager/files/rbac-klm.yaml": _copy("kyma_fleet", "rbac.yaml", KLM_RBAC),
         "lifecycle-manager/files/module-authorization.yaml": _copy(
             "lifecycle_manager_api", "module-authorization.yaml", MODULE_AUTHORIZATION
         ),
         "module-manager/files/rbac.yaml": _copy("kyma_module_manager", "rbac.yaml", MODULE_MANAGER_RBAC),
         "skr-watcher/templates/workload.yaml": _watcher_templates(),
+        **{f"lifecycle-manager/files/dashboards/{each.name}.json": _json(document(each)) for each in DASHBOARDS},
     }
 
 
 def event_document() -> str:
     """Return the OpenAPI document of the event endpoint, which no port serves."""
-    return msgspec.json.format(msgspec.json.encode(openapi_document()), indent=2).decode() + "\n"
+    return _json(openapi_document())
 
 
 def project_chart_texts(source: Path = CHARTS / "module-manager") -> dict[str, str]:
@@ -157,7 +164,11 @@ def options_schema() -> dict[str, Any]:
 def _with_options(text: str) -> str:
     schema = msgspec.json.decode(text)
     schema["properties"]["options"] = options_schema()
-    return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+    return _json(schema)
+
+
+def _json(document: dict[str, Any]) -> str:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def _copy(package: str, name: str, source: str) -> str:

@@ -139,14 +139,12 @@ def module_config(
     **metadata: Any,
 ) -> ModuleConfig:
     """Return a ModuleConfig."""
-    return msgspec.convert(
-        {
-            "metadata": _metadata(name, metadata),
-            "spec": {"kyma": kyma, "module": module} | (spec or {}),
-            "status": status or {},
-        },
-        ModuleConfig,
-    )
+    document = {
+        "metadata": _metadata(name, metadata),
+        "spec": {"kyma": kyma, "module": module} | (spec or {}),
+        "status": status or {},
+    }
+    return msgspec.json.decode(msgspec.json.encode(document), type=ModuleConfig)
 
 
 def sync_resource(

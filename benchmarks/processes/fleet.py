@@ -39,6 +39,7 @@ class FleetProcess:
 
     process: asyncio.subprocess.Process
     kubeconfig: Mapping[str, Any] = field(default_factory=dict)
+    kubeconfigs: Sequence[Mapping[str, Any]] = ()
     _answers: asyncio.Queue[Answer] = field(default_factory=asyncio.Queue)
     _applied: dict[tuple[str, str], asyncio.Future[float]] = field(default_factory=dict)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -164,7 +165,8 @@ async def run_fleet(options: argparse.Namespace, layers: Path, *more: str) -> As
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(fleet.read())
         try:
-            fleet.kubeconfig = (await fleet.next_answer())["kubeconfig"]
+            ready = await fleet.next_answer()
+            fleet.kubeconfig, fleet.kubeconfigs = ready["kubeconfig"], ready["kubeconfigs"]
             yield fleet
         finally:
             reading.cancel()

@@ -3,6 +3,10 @@
 At the start the control plane has a catalog, and a Kyma with its access Secret for every cluster. Each line of the
 output answers one command, or reports an awaited Manifest: `{"applied": ["kyma-7", "module-a"], "at": 12.5}`, with the
 monotonic clock of the machine. Run by `benchmarks.fleet` and `benchmarks.hostile_fleet`.
+
+With `--first` it simulates the clusters from that number on, and no control plane: a second process of this kind, so
+that what these clusters do costs the others no time in the simulation. `--elsewhere` names the file with their
+kubeconfigs to the first process.
 """
 
 import argparse
@@ -14,7 +18,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,23 +133,32 @@ class Fleet:
     """The clusters, and the commands on them."""
 
     def __init__(
-        self, simulation: Simulation, kymas: int, modules: int, layers: Layers, *, configured: bool = False
+        self,
+        simulation: Simulation,
+        kymas: range,
+        modules: int,
+        layers: Layers,
+        *,
+        configured: bool = False,
+        elsewhere: Sequence[Document] = (),
     ) -> None:
         self.simulation = simulation
         self.kcp = simulation.cluster("kcp")
-        self.skrs = [simulation.cluster(kyma_name(number)) for number in range(kymas)]
+        self.skrs = {number: simulation.cluster(kyma_name(number)) for number in kymas}
         self.requests = RequestCounter()
         self.awaited = ManifestReporter()
         self.silent: dict[str, NeverAnswer] = {}
         self.configs = ConfigReporter()
         self.edits = itertools.count(1)
-        self._set_up(modules, layers, configured)
-        for cluster in (self.kcp, *self.skrs):
+        if kymas.start == 0:
+            kubeconfigs = [*(skr.kubeconfig for skr in self.skrs.values()), *elsewhere]
+            self._set_up(modules, layers, kubeconfigs, configured=configured)
+        for cluster in (self.kcp, *self.skrs.values()):
             cluster.add_rule(self.requests)
         self.kcp.add_rule(self.awaited)
         self.kcp.add_rule(self.configs)
         if configured:
-            for skr in self.skrs:
+            for skr in self.skrs.values():
                 skr.add_rule(ThingOperator(skr))
 
     def execute(self, command: Document) -> Document:
@@ -153,7 +166,7 @@ class Fleet:
         do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
         return do(**command)
 
-    def _set_up(self, modules: int, layers: Layers, configured: bool) -> None:
+    def _set_up(self, modules: int, layers: Layers, kubeconfigs: Sequence[Document], *, configured: bool) -> None:
         self.kcp.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": names.KCP_NAMESPACE}})
         for crd in crds.all_crds():
             target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=benchmark"
@@ -161,10 +174,8 @@ class Fleet:
             assert answer.code == 201, answer.body
         uids = itertools.count(1)
         self.kcp.restore(_with_uid(document, uids) for document in _catalog(layers, configured))
-        for number, skr in enumerate(self.skrs):
-            self.kcp.restore(
-                _with_uid(each, uids) for each in _registration(number, modules, skr.kubeconfig, configured)
-            )
+        for number, kubeconfig in enumerate(kubeconfigs):
+            self.kcp.restore(_with_uid(each, uids) for each in _registration(number, modules, kubeconfig, configured))
 
     def _counts(self) -> Document:
         return {"reconciled": len(self.requests.reconciled), **self.requests.counts}
@@ -220,16 +231,19 @@ class Fleet:
 
     def _silence(self, share: float) -> Document:
         """Let a share of the clusters, the last ones, accept connections and never answer."""
-        for skr in self.skrs[len(self.skrs) - round(len(self.skrs) * share) :]:
+        for skr in list(self.skrs.values())[len(self.skrs) - round(len(self.skrs) * share) :]:
             self.silent[skr.name] = NeverAnswer()
             skr.add_rule(self.silent[skr.name])
         return {"silent": len(self.silent)}
 
-    def _configure(self, kyma: int) -> Document:
-        """Make a small change in the default Thing of a cluster as its user, and await the ModuleConfig."""
-        mark = f"edit-{next(self.edits)}-of-{kyma}-ends"
+    def _expect(self, kyma: int, mark: str) -> Document:
+        """Report when a text with this mark arrives in a ModuleConfig of a cluster."""
         marks = {each: name for each, name in self.configs.marks.items() if name != kyma_name(kyma)}
         self.configs.marks = {**marks, mark.encode(): kyma_name(kyma)}
+        return {"expected": kyma}
+
+    def _configure(self, kyma: int, mark: str) -> Document:
+        """Make a small change in the default Thing of a cluster as its user."""
         return self._edit_thing(kyma, "default", {"text": mark})
 
     def _edit_large(self, kyma: int, thing: int) -> Document:
@@ -387,10 +401,15 @@ async def serve(arguments: argparse.Namespace) -> None:
     """Serve the clusters and execute commands until the input ends."""
     async with serve_simulation(history=200_000, records=0) as simulation:
         layers = msgspec.json.decode(arguments.layers.read_bytes(), type=Layers)
-        fleet = Fleet(simulation, arguments.kymas, arguments.modules, layers, configured=arguments.configured)
+        elsewhere = msgspec.json.decode(arguments.elsewhere.read_bytes()) if arguments.elsewhere is not None else []
+        kymas = range(arguments.first, arguments.kymas - len(elsewhere))
+        fleet = Fleet(
+            simulation, kymas, arguments.modules, layers, configured=arguments.configured, elsewhere=elsewhere
+        )
         # Garbage collection takes seconds here, and would count as a pause of the measured process.
         gc.disable()
-        write_line({"kubeconfig": fleet.kcp.kubeconfig})
+        kubeconfigs = [skr.kubeconfig for skr in fleet.skrs.values()] if kymas.start else []
+        write_line({"kubeconfig": fleet.kcp.kubeconfig, "kubeconfigs": kubeconfigs})
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while line := await reader.readline():
@@ -404,6 +423,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kymas", type=int, default=10_000)
     parser.add_argument("--modules", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="number of the first cluster of this process")
+    parser.add_argument("--elsewhere", type=Path, help="file with the kubeconfigs of the last clusters")
     parser.add_argument("--configured", action="store_true", help="every Kyma has a module with Module CRs, too")
     parser.add_argument(
         "--layers", type=Path, required=True, help="file with the registry and the digests of the layers"

@@ -33,9 +33,11 @@ def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout + done.stderr
     report = msgspec.json.decode(done.stdout)
     assert [step["name"] for step in report["steps"] if not step["verified"]] == []
-    assert len(report["steps"]) == 10
-    assert len(report["timeline"]) == 6
-    assert all(station["ms"] > 0 for station in report["timeline"])
+    assert len(report["steps"]) == 11
+    assert len(report["timeline"]) == 9
+    assert report["timeline"][0] == {"program": "user", "what": "writes the Module CR", "ms": 0.0}
+    assert all(station["ms"] > 0 for station in report["timeline"][1:])
+    assert "sees Ready in the Module CR's status" in [station["what"] for station in report["timeline"]]
     for spread in (report["change_ms"], report["floor_ms"]):
         assert 0 < spread["median"] <= spread["p99"]
     assert report["versions"]["kubernetes"].startswith("v1.")

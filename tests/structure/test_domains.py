@@ -12,6 +12,7 @@ DOMAINS = (
     "kyma",
     "mandatory_modules",
     "module_config",
+    "module_cr_status",
     "module_installation",
     "skr_webhook",
     "sync_resource",

@@ -84,6 +84,11 @@ def last_operation(before: LastOperation | None, operation: str, now: datetime) 
     return before if before is not None and before.operation == new.operation else new
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things for a message: `1 object`, `2 objects`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def shortened(text: str, max_length: int = MAX_MESSAGE_LENGTH) -> str:
     """Return a text, cut to a maximum length."""
     return text if len(text) <= max_length else f"{text[: max_length - 2]} …"

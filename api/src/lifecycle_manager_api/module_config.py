@@ -2,9 +2,11 @@
 
 from typing import Annotated, ClassVar
 
+import msgspec
+
 from lifecycle_manager_api import names
 from lifecycle_manager_api.cel import IMMUTABLE
-from lifecycle_manager_api.fields import checked_by, schema
+from lifecycle_manager_api.fields import ATOMIC_MAP, checked_by, schema
 from lifecycle_manager_api.kinds import AGE, READY, REASON, STATE, ApiObject, Column, Status
 from lifecycle_manager_api.meta import Struct
 from lifecycle_manager_api.references import ObjectReference
@@ -20,13 +22,18 @@ class ModuleConfigSpec(Struct, frozen=True, kw_only=True):
     module: OwnerName
     """Name of the module, as in the Kyma."""
     resource: str = ""
-    """The Module CR as YAML text, with its status, without managedFields and the last-applied annotation."""
+    """The Module CR as YAML text, with its status as far as others write it, without managedFields, resourceVersion and
+    the last-applied annotation."""
     resource_ref: ObjectReference | None = None
     """Reference of the Module CR, with the version that was read."""
 
 
 class ModuleConfigStatus(Status, frozen=True, kw_only=True):
     """The observed state."""
+
+    module_status: Annotated[msgspec.Raw, ATOMIC_MAP] = msgspec.Raw(b"null")
+    """Further fields for the status of the Module CR in the user's cluster, from the Module Manager: up to 16 KiB.
+    The fields state, observedGeneration and conditions are Lifecycle Manager's."""
 
 
 class ModuleConfig(ApiObject, frozen=True, kw_only=True):

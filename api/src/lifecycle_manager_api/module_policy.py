@@ -78,6 +78,9 @@ class ModulePolicySpec(Struct, frozen=True, kw_only=True):
     secrets: tuple[Pattern, ...] = ()
     """Secrets that the module's Pods may use, in which * stands for any characters. Always allowed are Secrets among
     the module's own objects, and all in the namespace with the name of the module."""
+    repair_on_events: Annotated[bool, default(True)] = True
+    """Whether objects of the module that somebody deletes or edits are repaired at once, when the Watcher reports it.
+    Otherwise they are repaired at the interval."""
 
 
 class ModulePolicy(ApiObject, frozen=True, kw_only=True):

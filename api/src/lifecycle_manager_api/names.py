@@ -33,6 +33,8 @@ REVOKED_BEFORE = f"{GROUP}/revoked-before"
 CREATE_NAMESPACES = f"{GROUP}/create-namespaces"
 TRACEPARENT = f"{GROUP}/traceparent"
 OBSERVED_AT = f"{GROUP}/observed-at"
+RECONCILE_AT = f"{GROUP}/reconcile-requested-at"
+MODULE_CONFIG_GENERATION = f"{GROUP}/module-config-generation"
 
 KYMA_FINALIZER = f"{GROUP}/Kyma"
 MANDATORY_FINALIZER = f"{GROUP}/mandatory-module"

@@ -11,6 +11,7 @@ from kube_runtime import Client, Resource, parse_objects
 from kyma_demo import names
 from kyma_demo.environment import Environment
 from kyma_demo.report import Spread
+from kyma_demo.timeline import Station
 from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, SyncResource
 
@@ -18,14 +19,18 @@ CHANGING_KINDS = frozenset({"ConfigMap", "PersistentVolume"})
 
 
 async def changes(
-    count: int, change: Callable[[str], Awaitable[tuple[datetime, float]]], *, first_capacity: int = 1000
-) -> Spread:
-    """Make changes, each after the previous one is in force; return their durations."""
-    durations = []
+    count: int, change: Callable[[str], Awaitable[tuple[datetime, tuple[Station, ...]]]], *, first_capacity: int = 1000
+) -> tuple[Spread, Spread]:
+    """Make changes, each after the user has seen the previous one.
+
+    Returns after which time each is in force, and after which time the status of the Module CR says so.
+    """
+    in_force, shown = [], []
     for number in range(count):
-        _, milliseconds = await change(f"{first_capacity + number}Gi")
-        durations.append(milliseconds)
-    return Spread.of(durations)
+        _, (_, seen, ready) = await change(f"{first_capacity + number}Gi")
+        in_force.append(seen.ms)
+        shown.append(ready.ms)
+    return Spread.of(in_force), Spread.of(shown)
 
 
 async def floor(

@@ -37,7 +37,7 @@ class TerminalOutput:
             style = "dim" if step.verified else "red"
             self._console.print(Padding(Text(step.detail, style=style), (0, 0, 0, 2)))
 
-    def show_timeline(self, timeline: Sequence[Station], total_ms: float) -> None:
+    def show_timeline(self, timeline: Sequence[Station]) -> None:
         """Draw the timeline of one change."""
         if self._status is not None:
             self._status.stop()
@@ -46,11 +46,8 @@ class TerminalOutput:
         table.add_column(no_wrap=True, style="cyan")
         table.add_column(style="magenta", no_wrap=True)
         table.add_column()
-        begin = Station("user", "writes the Module CR", 0.0)
-        end = Station("user", "sees the object changed in the SKR", total_ms)
-        stations = sorted((begin, *timeline, end), key=lambda station: station.ms)
-        for station in stations:
-            bar = _bar(station.ms, stations[-1].ms)
+        for station in timeline:
+            bar = _bar(station.ms, timeline[-1].ms)
             table.add_row(f"{station.ms:.1f} ms", bar, station.program, station.what)
         self._console.print(table)
 

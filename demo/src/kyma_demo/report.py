@@ -41,6 +41,7 @@ class Report:
     steps: list[Step] = field(default_factory=list)
     timeline: tuple[Station, ...] = ()
     change: Spread | None = None
+    status: Spread | None = None
     floor: Spread | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,6 +59,7 @@ class Report:
                 for station in self.timeline
             ],
             "change_ms": _rounded(self.change),
+            "status_ms": _rounded(self.status),
             "floor_ms": _rounded(self.floor),
             "versions": dict(self.versions),
         }
@@ -72,7 +74,7 @@ class Output(Protocol):
     def step_finished(self, step: Step) -> None:
         """A step has ended."""
 
-    def show_timeline(self, timeline: Sequence[Station], total_ms: float) -> None:
+    def show_timeline(self, timeline: Sequence[Station]) -> None:
         """Show the timeline of one change."""
 
 
@@ -85,7 +87,7 @@ class NoOutput:
     def step_finished(self, step: Step) -> None:
         """Do nothing."""
 
-    def show_timeline(self, timeline: Sequence[Station], total_ms: float) -> None:
+    def show_timeline(self, timeline: Sequence[Station]) -> None:
         """Do nothing."""
 
 

@@ -10,7 +10,7 @@ import msgspec
 STATIONS = (
     ("skr-watcher", "change admitted", "allows the write at once"),
     ("skr-watcher", "event delivered", "has delivered its signed event"),
-    ("lifecycle-manager", "event taken", "has verified it and enqueued the Kyma"),
+    ("lifecycle-manager", "event taken", "has verified and enqueued it"),
     ("lifecycle-manager", "module config written", "has written ModuleConfig"),
     ("module-manager", "sync resource written", "has written SyncResource"),
     ("lifecycle-manager", "sync resource applied", "has applied the objects in the SKR"),

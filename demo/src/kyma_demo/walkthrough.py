@@ -3,7 +3,7 @@
 import asyncio
 import platform
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -12,6 +12,7 @@ from typing import Any
 from kube_runtime import Client, NotFound, Resource
 from kyma_demo import measure, names
 from kyma_demo.environment import Environment, create_kyma, infrastructure, prepare_kcp, prepare_skr
+from kyma_demo.module_cr import NETWORK, kubectl_get, network_of, ready_of, with_network
 from kyma_demo.object_watcher import CONFIG_MAPS, ObjectWatcher
 from kyma_demo.programs import Programs
 from kyma_demo.report import Output, Report, Step
@@ -53,9 +54,11 @@ class Walkthrough:
     changes: int = 50
     report: Report = field(default_factory=Report)
     object_watcher: ObjectWatcher = field(init=False)
+    module_cr_watcher: ObjectWatcher = field(init=False)
 
     def __post_init__(self) -> None:
         self.object_watcher = ObjectWatcher(self.environment.skr, CONFIG_MAPS, names.SKR_NAMESPACE)
+        self.module_cr_watcher = ObjectWatcher(self.environment.skr, INFRASTRUCTURES, names.SKR_NAMESPACE)
 
     async def run(self) -> Report:
         """Run all steps; stop at the first that fails. Exceptions of steps go into the report."""
@@ -65,11 +68,12 @@ class Walkthrough:
             "python": platform.python_version(),
         }
         async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(self.object_watcher.run())
-            for name, run in (*self._setup_steps(), *self._change_steps()):
-                if not await self._step(name, run):
-                    break
-            watching.cancel()
+            watching = [tasks.create_task(self.object_watcher.run())]
+            if await self._steps(self._setup_steps()):
+                watching.append(tasks.create_task(self.module_cr_watcher.run()))
+                await self._steps(self._change_steps())
+            for task in watching:
+                task.cancel()
         return self.report
 
     async def set_up(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
@@ -83,7 +87,7 @@ class Walkthrough:
 
         Creates the Infrastructure if it does not exist. Raises NotSeen if the change does not arrive.
         """
-        wanted = infrastructure(names.INFRASTRUCTURE, {"media": capacity}, {"billing": "10.100.0.0/16"})
+        wanted = infrastructure(names.INFRASTRUCTURE, {"media": capacity}, {"billing": NETWORK})
 
         async def write() -> None:
             if await _get(self.environment.skr, INFRASTRUCTURES, names.INFRASTRUCTURE, names.SKR_NAMESPACE) is None:
@@ -96,7 +100,7 @@ class Walkthrough:
 
     async def patch_volume(self, capacity: str) -> None:
         """Change the capacity of the volume `media` as the user, without waiting for the result."""
-        wanted = infrastructure("", {"media": capacity}, {"billing": "10.100.0.0/16"})
+        wanted = infrastructure("", {"media": capacity}, {"billing": NETWORK})
         await self._patch_infrastructure(names.INFRASTRUCTURE, {"spec": wanted["spec"]})
 
     async def wait_for_volume(self, capacity: str, *, within: float = IN_FORCE_SECONDS) -> None:
@@ -132,9 +136,16 @@ class Walkthrough:
         return (
             ("the user creates an Infrastructure: its objects appear in the SKR", self._create),
             ("the user changes it: its objects are updated, removed ones are pruned", self._change),
+            ("the user makes a mistake, reads in their cluster why, and corrects it", self._mistake),
             (f"the user changes it {self.changes} more times", self._measure),
             ("a second Infrastructure is created, changed and deleted", self._second_infrastructure),
         )
+
+    async def _steps(self, steps: Iterable[NamedStep]) -> bool:
+        for name, run in steps:
+            if not await self._step(name, run):
+                return False
+        return True
 
     async def _step(self, name: str, run: Callable[[], Awaitable[str]]) -> bool:
         self.output.step_started(name)
@@ -223,7 +234,8 @@ class Walkthrough:
 
     async def _create(self) -> str:
         await self.object_watcher.ready(IN_FORCE_SECONDS)
-        wanted = infrastructure(names.INFRASTRUCTURE, {"media": "100Gi", "scans": "50Gi"}, {"billing": "10.100.0.0/16"})
+        await self.module_cr_watcher.ready(IN_FORCE_SECONDS)
+        wanted = infrastructure(names.INFRASTRUCTURE, {"media": "100Gi", "scans": "50Gi"}, {"billing": NETWORK})
         await self._user_writes("media", "100Gi", lambda: self._create_infrastructure(wanted))
         objects = await eventually(lambda: self._objects(names.INFRASTRUCTURE, config_maps=2, volumes=2, policies=1))
         config = await self._module_config(names.INFRASTRUCTURE)
@@ -231,23 +243,65 @@ class Walkthrough:
         return f"ModuleConfig and SyncResource {sync.metadata.name}; in the SKR: {objects}"
 
     async def _change(self) -> str:
-        started, milliseconds = await self._change_media("200Gi")
+        started, seen = await self._see_change("200Gi")
         objects = await eventually(lambda: self._objects(names.INFRASTRUCTURE, config_maps=1, volumes=1, policies=1))
+        detail = f"in force after {seen[1].ms:.0f} ms; in the SKR: {objects}"
         if self.environment.skr_routes is not None:
-            await self._show_timeline(started, milliseconds)
-        return f"in force after {milliseconds:.0f} ms; in the SKR: {objects}"
+            await self._show_timeline(started, seen)
+        return detail
 
-    async def _show_timeline(self, started: datetime, milliseconds: float) -> None:
+    async def _show_timeline(self, started: datetime, seen: tuple[Station, ...]) -> None:
         """Show the timeline of the change, or of another one if a read in progress found the first before its event."""
         for next_capacity in ("210Gi", "220Gi", None):
             config = await self._module_config(names.INFRASTRUCTURE)
-            if trace := config.metadata.annotations.get(api_names.TRACEPARENT, ""):
-                self.report.timeline = await self._followed(trace, started)
-            if self.report.timeline:
-                self.output.show_timeline(self.report.timeline, milliseconds)
+            trace = config.metadata.annotations.get(api_names.TRACEPARENT, "")
+            if followed := await self._followed(trace, started) if trace else ():
+                *others, status = seen
+                self.report.timeline = (*sorted((*others, *followed), key=lambda station: station.ms), status)
+                self.output.show_timeline(self.report.timeline)
                 return
             if next_capacity is not None:
-                started, milliseconds = await self._change_media(next_capacity)
+                started, seen = await self._see_change(next_capacity)
+
+    async def _see_change(self, capacity: str) -> tuple[datetime, tuple[Station, ...]]:
+        """Change the volume as the user; return when, and what the user sees of it."""
+        started = time.perf_counter()
+        ready = asyncio.ensure_future(
+            self._shown(lambda it: it["spec"]["nfsVolumes"][0]["capacity"] == capacity and ready_of(it)[0])
+        )
+        try:
+            wall, milliseconds = await self._change_media(capacity)
+            shown = await ready
+        finally:
+            ready.cancel()
+        return wall, (
+            Station("user", "writes the Module CR", 0.0),
+            Station("user", "sees the object changed in the SKR", milliseconds),
+            Station("user", "sees Ready in the Module CR's status", (shown - started) * 1000),
+        )
+
+    async def _mistake(self) -> str:
+        """Write a network that the Module Manager refuses, and correct it."""
+        name = names.INFRASTRUCTURE
+        started = time.perf_counter()
+        await self._patch_infrastructure(name, with_network("0.0.0.0/0"))
+        refused = await self._shown(lambda it: network_of(it) == "0.0.0.0/0" and ready_of(it)[1] == "NetworkTooWide")
+        printed = await kubectl_get(self.environment.skr, INFRASTRUCTURES, name, names.SKR_NAMESPACE)
+        _, _, message = ready_of(await self.environment.skr.get(INFRASTRUCTURES, name, names.SKR_NAMESPACE))
+        corrected = time.perf_counter()
+        await self._patch_infrastructure(name, with_network(NETWORK))
+        ready = await self._shown(lambda it: network_of(it) == NETWORK and ready_of(it)[0])
+        return (
+            f"after {(refused - started) * 1000:.0f} ms kubectl get infrastructure {name} shows\n{printed}\n"
+            f"with the message: {message}\n"
+            f"Ready {(ready - corrected) * 1000:.0f} ms after the correction"
+        )
+
+    async def _shown(self, expectation: Callable[[dict[str, Any]], bool]) -> float:
+        """Return when the Infrastructure first was as expected."""
+        return await self.module_cr_watcher.wait_for(
+            names.INFRASTRUCTURE, lambda it: it is not None and expectation(it), within=IN_FORCE_SECONDS
+        )
 
     async def _followed(self, trace: str, started: datetime) -> tuple[Station, ...]:
         """Return the stations of a change when the logs have all of them; none after a timeout."""
@@ -258,13 +312,14 @@ class Walkthrough:
             return ()
 
     async def _measure(self) -> str:
-        self.report.change = await measure.changes(self.changes, self._change_media)
+        self.report.change, self.report.status = await measure.changes(self.changes, self._see_change)
         config = await self._module_config(names.INFRASTRUCTURE)
         sync = await self.environment.kcp.get(SYNC_RESOURCES, config.metadata.name, names.KCP_NAMESPACE)
         self.report.floor = await measure.floor(self.environment, INFRASTRUCTURES, config, sync, self.changes)
-        change, floor = self.report.change, self.report.floor
+        change, status, floor = self.report.change, self.report.status, self.report.floor
         return (
             f"median {change.median:.0f} ms, p99 {change.p99:.0f} ms; "
+            f"Ready in the status after {status.median:.0f} and {status.p99:.0f} ms; "
             f"the same API calls back to back: {floor.median:.0f} and {floor.p99:.0f} ms"
         )
 

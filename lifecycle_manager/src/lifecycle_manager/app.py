@@ -25,19 +25,21 @@ from lifecycle_manager import (
     module_authorization,
     module_catalog,
     module_config,
+    module_cr_status,
     module_installation,
+    page,
     skr,
     skr_webhook,
     sync_resource,
     takeover,
 )
 from lifecycle_manager import domain_settings as of
-from lifecycle_manager.garbage import collect_less
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins
 from lifecycle_manager.oci import Blobs, Components, ObjectStore, Registries
 from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
+from lifecycle_manager.pauses import keep_pauses_short
 from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager_api import names
@@ -52,32 +54,17 @@ async def run(settings: Settings) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     log.info("starting", **settings.model_dump(mode="json"))
     allow_open_files(settings)
-    collect_less()
+    keep_pauses_short()
     metrics = RuntimeMetrics()
     options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst, metrics=metrics)
     async with (
         await Client.from_environment(settings.kubeconfig, options=options) as kcp,
         # Leases are renewed by a client of their own: no other request may delay that.
         await Client.from_environment(settings.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
-        lifecycle_manager(settings, kcp, sharding=lease_sharding(settings, leases), metrics=metrics) as manager,
+        lifecycle_manager(settings, kcp, sharding=of.lease_sharding(settings, leases), metrics=metrics) as manager,
     ):
         await manager.run(stopping)
     log.info("stopped")
-
-
-def lease_sharding(settings: Settings, leases: Client) -> LeaseSharding | None:
-    """Return how the Kymas are shared among replicas; None where this is the only one."""
-    if not settings.leader_elect:
-        return None
-    return LeaseSharding(
-        leases,
-        namespace=settings.leader_election_namespace,
-        group=names.LIFECYCLE_MANAGER,
-        name=of.replica_name(settings),
-        succeeds=bool(settings.replica_name),
-        address=of.replica_address(settings),
-        timing=of.lease_timing(settings),
-    )
 
 
 @asynccontextmanager
@@ -129,19 +116,21 @@ def _set_up(
     takeover.lease.setup(manager, kcp)
     skr.setup(manager, connections, of.skr_settings(options))
     offers = module_catalog.setup(manager, components.descriptor)
-    fleet_metrics.setup(manager, offers)
+    fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)
     cas = skr_webhook.setup_ca(manager, of.ca_store(options, kcp, manager.clock), of.rotation_rules(options))
     kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))
     catalog_sync.setup(manager, connections, offers, of.catalog_settings(options))
     mandatory_modules.setup(manager, offers, of.mandatory_settings(options))
     module_installation.setup(manager, connections, offers, store, logins, of.manifest_settings(options))
     module_config.setup(manager, connections, kinds=kinds, latency=latency, settings=of.module_config_settings(options))
+    module_cr_status.setup(manager, connections, of.module_cr_status_settings(options))
     sync_resource.setup(manager, connections, latency, of.sync_resource_settings(options))
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
     skr_webhook.setup_status(manager)
     module_authorization.setup(manager, kcp, of.module_authorization_settings(options))
     listens, checks = of.endpoint_settings(options), endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
+    page.setup(manager, kcp, of.page_address(options))
     manager.serves(lambda: _report_ready(options), name="readiness")
 
 

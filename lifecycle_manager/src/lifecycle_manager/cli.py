@@ -1,6 +1,7 @@
 """The command `klm`: everything on the control-plane side, and for people. Each command imports what it needs late."""
 
 import asyncio
+import sys
 from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Annotated
@@ -87,11 +88,17 @@ def crds(
 
 
 def main() -> None:
-    """Run the command line, with the commands that other distributions bring (entry points, group `klm.commands`)."""
-    for found in sorted(entry_points(group="klm.commands"), key=lambda each: each.name):
-        command = found.load()
+    """Run the command line, with the commands that other distributions bring (entry points, group `klm.commands`).
+
+    Only the one that is called is imported, unless its name has to be found first or all are listed.
+    """
+    found = {each.name: each for each in entry_points(group="klm.commands")}
+    called = sys.argv[1] if len(sys.argv) > 1 else ""
+    own = {each.callback.__name__ for each in app.registered_commands if each.callback is not None}
+    for name in [called] if called in found else [] if called in own else sorted(found):
+        command = found[name].load()
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=found.name)
+            app.add_typer(command, name=name)
         else:
-            app.command(name=found.name)(command)
+            app.command(name=name)(command)
     app()

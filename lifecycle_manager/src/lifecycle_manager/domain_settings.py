@@ -4,7 +4,7 @@ import re
 import socket
 
 from kube_runtime import Client, Clock, RetryPolicy
-from kube_runtime.leases import LeaseTiming
+from kube_runtime.leases import LeaseSharding, LeaseTiming
 from kyma_certs import Algorithm, RotationRules
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.endpoints import EndpointSettings, admission_names
@@ -12,6 +12,7 @@ from lifecycle_manager.kyma import KymaSettings, Patience
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
 from lifecycle_manager.module_config import ModuleConfigSettings, Quota
+from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
 from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.oci import AllowedHosts
 from lifecycle_manager.replicas import REPLICA_HOST
@@ -28,6 +29,7 @@ from lifecycle_manager.skr_webhook import (
 )
 from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager.takeover.policy_file import find_policy
+from lifecycle_manager_api import names
 
 
 def retry_policy(options: Settings) -> RetryPolicy:
@@ -57,6 +59,21 @@ def replica_name(options: Settings) -> str:
 def replica_address(options: Settings) -> str:
     """Return host:port at which the other replicas reach this one."""
     return options.replica_address or f"{socket.gethostname()}:{split_address(options.replica_bind_address)[1]}"
+
+
+def lease_sharding(options: Settings, leases: Client) -> LeaseSharding | None:
+    """Return how the Kymas are shared among replicas; None where this is the only one."""
+    if not options.leader_elect:
+        return None
+    return LeaseSharding(
+        leases,
+        namespace=options.leader_election_namespace,
+        group=names.LIFECYCLE_MANAGER,
+        name=replica_name(options),
+        succeeds=bool(options.replica_name),
+        address=replica_address(options),
+        timing=lease_timing(options),
+    )
 
 
 def skr_settings(options: Settings) -> SkrSettings:
@@ -125,6 +142,11 @@ def module_config_settings(options: Settings) -> ModuleConfigSettings:
     )
 
 
+def module_cr_status_settings(options: Settings) -> ModuleCrStatusSettings:
+    """Return the settings of the controller of the status of Module CRs."""
+    return ModuleCrStatusSettings(concurrency=options.max_concurrent_module_config_reconciles)
+
+
 def manifest_settings(options: Settings) -> ManifestSettings:
     """Return the settings of the Manifest controller."""
     return ManifestSettings(
@@ -165,6 +187,7 @@ def watcher_settings(options: Settings) -> WatcherSettings:
         cert_management=options.cert_management,
         issuer=options.self_signed_cert_issuer_name,
         renewal_alarm=options.self_signed_cert_renew_before - options.self_signed_cert_renew_buffer,
+        repair_on_events=options.repair_on_events,
         concurrency=options.max_concurrent_watcher_reconciles,
     )
 
@@ -228,3 +251,8 @@ def endpoint_settings(options: Settings) -> EndpointSettings:
         webhook_service=options.webhook_service,
         webhook_client_ca=options.webhook_client_ca,
     )
+
+
+def page_address(options: Settings) -> tuple[str, int] | None:
+    """Return where the fleet page is served; None where it is not."""
+    return split_address(options.ui_bind_address) if options.ui_bind_address else None

@@ -107,6 +107,7 @@ def setup(
     manager.before_start(endpoints.write_certificates)
     manager.runs(endpoints.renew_certificates, name="serving certificates")
     publisher = EventPublisher(manager, latency)
+    events.setup(manager)
     subscriber: Subscriber = publisher.take_here
     if isinstance(manager.sharding, LeaseSharding):
         membership = manager.sharding.membership

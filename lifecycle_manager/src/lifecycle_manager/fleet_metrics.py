@@ -1,7 +1,14 @@
-"""The states of Kymas and modules as metrics, from the caches at the time of a scrape."""
+"""The states of Kymas and modules as metrics, counted in the caches at the time of a scrape.
 
-from collections.abc import Callable, Iterable, Iterator
+The number of series depends on the modules that are offered and not on the clusters: a fleet has tens of thousands of
+modules, and the names that a user writes into a Kyma are anybody's. Upstream's series, several for each Kyma, are an
+option.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -10,87 +17,122 @@ from kube_runtime import Manager
 from lifecycle_manager.kyma_conditions import event_path_fault
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.resources import KYMAS, MANIFESTS
-from lifecycle_manager_api import Kyma, Manifest, names
+from lifecycle_manager_api import Kyma, Manifest, State, names
+
+Key = TypeVar("Key", bound=tuple[str, ...])
+
+UNRESOLVED = ("", "", "")
+"""Module, channel and version of what a user asked for and the control plane does not offer."""
 
 
 @dataclass(frozen=True, eq=False)
 class FleetCollector(Collector):
     """The states of Kymas and modules.
 
-    Nothing is stored, so the samples of deleted Kymas disappear. Only the present state has a sample, with the value 1:
-    a fleet has tens of thousands of modules. Each replica reports its own Kymas, so sums over the replicas are right.
+    Nothing is stored, so the samples of deleted Kymas disappear. Each replica reports its own Kymas, so sums over the
+    replicas are right. With `each_kyma` there are upstream's series as well.
     """
 
     kymas: Callable[[], Iterable[Kyma]]
     manifests: Callable[[], Iterable[Manifest]]
     offers: Offers
     owns: Callable[[str], bool]
+    each_kyma: bool = False
 
     def collect(self) -> Iterator[Metric]:
         """Give the metrics. Called in the thread of the metrics server."""
         kymas = [kyma for kyma in self.kymas() if self.owns(kyma.metadata.name)]
-        share = GaugeMetricFamily("lifecycle_mgr_replica_kymas", "Kymas of this replica.")
-        share.add_metric([], len(kymas))
-        yield share
-        yield from _of_kymas(kymas)
+        mandatory = [each for each in self.manifests() if is_mandatory_manifest(each)]
+        manifests = [each for each in mandatory if self.owns(kyma_of_manifest(each))]
+        yield _gauge("lifecycle_mgr_replica_kymas", "Kymas of this replica.", (), {(): len(kymas)})
+        yield from _counts(kymas, manifests)
         yield _event_path_faults(kymas)
-        yield from self._of_mandatory_modules()
+        count = len(self.offers.current().mandatory)
+        yield _gauge("lifecycle_mgr_mandatory_modules", "Number of mandatory modules.", (), {(): count})
+        if self.each_kyma:
+            yield from _of_each_kyma(kymas, manifests)
 
     def describe(self) -> Iterator[Metric]:
         """Give no samples: they are known only at the time of a scrape."""
         yield from ()
 
-    def _of_mandatory_modules(self) -> Iterator[Metric]:
-        count = GaugeMetricFamily("lifecycle_mgr_mandatory_modules", "Number of mandatory modules.")
-        count.add_metric([], len(self.offers.current().mandatory))
-        states = GaugeMetricFamily(
-            "lifecycle_mgr_mandatory_module_state",
-            "State of a mandatory module in a Kyma.",
-            labels=["module_name", "kyma_name", "state"],
-        )
-        for manifest in self.manifests():
-            kyma = kyma_of_manifest(manifest)
-            if is_mandatory_manifest(manifest) and self.owns(kyma):
-                states.add_metric([module_of_manifest(manifest), kyma, str(manifest.status.state)], 1)
-        yield count
-        yield states
+
+def setup(manager: Manager, offers: Offers, *, each_kyma: bool) -> None:
+    """Register the metrics of the fleet."""
+    kymas, manifests = manager.informer(KYMAS), manager.informer(MANIFESTS)
+    owns = manager.sharding.owns
+    manager.registry.register(FleetCollector(kymas.list, manifests.list, offers, owns, each_kyma=each_kyma))
 
 
-def _of_kymas(kymas: Iterable[Kyma]) -> Iterator[Metric]:
-    whole = GaugeMetricFamily(
-        "lifecycle_mgr_kyma_state", "State of a Kyma.", labels=["kyma_name", "state", "shoot", "instance_id"]
-    )
-    parts = GaugeMetricFamily(
-        "lifecycle_mgr_module_state",
-        "State of a module in a Kyma.",
-        labels=["module_name", "kyma_name", "state", "shoot", "instance_id"],
-    )
+def _counts(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Metric]:
+    states: Counter[tuple[str, ...]] = Counter()
+    modules: Counter[tuple[str, ...]] = Counter()
     for kyma in kymas:
-        metadata = kyma.metadata
-        cluster = [
-            metadata.annotations.get(names.SKR_DOMAIN, "").removeprefix("*.").partition(".")[0],
-            metadata.labels.get(names.INSTANCE_ID, ""),
-        ]
-        whole.add_metric([metadata.name, str(kyma.status.state), *cluster], 1)
+        states[(kyma.status.state.value,)] += 1
         for module in kyma.status.modules:
-            parts.add_metric([module.name, metadata.name, str(module.state), *cluster], 1)
-    yield whole
-    yield parts
+            resolved = (module.name, module.channel, module.version) if module.template is not None else UNRESOLVED
+            modules[(*resolved, module.state.value)] += 1
+    manifests = Counter((module_of_manifest(each), each.spec.version, each.status.state.value) for each in mandatory)
+    yield _gauge("lifecycle_mgr_kymas", "Kymas in a state.", ("state",), states)
+    yield _gauge(
+        "lifecycle_mgr_modules",
+        "Modules of Kymas in a version and a state; without a name where the module or its version is not offered.",
+        ("module_name", "channel", "version", "state"),
+        modules,
+    )
+    yield _gauge(
+        "lifecycle_mgr_mandatory_manifests",
+        "Kymas with a mandatory module in a version and a state.",
+        ("module_name", "version", "state"),
+        manifests,
+    )
 
 
 def _event_path_faults(kymas: Iterable[Kyma]) -> Metric:
-    faults = GaugeMetricFamily(
+    faults = ((kyma.metadata.name, event_path_fault(kyma)) for kyma in kymas)
+    return _gauge(
         "lifecycle_mgr_skr_event_path_broken",
         "Clusters whose changes are not reported by events, and why; one without a sample has no such fault.",
-        labels=["kyma_name", "reason"],
+        ("kyma_name", "reason"),
+        {(name, fault.reason): 1 for name, fault in faults if fault is not None},
     )
+
+
+def _of_each_kyma(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Metric]:
+    """Give upstream's metrics: of each Kyma and module a sample of every state, 1 for the present one, else 0."""
+    whole: dict[tuple[str, ...], int] = {}
+    parts: dict[tuple[str, ...], int] = {}
     for kyma in kymas:
-        if (fault := event_path_fault(kyma)) is not None:
-            faults.add_metric([kyma.metadata.name, fault.reason], 1)
-    return faults
+        name, labels = kyma.metadata.name, kyma.metadata.labels
+        shoot = kyma.metadata.annotations.get(names.SKR_DOMAIN, "").removeprefix("*.").partition(".")[0]
+        cluster = (shoot, labels.get(names.INSTANCE_ID, ""))
+        for state in State:
+            whole[(name, state.value, *cluster)] = int(kyma.status.state is state)
+            for module in kyma.status.modules:
+                parts[(module.name, name, state.value, *cluster)] = int(module.state is state)
+    of_mandatory = {
+        (module_of_manifest(each), kyma_of_manifest(each), state.value): int(each.status.state is state)
+        for each in mandatory
+        for state in State
+    }
+    cluster_labels = ("shoot", "instance_id")
+    yield _gauge("lifecycle_mgr_kyma_state", "State of a Kyma.", ("kyma_name", "state", *cluster_labels), whole)
+    yield _gauge(
+        "lifecycle_mgr_module_state",
+        "State of a module in a Kyma.",
+        ("module_name", "kyma_name", "state", *cluster_labels),
+        parts,
+    )
+    yield _gauge(
+        "lifecycle_mgr_mandatory_module_state",
+        "State of a mandatory module in a Kyma.",
+        ("module_name", "kyma_name", "state"),
+        of_mandatory,
+    )
 
 
-def setup(manager: Manager, offers: Offers) -> None:
-    """Register the metrics of the fleet."""
-    kymas, manifests = manager.informer(KYMAS), manager.informer(MANIFESTS)
-    manager.registry.register(FleetCollector(kymas.list, manifests.list, offers=offers, owns=manager.sharding.owns))
+def _gauge(name: str, meaning: str, labels: Iterable[str], values: Mapping[Key, int]) -> Metric:
+    family = GaugeMetricFamily(name, meaning, labels=tuple(labels))
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family

@@ -42,7 +42,8 @@ def modules_changed(change: Change[Kyma]) -> bool:
     """Tell whether the modules of a Kyma have to be reconciled.
 
     That is when they resolve to other templates, when the Kyma gets its first state or loses it, when it is being
-    deleted, and when its event path breaks or works again, since that changes the interval.
+    deleted, when its event path breaks or works again, since that changes the interval, and when an operator asks for
+    it.
     """
     old, new = change.old, change.new
     return (
@@ -52,6 +53,7 @@ def modules_changed(change: Change[Kyma]) -> bool:
         or (old.status.state == "") != (new.status.state == "")
         or is_event_path_faulty(old) != is_event_path_faulty(new)
         or old.metadata.being_deleted != new.metadata.being_deleted
+        or old.metadata.annotations.get(names.RECONCILE_AT) != new.metadata.annotations.get(names.RECONCILE_AT)
     )
 
 

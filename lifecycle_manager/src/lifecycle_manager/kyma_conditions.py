@@ -18,6 +18,8 @@ REACHABLE = "SKRReachable"
 MODULES = "Modules"
 WEBHOOK = "SKRWebhook"
 CATALOG = "ModuleCatalog"
+MANDATORY_MODULES = "MandatoryModules"
+"""Present only since the Manifests of mandatory modules could not be decided on."""
 
 COMPLETE = "Complete"
 """The type of a condition of one ModuleConfig of a module: whether every Module CR has a ModuleConfig."""
@@ -42,6 +44,42 @@ EVENT_PATH_FAULTS = BROKEN_AFTER_WORKING | {WATCHER_NEVER_HEARD}
 
 FAULT_INTERVAL_SECONDS = 5.0
 """How often a cluster is reconciled while no event can report its changes."""
+
+PUBLIC_REASONS = frozenset(
+    {
+        # of Manifests and SyncResources
+        "ApplyFailed",
+        "Deleting",
+        "InvalidResource",
+        "ManagerFailed",
+        "ManagerMissing",
+        "ManagerNotReady",
+        "ModuleCRDeleting",
+        "ModuleCRError",
+        "ModuleCRProcessing",
+        "ModuleCRRefused",
+        "ModuleCRWarning",
+        "ModuleCRsInUse",
+        "ObjectsForbidden",
+        "ObjectsGoing",
+        "ObjectsInUse",
+        "ObjectsNotReady",
+        "PolicyViolation",
+        "TooManyObjects",
+        # of the Watcher and the catalog
+        CATALOG_SYNC_FAILED,
+        "Installing",
+        "Removing",
+        "Syncing",
+        "WatcherStarting",
+        REMOVED,
+        *EVENT_PATH_FAULTS,
+    }
+)
+"""Reasons of conditions whose messages name nothing but objects of the SKR, so that its users may read them.
+
+Those of all other conditions may name Secrets, hosts or other objects of the control plane, or other Kymas.
+"""
 
 _PARTS = ((WEBHOOK, "the Watcher in the cluster"), (CATALOG, "the module catalog in the cluster"))
 

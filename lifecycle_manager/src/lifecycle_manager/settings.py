@@ -6,6 +6,7 @@ from the environment, as `KLM_` and its name in capitals.
 
 import re
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -41,6 +42,13 @@ def _namespace(name: str) -> str:
     return name
 
 
+def _loopback_address(address: str) -> str:
+    host = _host_and_port(address).rpartition(":")[0] if address else "127.0.0.1"
+    if not ip_address(host.strip("[]")).is_loopback:  # an invalid address raises ValueError, too
+        raise ValueError(f"invalid address {address!r}: expected one of this machine, such as 127.0.0.1:8090")
+    return address
+
+
 BindAddress = Annotated[str, AfterValidator(_host_and_port)]
 
 
@@ -60,12 +68,20 @@ class Settings(BaseSettings):
     kubeconfig: Path | None = Field(None, description="kubeconfig of KCP; default: the identity of the Pod")
     kyma_skr_listener_bind_address: BindAddress = Field(":8082", description="listen address for events of Watchers")
     metrics_bind_address: BindAddress = Field(":8080", description="listen address for /metrics")
+    kyma_metrics: bool = Field(
+        False, description="also the metrics of upstream with several series for each Kyma and each of its modules"
+    )
     health_probe_bind_address: BindAddress = Field(":8081", description="listen address for /healthz and /readyz")
     max_event_connections: int = Field(
         15_000, ge=1, description="maximum of open event connections; an idle Watcher keeps one"
     )
     event_address: BindAddress = Field(
         "localhost:8082", description="host:port at which Watchers reach the event endpoint"
+    )
+    ui_bind_address: Annotated[str, AfterValidator(_loopback_address)] = Field(
+        "",
+        description="loopback address of the fleet page, such as 127.0.0.1:8090, for kubectl port-forward or a proxy "
+        "in the same Pod. Default: it is not served",
     )
     enable_webhooks: bool = Field(False, description="validate resources at admission; needs a Service")
     webhook_bind_address: BindAddress = Field(":9443", description="listen address for admission requests")
@@ -162,6 +178,11 @@ class Settings(BaseSettings):
     sync_resource_requeue_success_interval: Duration = Field(
         timedelta(minutes=2),
         description="interval at which the objects of a SyncResource are reconciled without an event",
+    )
+    repair_on_events: bool = Field(
+        True,
+        description="have Watchers report objects of modules that others delete or edit, so that these are repaired at "
+        "once and not at the interval; a ModulePolicy can switch this off for a module",
     )
     watcher_requeue_success_interval: Duration = Field(
         timedelta(minutes=5), description="interval at which the Watcher of an SKR is reconciled"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kube_runtime import ObjectKey
-from lifecycle_manager_api import names
+from lifecycle_manager_api import SyncResource, names
 
 
 class ObjectReference(NamedTuple):
@@ -64,8 +64,13 @@ class UnclaimedChange(KymaSignal):
 
 
 @dataclass(frozen=True, slots=True)
+class ResyncReported(KymaSignal):
+    """The Watcher of an SKR may have lost events. How often that counts is limited."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResyncRequested(KymaSignal):
-    """The Watcher of an SKR may have lost events: everything of that Kyma is read again."""
+    """Events of an SKR may be lost: everything of that Kyma is read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,16 @@ class WatcherHeard(KymaSignal):
     """An event of the Watcher of an SKR arrived, whatever it reported; `is_canary` where it answers LM's own test."""
 
     is_canary: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SyncResourceApplied:
+    """A SyncResource has another status, which is about to be written to KCP.
+
+    What its user waits for is written to the SKR meanwhile, not a request and an event later.
+    """
+
+    resource: SyncResource
 
 
 @dataclass(frozen=True, slots=True)

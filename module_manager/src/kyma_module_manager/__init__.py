@@ -11,8 +11,8 @@ the function for each, and writes the returned objects as a SyncResource, which 
 Start reading at `declaration`, then `rendering`, `plan`, `reconciler` and `controller`; `service` runs them.
 """
 
-from kyma_module_manager.context import ModuleContext
-from kyma_module_manager.declaration import ModuleManager, module_manager
+from kyma_module_manager.context import ModuleContext, Synced
+from kyma_module_manager.declaration import ModuleManager, Rendered, module_manager
 from kyma_module_manager.exceptions import (
     ControlPlaneUnreadable,
     DeclarationError,
@@ -21,6 +21,7 @@ from kyma_module_manager.exceptions import (
     ObjectsRefused,
     PermanentError,
     RenderingFailed,
+    StatusRefused,
     SyncFailed,
 )
 from kyma_module_manager.rendering import Rendering
@@ -36,9 +37,12 @@ __all__ = [
     "ModuleManagerError",
     "ObjectsRefused",
     "PermanentError",
+    "Rendered",
     "Rendering",
     "RenderingFailed",
     "ServiceOptions",
+    "StatusRefused",
     "SyncFailed",
+    "Synced",
     "module_manager",
 ]

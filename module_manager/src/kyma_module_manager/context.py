@@ -8,9 +8,30 @@ from typing import Any
 import structlog
 
 from kube_runtime import parse_objects
-from lifecycle_manager_api import ModuleConfig, SyncedObject, SyncResource
+from lifecycle_manager_api import ModuleConfig, State, SyncedObject, SyncResource, find
 
-__all__ = ["ModuleContext"]
+__all__ = ["ModuleContext", "Synced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What Lifecycle Manager last reported of the objects in the SKR; of none before the first report.
+
+    - `state`, `reason`, `message`: of all objects together
+    - `is_current`: whether that is about the text of the last run; otherwise a change is on its way
+    - `objects`: each object with its own state and message
+    """
+
+    state: State = State.EMPTY
+    reason: str = ""
+    message: str = ""
+    is_current: bool = False
+    objects: tuple[SyncedObject, ...] = ()
+
+    def find(self, kind: str, name: str, namespace: str = "", *, group: str = "") -> SyncedObject | None:
+        """Return one object, or None if it is not reported."""
+        wanted = (group, kind, namespace, name)
+        return next((it for it in self.objects if (it.group, it.kind, it.namespace, it.name) == wanted), None)
 
 
 @dataclass(frozen=True)
@@ -18,7 +39,8 @@ class ModuleContext:
     """The context of one run of a module's function.
 
     `sync_resource` is the SyncResource of the last run, with the state that Lifecycle Manager reported since; None on
-    the first run. A change of that state runs the function again, so that a second stage can follow the first.
+    the first run. A change of that state, which `synced()` returns, runs the function again, so that a second stage can
+    follow the first.
     """
 
     module_config: ModuleConfig
@@ -39,11 +61,19 @@ class ModuleContext:
         """Name of both the ModuleConfig and the SyncResource."""
         return self.module_config.metadata.name
 
-    def synced(self, kind: str, name: str, namespace: str = "", *, group: str = "") -> SyncedObject | None:
-        """Return the reported state of one object of the last run, or None if it is not reported."""
-        wanted = (group, kind, namespace, name)
-        reported = self.sync_resource.status.synced if self.sync_resource is not None else ()
-        return next((item for item in reported if (item.group, item.kind, item.namespace, item.name) == wanted), None)
+    def synced(self) -> Synced:
+        """Return what is reported of the objects of the last run. A change of it runs the function again."""
+        if self.sync_resource is None:
+            return Synced()
+        status = self.sync_resource.status
+        ready = find(status.conditions, "Ready")
+        return Synced(
+            state=status.state,
+            reason=ready.reason if ready is not None else "",
+            message=ready.message if ready is not None else "",
+            is_current=status.observed_generation == self.sync_resource.metadata.generation,
+            objects=status.synced,
+        )
 
     def written(self, kind: str, name: str, namespace: str = "", *, group: str = "") -> Mapping[str, Any] | None:
         """Return one object as the last run wrote it, or None if that run did not return it.

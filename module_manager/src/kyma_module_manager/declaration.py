@@ -9,7 +9,7 @@ needs `in_thread=True`.
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -17,12 +17,25 @@ import msgspec
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.exceptions import DeclarationError, RenderingFailed, SyncFailed
 
-__all__ = ["ModuleManager", "Objects", "SyncFunction", "SyncObject", "module_manager"]
+__all__ = ["ModuleManager", "Objects", "Rendered", "SyncFunction", "SyncObject", "module_manager"]
 
 T = TypeVar("T")
 
 SyncObject = Mapping[str, Any] | msgspec.Struct
-Objects = Iterable[SyncObject] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What a function returns in order to add fields to the status of the Module CR: its objects, and these fields.
+
+    Lifecycle Manager writes them to the status in the SKR, beside its own: state, observedGeneration and conditions.
+    """
+
+    objects: Iterable[SyncObject] = ()
+    status: Mapping[str, Any] | msgspec.Struct = field(default_factory=dict)
+
+
+Objects = Iterable[SyncObject] | Rendered | None
 SyncFunction = (
     Callable[[T], Objects | Awaitable[Objects] | AsyncIterable[SyncObject]]
     | Callable[[T, ModuleContext], Objects | Awaitable[Objects] | AsyncIterable[SyncObject]]
@@ -75,7 +88,7 @@ class ModuleManager(Generic[T]):
         function = cast("Callable[..., Any]", self.function)
         return function(config) if _positional_parameters(self.function) == 1 else function(config, context)
 
-    async def objects(self, config: T, context: ModuleContext) -> tuple[SyncObject, ...]:
+    async def rendered(self, config: T, context: ModuleContext) -> Rendered:
         """Run the function and collect what it returns.
 
         Raises the PermanentError of the function, or RenderingFailed for any other failure.
@@ -90,15 +103,13 @@ class ModuleManager(Generic[T]):
         except Exception as error:
             raise RenderingFailed(f"{type(error).__name__}: {error}") from error
 
-    async def _collect(self, config: T, context: ModuleContext) -> tuple[SyncObject, ...]:
+    async def _collect(self, config: T, context: ModuleContext) -> Rendered:
         if self.in_thread:
-            return await asyncio.to_thread(lambda: tuple(self(config, context) or ()))
+            return await asyncio.to_thread(lambda: _collected(self(config, context)))
         returned = self(config, context)
         if isinstance(returned, AsyncIterable):
-            return tuple([item async for item in returned])
-        if inspect.isawaitable(returned):
-            returned = await returned
-        return tuple(returned or ())
+            return Rendered(tuple([item async for item in returned]))
+        return _collected(await returned if inspect.isawaitable(returned) else returned)
 
     @property
     def blocks_the_loop(self) -> bool:
@@ -108,6 +119,13 @@ class ModuleManager(Generic[T]):
     @property
     def _function_name(self) -> str:
         return getattr(self.function, "__qualname__", repr(self.function))
+
+
+def _collected(returned: Objects) -> Rendered:
+    """Return what a function returned with all objects; a generator runs only here."""
+    if isinstance(returned, Rendered):
+        return Rendered(tuple(returned.objects), returned.status)
+    return Rendered(tuple(returned or ()))
 
 
 def _positional_parameters(function: Callable[..., Any]) -> int:

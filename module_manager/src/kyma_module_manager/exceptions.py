@@ -7,7 +7,8 @@ ModuleManagerError
     ├── RenderingFailed          the function failed: reported in a condition, and retried with backoff
     └── PermanentError           a retry cannot help: reported in a condition, and retried on the next change
         ├── ModuleCrUnreadable   the Module CR is not valid YAML, or does not match the type
-        └── ObjectsRefused       the returned objects cannot become a SyncResource
+        ├── ObjectsRefused       the returned objects cannot become a SyncResource
+        └── StatusRefused        the returned fields cannot be a part of the Module CR's status
 """
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "ObjectsRefused",
     "PermanentError",
     "RenderingFailed",
+    "StatusRefused",
     "SyncFailed",
 ]
 
@@ -70,3 +72,9 @@ class ObjectsRefused(PermanentError):
     """A returned object is incomplete or a duplicate, or all objects together are too large for a SyncResource."""
 
     reason = "ObjectsRefused"
+
+
+class StatusRefused(PermanentError):
+    """The returned fields for the status of the Module CR are no object, too large, or Lifecycle Manager's own."""
+
+    reason = "StatusRefused"

@@ -4,7 +4,8 @@ A Module Manager writes two conditions of a ModuleConfig: `Rendered`, whether it
 objects, and `Ready`, whether those objects are applied and ready in the SKR. Lifecycle Manager writes `Synced`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -12,8 +13,8 @@ import msgspec
 
 from kyma_module_manager.exceptions import SyncFailed
 from kyma_module_manager.rendering import Rendering
-from lifecycle_manager_api import ModuleConfig, State, SyncResource, find, names
-from lifecycle_manager_api.conditions import NewCondition, set_conditions, shortened
+from lifecycle_manager_api import ModuleConfig, State, SyncResource, find, names, raw_object
+from lifecycle_manager_api.conditions import NewCondition, counted, set_conditions, shortened
 
 __all__ = ["READY", "RENDERED", "DesiredStatus", "desired_status", "status_document", "sync_resource_document"]
 
@@ -26,11 +27,12 @@ MAX_MESSAGE_LENGTH = 1024
 
 @dataclass(frozen=True, slots=True)
 class DesiredStatus:
-    """The state and the conditions of a ModuleConfig, without times."""
+    """The state and the conditions of a ModuleConfig, without times, and the fields for the status of the Module CR."""
 
     state: State
     rendered: NewCondition
     ready: NewCondition
+    module_status: Mapping[str, Any] = field(default_factory=dict)
 
 
 def sync_resource_document(
@@ -55,7 +57,8 @@ def sync_resource_document(
             "name": config.metadata.name,
             "namespace": config.metadata.namespace,
             "labels": _labels(config),
-            "annotations": {key: annotations[key] for key in COPIED_ANNOTATIONS if key in annotations},
+            "annotations": {key: annotations[key] for key in COPIED_ANNOTATIONS if key in annotations}
+            | {names.MODULE_CONFIG_GENERATION: str(config.metadata.generation)},
             "finalizers": [names.SYNC_RESOURCE_FINALIZER],  # Lifecycle Manager's, set here, which saves it a write
             "ownerReferences": [_owner_reference(config)],
         },
@@ -68,18 +71,25 @@ def desired_status(
 ) -> DesiredStatus:
     """Return the status for the outcome of rendering and the SyncResource.
 
-    The outcome is None for a ModuleConfig that is being deleted.
+    The outcome is None for a ModuleConfig that is being deleted. A failed run changes no fields of the Module CR's
+    status, as it changes no objects.
     """
+    before = _module_status(config)
     match outcome:
         case None:
             message = "the objects are being deleted from the SKR"
-            return DesiredStatus(State.DELETING, _last_rendered(config), (READY, "False", "Deleting", message))
+            return DesiredStatus(State.DELETING, _last_rendered(config), (READY, "False", "Deleting", message), before)
         case SyncFailed():
             reason, message = outcome.reason, shortened(str(outcome), MAX_MESSAGE_LENGTH)
-            return DesiredStatus(State.ERROR, (RENDERED, "False", reason, message), (READY, "False", reason, message))
+            rendered: NewCondition = (RENDERED, "False", reason, message)
+            return DesiredStatus(State.ERROR, rendered, (READY, *rendered[1:]), before)
         case Rendering():
-            state, ready = _sync_status(existing)
-            return DesiredStatus(state, (RENDERED, "True", "Rendered", f"{len(outcome.objects)} objects"), ready)
+            # One of an earlier text says nothing: it is in a cache that has not seen the newest yet.
+            is_current = existing is not None and _matches(config, existing, outcome)
+            state, ready = _sync_status(existing if is_current else None)
+            return DesiredStatus(
+                state, (RENDERED, "True", "Rendered", counted(len(outcome.objects), "object")), ready, outcome.status
+            )
 
 
 def status_document(config: ModuleConfig, desired: DesiredStatus, now: datetime) -> dict[str, Any] | None:
@@ -87,8 +97,10 @@ def status_document(config: ModuleConfig, desired: DesiredStatus, now: datetime)
     status = config.status
     generation = config.metadata.generation
     conditions = set_conditions(status.conditions, (desired.rendered, desired.ready), generation, now)
-    if (status.state, status.observed_generation, status.conditions) == (desired.state, generation, conditions):
+    now_there = (status.state, status.observed_generation, status.conditions, _module_status(config))
+    if now_there == (desired.state, generation, conditions, desired.module_status):
         return None
+    further = {"moduleStatus": dict(desired.module_status)} if desired.module_status else {}
     return {
         "apiVersion": f"{ModuleConfig.GROUP}/{ModuleConfig.VERSION}",
         "kind": ModuleConfig.KIND,
@@ -101,8 +113,13 @@ def status_document(config: ModuleConfig, desired: DesiredStatus, now: datetime)
                 "lastUpdateTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
             },
             "observedGeneration": generation,
+            **further,
         },
     }
+
+
+def _module_status(config: ModuleConfig) -> dict[str, Any]:
+    return raw_object(config.status.module_status) or {}
 
 
 def _matches(config: ModuleConfig, existing: SyncResource, rendering: Rendering) -> bool:

@@ -3,8 +3,8 @@
 Nothing here accesses a cluster, so the test kit runs the code of production.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,7 +12,8 @@ import msgspec
 from kube_runtime import ManifestInvalid, dump_yaml, load_yaml
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager, SyncObject
-from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused
+from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused, StatusRefused
+from lifecycle_manager_api.conditions import counted
 
 __all__ = ["MAX_TEXT_BYTES", "Rendering", "decode_module_cr", "encode_objects", "render"]
 
@@ -22,19 +23,26 @@ T = TypeVar("T")
 # reference.
 MAX_TEXT_BYTES = 1024 * 1024
 
+MANAGED_FIELDS = frozenset({"state", "observedGeneration", "conditions"})
+"""Fields of a Module CR's status that Lifecycle Manager writes."""
+MAX_STATUS_BYTES = 16 * 1024
+MAX_STATUS_DEPTH = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """The objects that a function returned for a Module CR, and the same as YAML text."""
+    """The objects that a function returned for a Module CR, the same as YAML text, and fields for its status."""
 
     objects: tuple[dict[str, Any], ...]
     text: str
+    status: Mapping[str, Any] = field(default_factory=dict)
 
 
 async def render(manager: ModuleManager[T], context: ModuleContext) -> Rendering:
     """Run a manager on the Module CR in a context. Raises SyncFailed."""
     config = decode_module_cr(manager.crd, context.module_config.spec.resource)
-    return encode_objects(await manager.objects(config, context))
+    rendered = await manager.rendered(config, context)
+    return replace(encode_objects(rendered.objects), status=checked_status(rendered.status))
 
 
 def decode_module_cr(crd: type[T], text: str) -> T:
@@ -61,8 +69,34 @@ def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
             raise ObjectsRefused(f"objects {first} and {index} are duplicates: {_label(document)}")
     text = "---\n".join(dump_yaml(document) for document in documents)
     if (size := len(msgspec.json.encode(text))) > MAX_TEXT_BYTES:
-        raise ObjectsRefused(f"{len(documents)} objects take {size} bytes, more than the maximum of {MAX_TEXT_BYTES}")
+        raise ObjectsRefused(
+            f"{counted(len(documents), 'object')} in {size} bytes of text, more than the maximum of {MAX_TEXT_BYTES}"
+        )
     return Rendering(documents, text)
+
+
+def checked_status(status: Mapping[str, Any] | msgspec.Struct) -> dict[str, Any]:
+    """Return the fields for the status of a Module CR as plain values. Raises StatusRefused."""
+    try:
+        text = msgspec.json.encode(status)
+        fields = msgspec.json.decode(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StatusRefused(f"status: {error}") from error
+    if not isinstance(fields, dict):
+        raise StatusRefused(f"status is a {type(status).__name__}, not a mapping or struct")
+    if taken := sorted(MANAGED_FIELDS & fields.keys()):
+        raise StatusRefused(f"status.{taken[0]} is written by Lifecycle Manager; use another name")
+    if len(text) > MAX_STATUS_BYTES:
+        raise StatusRefused(f"status has {len(text)} bytes, more than the maximum of {MAX_STATUS_BYTES}")
+    if _depth(fields) > MAX_STATUS_DEPTH:
+        raise StatusRefused(f"status is nested deeper than {MAX_STATUS_DEPTH} levels")
+    return fields
+
+
+def _depth(value: object) -> int:
+    """Return how many levels of objects and lists a value has; the size of the value is bounded."""
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if below is None else 1 + max(map(_depth, below), default=0)
 
 
 def _document(index: int, item: SyncObject) -> dict[str, Any]:
@@ -71,13 +105,13 @@ def _document(index: int, item: SyncObject) -> dict[str, Any]:
         raise ObjectsRefused(f"object {index} is a {type(item).__name__}, not a mapping or struct")
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    for field, value in (
+    for path, value in (
         ("apiVersion", document.get("apiVersion")),
         ("kind", document.get("kind")),
         ("metadata.name", name),
     ):
         if not isinstance(value, str) or not value:
-            raise ObjectsRefused(f"object {index} has no {field}")
+            raise ObjectsRefused(f"object {index} has no {path}")
     return document
 
 

@@ -81,10 +81,10 @@ def of_kind(objects: Iterable[dict[str, Any]], kind: str) -> dict[str, dict[str,
 
 
 def expressions_in(objects: list[dict[str, Any]]) -> list[str]:
-    """Return the Prometheus expressions in the alerts and the dashboard of a chart."""
+    """Return the Prometheus expressions in the alerts and the dashboards of a chart."""
     (rules,) = of_kind(objects, "PrometheusRule").values()
-    (dashboard,) = of_kind(objects, "ConfigMap").values()
-    panels = msgspec.json.decode(dashboard["data"]["lifecycle-manager.json"])["panels"]
+    (dashboards,) = of_kind(objects, "ConfigMap").values()
+    panels = [panel for text in dashboards["data"].values() for panel in msgspec.json.decode(text)["panels"]]
     expressions = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
     return expressions + [target["expr"] for panel in panels for target in panel["targets"]]
 

@@ -74,7 +74,7 @@ WITHOUT_SAMPLES = frozenset(
     {
         "lifecycle_mgr_skr_event_path_broken",
         "lifecycle_mgr_self_signed_cert_not_renew",
-        "lifecycle_mgr_mandatory_module_state",
+        "lifecycle_mgr_mandatory_manifests",
     }
 )
 """Metrics without samples while there are no faults or mandatory modules; other tests check their labels."""
@@ -181,7 +181,7 @@ async def test_image_of_the_watcher_is_pulled_with_the_secrets_of_its_service_ac
         assert pod["spec"].get("imagePullSecrets", []) == pull_secrets
 
 
-async def test_alerts_and_dashboard_use_metrics_that_the_running_program_has(world: World) -> None:
+async def test_alerts_and_dashboards_use_metrics_that_the_running_program_has(world: World) -> None:
     rendered = await world.kcp_helm.render(LIFECYCLE_MANAGER, *WAYS["lifecycle-manager-with-everything"][1])
     samples: dict[str, set[str]] = {}
 
@@ -197,7 +197,7 @@ async def test_alerts_and_dashboard_use_metrics_that_the_running_program_has(wor
     asked = {"rest_client_requests_total"}.union(*metrics_by_expression.values())
     for name in sorted(asked - WITHOUT_SAMPLES):
         await eventually(partial(has_a_sample, name), what=f"a sample of {name}")
-    assert asked <= samples.keys()
+    assert asked.union(METRIC_NAMES.findall(_text_of_runbooks())) <= samples.keys()
     assert samples["rest_client_requests_total"] == {"code", "method", "host"}
     for expression, metrics in metrics_by_expression.items():
         if all(samples[name] for name in metrics):
@@ -420,6 +420,10 @@ async def _objects_of(world: World, namespace: str, selector: str | None = None)
         found = (await world.kcp.list(resource, namespace, label_selector=selector)).items
         remaining.extend(f"{plural}/{each['metadata']['name']}" for each in found)
     return [each for each in remaining if not each.endswith(("/kube-root-ca.crt", "/default"))]
+
+
+def _text_of_runbooks() -> str:
+    return "".join(path.read_text() for path in Path("docs/runbooks").iterdir())
 
 
 def _previous_chart(folder: Path) -> Path:

@@ -29,6 +29,7 @@ from lifecycle_manager.skr_webhook.documents import ModuleRule, WatcherDeploymen
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
+from skr_watcher.metrics import Metrics
 from tests.integration.charts.helm import (
     LIFECYCLE_MANAGER,
     MODULE_MANAGER,
@@ -154,6 +155,15 @@ async def test_roles_are_those_of_the_programs(helm: Helm) -> None:
     for role, source in zip((beside, for_leases), roles_of("telemetry"), strict=True):
         assert role["rules"] == source["rules"]
         assert role["metadata"]["namespace"] == source["metadata"]["namespace"]
+
+
+async def test_roles_for_people_are_those_of_the_commands_and_nobody_has_them_yet(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER)
+    wanted = parse_objects(files("kyma_fleet").joinpath("rbac.yaml").read_text())
+    assert [each.name for each in wanted] == ["klm-viewer", "klm-operator", "klm-skr-access"]
+    for each in wanted:
+        assert of_kind(rendered, "ClusterRole")[each.name]["rules"] == each.document["rules"]
+        assert each.name not in of_kind(rendered, "ClusterRoleBinding")
 
 
 async def test_namespaces_of_the_leases_are_those_of_the_programs(helm: Helm) -> None:
@@ -353,6 +363,16 @@ async def test_metrics_that_exist_for_alerts_have_one(helm: Helm) -> None:
     for rule in alerts.values():
         assert {"summary", "description"} <= rule["annotations"].keys()
         assert rule["labels"]["severity"] in {"critical", "warning"}
+    assert _titles_of_runbooks() == {rule["annotations"]["runbook_url"]: f"# {alert}" for alert, rule in alerts.items()}
+
+
+async def test_dashboards_ask_for_metrics_that_the_watcher_has(helm: Helm) -> None:
+    rendered = await helm.render(LIFECYCLE_MANAGER, *EVERYTHING)
+    asked = set(re.findall(r"\bwatcher_\w+", " ".join(expressions_in(rendered))))
+    assert asked
+    samples = {sample.name for family in Metrics().registry.collect() for sample in family.samples}
+    families = {family.name + "_total" for family in Metrics().registry.collect() if family.type == "counter"}
+    assert asked <= samples | families
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -485,6 +505,10 @@ def _deployment(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _pod(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return dict(_deployment(objects)["template"]["spec"])
+
+
+def _titles_of_runbooks() -> dict[str, str]:
+    return {str(path): path.read_text().partition("\n")[0] for path in Path("docs/runbooks").iterdir()}
 
 
 def _container(objects: list[dict[str, Any]]) -> dict[str, Any]:

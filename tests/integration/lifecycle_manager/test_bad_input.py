@@ -129,7 +129,7 @@ async def test_unreachable_cluster_does_not_affect_others(walkthrough: Walkthrou
     environment = walkthrough.environment
     await create_kyma(environment, "gone")
     await create_access_secret(environment, "gone", {"config": dump_yaml(UNREACHABLE)})
-    message = await reachable_condition(environment, "gone", "SKRUnreachable")
+    message = await reachable_condition(environment, "gone", "ClusterUnreachable")
     assert "not-a-secret" not in message
     await walkthrough.change_volume("333Gi")
     await remove_kyma(environment, "gone")
@@ -142,7 +142,7 @@ async def test_rotated_credentials_are_used_without_restart_and_a_claimed_cluste
     environment = walkthrough.environment
     await create_kyma(environment, "rotated")
     await create_access_secret(environment, "rotated", {"config": dump_yaml(UNREACHABLE)})
-    await reachable_condition(environment, "rotated", "SKRUnreachable")
+    await reachable_condition(environment, "rotated", "ClusterUnreachable")
     data = {"config": base64.b64encode(walkthrough.programs.skr_access.encode()).decode()}
     await environment.kcp.merge_patch(SECRETS, "kubeconfig-rotated", {"data": data}, NAMESPACE, field_manager="test")
     assert "Kyma demo" in await reachable_condition(environment, "rotated", "SKRClaimed")

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from kube_runtime import NotFound
+from kube_runtime import NotFound, Resource
+from kyma_demo.environment import infrastructure
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
@@ -13,6 +14,7 @@ from tests.waiting import eventually
 
 NAMESPACE = names.KCP_NAMESPACE
 CONFIG = "demo-cloud-resources"
+EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 
 
 async def get_or_none(read: Any) -> Any:
@@ -54,6 +56,31 @@ async def test_kyma_shows_the_module_ready_on_both_sides(walkthrough: Walkthroug
         return states == [("Ready", ["Ready"])] * 2
 
     await eventually(ready)
+
+
+async def test_mistake_of_a_user_is_explained_in_their_kyma_until_it_is_corrected(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
+    await walkthrough.change_volume("125Gi")
+    skr = environment.skr
+    cause = "Infrastructure bad: VPC peering all: remoteNetwork 0.0.0.0/0 is the whole internet (NetworkTooWide)"
+    bad = infrastructure("bad", {}, {"all": "0.0.0.0/0"})
+    await skr.create(INFRASTRUCTURES, bad, "kyma-system", field_manager="user")
+
+    async def said(state: str, reason: str, message: str) -> bool:
+        kyma = await skr.get(KYMAS, "default", "kyma-system")
+        ready = find(kyma.status.conditions, "Ready")
+        (module,) = kyma.status.modules
+        assert CONFIG not in str(kyma.status)
+        assert ready is not None
+        return (kyma.status.state, ready.reason, module.message) == (state, reason, message)
+
+    await eventually(lambda: said("Error", "ModuleError", cause), what="the Kyma explains the mistake")
+    events = (await skr.list(EVENTS, "kyma-system")).items
+    assert f"module cloud-resources: {cause}" in [event["note"] for event in events]
+    corrected = infrastructure("bad", {}, {"all": "10.0.0.0/16"})
+    await skr.merge_patch(INFRASTRUCTURES, "bad", {"spec": corrected["spec"]}, "kyma-system", field_manager="user")
+    await eventually(lambda: said("Ready", "Ready", ""), what="the Kyma is ready again")
+    await skr.delete(INFRASTRUCTURES, "bad", "kyma-system")
 
 
 async def test_kyma_in_kcp_does_not_contain_the_spec_of_users(walkthrough: Walkthrough) -> None:

@@ -15,7 +15,7 @@ import pytest_asyncio
 from kube_runtime import Client, KindUnknown, NotFound, Resource, load_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, WATCHERS
+from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS
 from lifecycle_manager_api import Condition, Manifest, find, names
 from tests.integration.lifecycle_manager.catalog_entries import (
     in_catalog,
@@ -229,7 +229,7 @@ async def test_changed_or_deleted_object_is_corrected(gardener: Walkthrough) -> 
             return False
         return all(each["data"] == {"version": "1.0.0"} for each in found)
 
-    await eventually(corrected)  # at the next interval
+    await eventually(corrected)
 
 
 async def test_state_of_a_module_cr_is_read_at_once(without_interval: None, gardener: Walkthrough) -> None:
@@ -242,52 +242,37 @@ async def test_state_of_a_module_cr_is_read_at_once(without_interval: None, gard
         await eventually(condition_of(environment, "Ready", status, reason))
 
 
-async def test_object_reported_by_the_watcher_is_corrected_at_once(
-    without_interval: None, gardener: Walkthrough
-) -> None:
+async def test_changed_or_deleted_object_is_corrected_at_once(without_interval: None, gardener: Walkthrough) -> None:
     environment = gardener.environment
     await make_ready(environment)
-    watcher = {
-        "metadata": {"name": "config-maps", "labels": {names.MANAGED_BY: names.LIFECYCLE_MANAGER}},
-        "spec": {
-            "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
-            "field": "spec",
-            "gateway": {"selector": {}},
-            "serviceInfo": {"name": "lifecycle-manager", "namespace": KCP, "port": 8082},
-            "labelsToWatch": {names.WATCHED_BY: "kyma"},
-        },
-    }
-    await environment.kcp.create(WATCHERS, watcher, KCP, field_manager="operator")
+    parts = (f"{MODULE}-part-{number}" for number in count(1))
 
-    async def corrected() -> bool:
+    async def corrected(name: str) -> bool:
         try:
-            return bool(
-                (await environment.skr.get(CONFIG_MAPS, f"{MODULE}-part-3", SKR))["data"] == {"version": "1.0.0"}
-            )
+            return bool((await environment.skr.get(CONFIG_MAPS, name, SKR))["data"] == {"version": "1.0.0"})
         except NotFound:
             return False
 
-    versions = (f"mine {number}" for number in count())
+    async def change(name: str) -> None:
+        patch = {"data": {"version": "mine"}}
+        await environment.skr.merge_patch(CONFIG_MAPS, name, patch, SKR, field_manager="user")
+
+    began, changed = moment(), list[str]()
 
     async def is_reported() -> bool:
-        """Change the object; the API server takes some time to call a new webhook."""
-        began, patch = moment(), {"data": {"version": next(versions)}}
-        await environment.skr.merge_patch(CONFIG_MAPS, f"{MODULE}-part-3", patch, SKR, field_manager="user")
-        return has_received(environment, f"ConfigMap {SKR}/{MODULE}-part-3", began)
+        """Change one more object; the API server takes some time to call a new webhook."""
+        changed.append(next(parts))
+        await change(changed[-1])
+        return any(has_received(environment, f"ConfigMap {SKR}/{name}", began) for name in changed)
 
-    try:
-        await eventually(lambda: watched(environment, "configmaps"))
-        await eventually(is_reported, every=0.5)
-        await eventually(corrected)
-        for _ in range(2):
-            patch = {"data": {"version": "mine"}}
-            await environment.skr.merge_patch(CONFIG_MAPS, f"{MODULE}-part-3", patch, SKR, field_manager="user")
-            await eventually(corrected)
-            await environment.skr.delete(CONFIG_MAPS, f"{MODULE}-part-3", SKR)
-            await eventually(corrected)
-    finally:
-        await environment.kcp.delete(WATCHERS, "config-maps", KCP)
-        await eventually(lambda: watched(environment, "kymas"))  # as before the Watcher CR
+    await eventually(lambda: watched(environment, "configmaps"))
+    await eventually(is_reported, every=2)
+    name = next(parts)
+    for _ in range(2):
+        await change(name)
+        await eventually(lambda: corrected(name))
+        await environment.skr.delete(CONFIG_MAPS, name, SKR)
+        await eventually(lambda: corrected(name))
 
 
 async def test_default_module_cr_belongs_to_the_user_after_its_creation(gardener: Walkthrough) -> None:
@@ -443,7 +428,9 @@ async def test_release_of_a_missing_version_is_stored_with_a_warning(environment
 
 
 @pytest.mark.usefixtures("layers")
-async def test_failed_lookup_of_a_component_is_shown_to_users(walkthrough: Walkthrough) -> None:
+async def test_failed_lookup_of_a_component_is_shown_to_users_and_its_cause_to_operators(
+    walkthrough: Walkthrough,
+) -> None:
     environment, document = walkthrough.environment, template(MODULE, "0.1.0", data=None)
     document["spec"]["descriptor"] = {}
     named = release(MODULE, regular="0.1.0", spec={"ocmComponentName": f"kyma-project.io/module/{MODULE}"})
@@ -451,9 +438,14 @@ async def test_failed_lookup_of_a_component_is_shown_to_users(walkthrough: Walkt
         await walkthrough.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
 
         async def reported() -> bool:
-            kyma = await environment.skr.get(KYMAS, "default", SKR)
-            shown = [each for each in kyma.status.modules if each.name == MODULE]
-            return bool(shown) and "oci-registry-host names no registry" in shown[0].message
+            inner = await environment.skr.get(KYMAS, "default", SKR)
+            outer = await environment.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
+            messages = [each.message for kyma in (inner, outer) for each in kyma.status.modules if each.name == MODULE]
+            return (
+                len(messages) == 2
+                and all(each.endswith("(DescriptorUnreadable)") for each in messages)
+                and ["oci-registry-host names no registry" in each for each in messages] == [False, True]
+            )
 
         await eventually(reported)
         await walkthrough.set_modules([CLOUD_RESOURCES])

@@ -52,7 +52,7 @@ async def test_unresponsive_cluster_is_reported_and_delays_no_other_cluster(
     async def is_reported() -> bool:
         kyma = await kcp.get(KYMAS, KYMA, KCP)
         reachable = find(kyma.status.conditions, "SKRReachable")
-        return kyma.status.state is State.ERROR and reachable is not None and reachable.reason == "SKRUnreachable"
+        return kyma.status.state is State.ERROR and reachable is not None and reachable.reason == "ClusterUnreachable"
 
     await eventually(is_reported, within=120)
     for round_ in range(5):

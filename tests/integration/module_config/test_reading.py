@@ -1,12 +1,14 @@
 """Module CRs read from an API server: in the requested version, of any scope, and of kinds that it does not know."""
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from kube_runtime import Applier, Client, Resource, dump_yaml, parse_objects
+from kube_runtime import Applier, Client, Resource, ResponseInvalid, dump_yaml, parse_objects
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.reading import find_all, find_some
+from lifecycle_manager.module_cr_verdict import MODULE_CR_UNREADABLE
 
 GROUP = "reading.example.com"
 TEAS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Tea", "teas", namespaced=True)
@@ -65,3 +67,25 @@ async def test_module_crs_are_read_in_the_version_of_the_template_and_in_any_sco
         "any": False,
     }
     assert not some.complete
+
+
+async def test_deeply_nested_module_cr_hides_no_other(client: Client, namespace: str) -> None:
+    """The API server takes nesting that no decoder here can even skip."""
+    applied = await Applier(client, field_manager="test").apply(parse_objects(crd("Cup", "Namespaced", ("v1",))))
+    applied.raise_first_failure()
+    cups: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Cup", "cups", namespaced=True)
+    kind = ModuleCrKind(f"{GROUP}/v1", "Cup", "default", "default")
+    lists, objects = f"{'[' * 3000}{']' * 3000}", '{"a":' * 3000 + "1" + "}" * 3000
+    specs = {"one": "1", "two": "2", "lists": lists, "objects": objects, "zulu": "3"}
+    for name, spec in specs.items():
+        document = {"metadata": {"name": name}, "spec": {"a": msgspec.Raw(spec.encode())}}
+        with suppress(ResponseInvalid):  # the answer to the write has the nested object, too
+            await client.create(cups, document, namespace, field_manager="test")
+    everything = await find_all(client, (kind,))
+    assert sorted(each.name for each in everything.module_crs) == ["one", "two", "zulu"]
+    assert not everything.complete  # nothing is deleted for what was not read
+    nested = kind.reference(namespace, "lists")
+    named = (await find_some(client, (kind,), [nested])).module_crs[nested]
+    assert named is not None
+    assert named.problem is not None
+    assert named.problem.reason == MODULE_CR_UNREADABLE

@@ -9,7 +9,7 @@ from kyma_module_manager import ModuleManager, PermanentError, module_manager
 from kyma_module_manager.samples.guestbook import objects as guestbook_objects
 from kyma_module_manager.testing import ManagerHarness, synced_object
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
-from lifecycle_manager_api import State, SyncResource, conditions, names
+from lifecycle_manager_api import State, SyncResource, conditions, names, raw_object
 from lifecycle_manager_api.names import KYMA_NAME, MODULE_NAME
 
 Managed = Callable[[ModuleManager[Any]], AbstractAsyncContextManager[ManagerHarness]]
@@ -219,6 +219,9 @@ async def test_second_stage_is_written_when_the_first_is_ready(managed: Managed)
         assert "kind: Deployment" not in first.spec.resource
         await harness.report(State.READY, [database])
         await harness.sync_resource(lambda each: "kind: Deployment" in each.spec.resource)
+        await harness.report(State.PROCESSING, [database])
+        shown = {"database": "Ready", "application": "Pending"}
+        await harness.module_config(lambda each: raw_object(each.status.module_status) == shown)
 
 
 async def test_manager_stops(managed: Managed) -> None:

@@ -20,6 +20,11 @@ def roles_of_lifecycle_manager() -> list[dict[str, Any]]:
     return _documents(files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text())
 
 
+def page_roles() -> list[dict[str, Any]]:
+    """Return the shipped roles for the fleet page."""
+    return _documents(files("lifecycle_manager.rbac").joinpath("kcp-page.yaml").read_text())
+
+
 @asynccontextmanager
 async def identity(
     admin: Client, kubeconfig: Path, folder: Path, name: str, roles: Iterable[dict[str, Any]], namespace: str = KCP

@@ -7,7 +7,7 @@ from kube_runtime import Client, KubeError
 from kube_runtime.leases.lease import LEASES, wall_time
 from kube_runtime.leases.membership import GROUP_LABEL, VIEW
 from kyma_module_manager.rights import lease_namespace_of
-from lifecycle_manager.app import lease_sharding
+from lifecycle_manager.domain_settings import lease_sharding
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import names
 from tests.integration.module_rights.conftest import NAMESPACES

@@ -151,12 +151,21 @@ def test_local_clusters_add_a_command_to_klm_and_work_without_it(tmp_path: Path,
     assert "binaries" in both.run("klm", "local", "--help")
 
 
+def test_fleet_adds_its_commands_to_klm_and_is_a_plugin_of_kubectl(tmp_path: Path, wheels: Path) -> None:
+    fleet = installed(tmp_path / "venv", wheels, "kyma-fleet")
+
+    fleet.imports("kyma_fleet")
+    assert "--region" in fleet.run("klm", "get", "--help")
+    assert fleet.run("kubectl-klm", "--version") == f"klm {VERSION}\n"
+    assert not fleet.distributions() & {"kyma-local-clusters", "kyma-module-manager"}
+
+
 def test_demo_brings_all_of_klm(tmp_path: Path, wheels: Path) -> None:
     demo = installed(tmp_path / "venv", wheels, "kyma-lifecycle-manager-demo")
 
     demo.imports("kyma_demo")
     assert "--once" in demo.run("klm", "demo", "--help")
-    assert {"demo", "local", "module", "run"} <= set(demo.run("klm", "--help").split())
+    assert {"demo", "get", "local", "module", "run"} <= set(demo.run("klm", "--help").split())
 
 
 def _uv(*arguments: object, venv: Path | None = None) -> str:

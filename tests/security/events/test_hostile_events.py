@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import SYSTEM_CLOCK, Manager, ObjectKey, Resource
 from lifecycle_manager.events import EventPublisher, VerifiedEvent
 from lifecycle_manager.resources import KYMAS
-from lifecycle_manager.signals import ObjectChanged, ResyncRequested
+from lifecycle_manager.signals import ObjectChanged, ResyncReported
 from lifecycle_manager.skr.announcement import Announcements
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import MalformedEvent, decode_event, names
@@ -117,9 +117,9 @@ def test_event_with_a_name_that_addresses_another_path_is_refused(name: str) -> 
 
 def test_event_without_a_name_reads_everything() -> None:
     published: list[object] = []
-    publishing = publisher((ResyncRequested, published.append))
+    publishing = publisher((ResyncReported, published.append))
     take(publishing, {"operation": "UPDATE", "watchedGvk": {"kind": "Thing"}})
-    assert published == [ResyncRequested("demo")]
+    assert published == [ResyncReported("demo")]
 
 
 @pytest.mark.parametrize("field", TEXTS)

@@ -11,6 +11,7 @@ from lifecycle_manager.catalog_sync import plan
 from lifecycle_manager.catalog_sync.plan import plan_sync
 from lifecycle_manager.catalog_sync.record import Record
 from lifecycle_manager.catalog_sync.snapshot import SyncSnapshot
+from lifecycle_manager.catalog_sync.status import synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Key, wanted_catalog
 from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.kyma_conditions import CATALOG, CATALOG_SYNCED, CLUSTER_CLAIMED, REACHABLE
@@ -26,9 +27,19 @@ WANTED = wanted_catalog(OFFER, {})
 FROZEN = wanted_catalog(OFFER, {names.SYNC: "false"})
 
 
-def kyma(*, reason: str = "Reachable", catalog: str = "", record: Record | None = None, **metadata: Any) -> Kyma:
-    reasons = {REACHABLE: reason} | ({CATALOG: catalog} if catalog else {})
-    conditions = [{"type": kind, "status": "True", "reason": each, "message": ""} for kind, each in reasons.items()]
+def kyma(
+    *,
+    reason: str = "Reachable",
+    catalog: str = "",
+    message: str = synced(len(WANTED.items), is_frozen=False).message,
+    record: Record | None = None,
+    **metadata: Any,
+) -> Kyma:
+    reasons = {REACHABLE: (reason, "")} | ({CATALOG: (catalog, message)} if catalog else {})
+    conditions = [
+        {"type": kind, "status": "True", "reason": each, "message": message}
+        for kind, (each, message) in reasons.items()
+    ]
     annotations = {CATALOG_RECORD: str(record)} if record is not None else {}
     return builders.kyma(status={"conditions": conditions}, annotations=annotations, **metadata)
 
@@ -160,3 +171,13 @@ def test_catalog_that_is_up_to_date_waits_until_it_is_due() -> None:
 def test_condition_is_written_before_the_first_object() -> None:
     assert isinstance(plan_sync(snapshot(kyma())), plan.SetCondition)
     assert plan_sync(snapshot(kyma(catalog="Syncing"))) == plan.ApplyCRDs()
+
+
+def test_condition_of_an_earlier_catalog_is_not_left_by_a_process_that_ended_before_writing_it() -> None:
+    record = Record(crds=CRDS, catalog=WANTED.digest)
+    told = kyma(catalog=CATALOG_SYNCED, record=record)
+    assert isinstance(plan_sync(snapshot(told, is_due=False, seconds_until_due=60.0)), plan.Done)
+    untold = kyma(catalog=CATALOG_SYNCED, message="9 objects of the catalog are in the cluster", record=record)
+    seen = snapshot(untold, is_due=False, seconds_until_due=60.0)
+    assert plan_sync(seen) == plan.CheckResourceVersions(KINDS)
+    assert plan_sync(replace(seen, changed_kinds=())) == plan.Done(synced(len(WANTED.items), is_frozen=False), 600.0)

@@ -16,7 +16,7 @@ from lifecycle_manager.resources import KYMAS, WATCHERS
 from lifecycle_manager.signals import (
     ObjectChanged,
     ObjectReference,
-    ResyncRequested,
+    ResyncReported,
     Trace,
     UnclaimedChange,
     WatcherHeard,
@@ -26,7 +26,7 @@ from lifecycle_manager_api import WatchEvent, decode_event, names
 from tests.clocks import ManualClock
 from tests.world import KCP, World, open_world
 
-SIGNALS = (ObjectChanged, ResyncRequested, UnclaimedChange, WatcherHeard)
+SIGNALS = (ObjectChanged, ResyncReported, UnclaimedChange, WatcherHeard)
 OBJECT = ObjectReference("example.com", "Thing", "default", "one")
 
 
@@ -106,7 +106,7 @@ async def test_heartbeats_and_canaries_only_prove_the_watcher(
 
 
 async def test_resync_is_published(publishing: Publishing) -> None:
-    assert publishing.take(operation="RESYNC")[-1] == ResyncRequested("demo")
+    assert publishing.take(operation="RESYNC")[-1] == ResyncReported("demo")
 
 
 async def test_event_for_a_kyma_that_was_deleted_publishes_nothing(publishing: Publishing) -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource, ResponseInvalid
+from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource, ResponseInvalid, ResponseTooLarge
 
 MANY = bytes(64 * 1024 * 1024)
 ENCODED = {
@@ -76,3 +76,21 @@ async def test_compression_that_was_asked_for_is_undone_in_steps(encoding: str) 
         finally:
             tracemalloc.stop()
     assert peak < 8 * LIMIT
+
+
+async def test_answer_of_very_many_values_is_refused_before_it_is_decoded() -> None:
+    """Six bytes for two values: decoded, they would need 24 times as many."""
+    values = b",".join([b'{"":{}}'] * 1_000_000)
+    body = b'{"metadata":{"name":"one"},"data":[' + values + b"]}"
+    options = ClientOptions(max_values=500_000)
+    async with server_with("identity", body) as server:
+        async with client_of(server, options) as client:
+            tracemalloc.start()
+            try:
+                with pytest.raises(ResponseTooLarge, match="more than 500000 values"):
+                    await client.get(CONFIG_MAPS, "one", "default")
+                assert tracemalloc.get_traced_memory()[1] < 6 * len(body)
+            finally:
+                tracemalloc.stop()
+        async with client_of(server, ClientOptions(max_values=5_000_000)) as client:
+            assert len((await client.get(CONFIG_MAPS, "one", "default"))["data"]) == 1_000_000

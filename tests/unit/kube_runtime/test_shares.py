@@ -138,6 +138,58 @@ async def test_least_urgent_key_of_an_owner_with_many_events_does_not_wait_for_e
         assert ("a", -1) in order[:60]
 
 
+async def test_owner_whose_reconciles_take_long_has_one_place_until_it_is_quick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("kube_runtime.controller.queue.time.perf_counter", lambda: now)
+    queue = limited(3)
+    for number in range(12):
+        queue.add(("slow", number))
+        queue.add(("quick", number))
+    first = await all_given_out(queue)
+    assert Counter(map(owner_of, first)) == {"slow": 3, "quick": 3}
+    for owner, takes in (("quick", 0.1), ("slow", 10.0)):
+        now += takes
+        for key in first:
+            if owner_of(key) == owner:
+                queue.done(key)
+    second = await all_given_out(queue)
+    assert Counter(map(owner_of, second)) == {"slow": 1, "quick": 3}
+    slow = [key for key in second if owner_of(key) == "slow"]
+    given_out = []
+    for _ in range(2):
+        queue.done(slow.pop())
+        slow = await all_given_out(queue)
+        given_out.append(len(slow))
+    assert given_out == [1, 3]
+
+
+async def test_seventeen_clusters_that_stall_hold_seventeen_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("kube_runtime.controller.queue.time.perf_counter", lambda: now)
+    queue = limited(3)
+    for owner in range(17):
+        for number in range(9):
+            queue.add((f"stalled-{owner}", number))
+    held = []
+    for _ in range(3):
+        working = await all_given_out(queue)
+        held.append(len(working))
+        now += 9.5
+        for key in working:
+            queue.done(key)
+    assert held == [51, 17, 17]
+
+
+async def all_given_out(queue: WorkQueue[Key]) -> list[Key]:
+    """Take all keys that may be given out now."""
+    taken = []
+    while queue.holds(Priority.RESYNC):
+        taken.append(await queue.get())
+    return taken
+
+
 async def test_keys_of_no_owner_are_not_limited() -> None:
     queue = limited(1)
     for number in range(5):

@@ -16,6 +16,7 @@ from lifecycle_manager.kyma_changes import (
     modules_changed,
 )
 from lifecycle_manager.kyma_conditions import WATCHER_SILENT, WEBHOOK
+from lifecycle_manager_api import names
 from tests import builders
 
 
@@ -42,6 +43,12 @@ def test_fault_of_the_event_path_changes_the_modules() -> None:
     silent = builders.kyma(status={"conditions": [condition(WEBHOOK, WATCHER_SILENT)]})
     assert modules_changed(Change(builders.kyma(), silent))
     assert not modules_changed(Change(builders.kyma(), builders.kyma(labels={"a": "b"})))
+
+
+def test_request_of_an_operator_concerns_the_modules() -> None:
+    asked = builders.kyma(annotations={names.RECONCILE_AT: "2026-11-22T12:00:00+00:00"})
+    assert modules_changed(Change(builders.kyma(), asked))
+    assert not modules_changed(Change(asked, asked))
 
 
 def test_created_and_deleted_objects_have_another_generation() -> None:

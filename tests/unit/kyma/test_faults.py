@@ -71,8 +71,8 @@ class ObservedManager(Manager):
         made: Controller[Any, Any] = super().controller(name, **options)
         reconciles = made.reconciles
 
-        def observed(reconcile: Callable[[Any, Any, Any], Awaitable[Any]]) -> None:
-            reconciles(self.life.observed(reconcile))  # type: ignore[arg-type]  # a method is a coroutine function
+        def observed(reconcile: Callable[[Any, Any, Any], Awaitable[Any]], **options: Any) -> None:
+            reconciles(self.life.observed(reconcile), **options)  # type: ignore[arg-type]  # a method is a coroutine function
 
         setattr(made, "reconciles", observed)  # noqa: B010 - mypy takes no assignment to a method
         return made

@@ -163,7 +163,7 @@ def test_label_that_was_removed_in_kcp_is_removed_in_the_skr() -> None:
 
 
 def test_ready_needs_every_module_the_webhook_and_the_catalog() -> None:
-    config = builders.module_config(status={"state": "Ready"})
+    config = builders.module_config(status={"state": "Ready", "observedGeneration": 1})
     for conditions, state in (
         ([WEBHOOK_READY, CATALOG_READY], State.READY),
         ([CATALOG_READY], State.PROCESSING),
@@ -192,7 +192,7 @@ def test_unknown_module_is_reported_and_does_not_delay_others() -> None:
     assert modules.status == "False"
     assert "tpyo" in modules.message
     (recorded,) = [action for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
-    assert [each.reason for each in recorded.events if "tpyo" in each.note] == ["ModuleError", "StateError"]
+    assert [each.reason for each in recorded.events if "tpyo" in each.note] == ["ModuleError"]
 
 
 def test_number_of_requested_modules_is_limited() -> None:
@@ -208,13 +208,13 @@ def test_number_of_requested_modules_is_limited() -> None:
 def test_unreachable_cluster_keeps_the_last_module_states() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, _ = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
-    decided = planned.plan(snapshot(kyma, SkrFailure("SKRUnreachable", "no answer")))
+    decided = planned.plan(snapshot(kyma, SkrFailure("ClusterUnreachable", "no answer")))
     written = written_in(decided)
     assert written.status.state is State.ERROR
     assert written.status.modules == kyma.status.modules
     reachable = find(written.status.conditions, "SKRReachable")
     assert reachable is not None
-    assert (reachable.status, reachable.reason, reachable.message) == ("False", "SKRUnreachable", "no answer")
+    assert (reachable.status, reachable.reason, reachable.message) == ("False", "ClusterUnreachable", "no answer")
     assert decided.in_skr == ()
 
 
@@ -222,7 +222,7 @@ def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, _ = settled(kyma, skr_kyma(kyma))
     patience = Patience(unreachable=timedelta(seconds=30))
-    away = snapshot(kyma, SkrFailure("SKRUnreachable", "no answer", may_pass=True), patience=patience)
+    away = snapshot(kyma, SkrFailure("ClusterUnreachable", "no answer", may_pass=True), patience=patience)
     first = planned.plan(away)
     assert written_in(first).status.state is State.READY
     assert first.again == builders.NOW + timedelta(seconds=30)
@@ -416,13 +416,13 @@ def test_deletion_has_the_order_that_leaves_no_objects() -> None:
         "demo-warden",
     }
     assert [module.name for module in written_in(first).status.modules] == ["cloud-resources"]
-    assert "Manifest demo-cloud-resources" in operation(first)
+    assert "module cloud-resources" in operation(first)
 
     assert first.again == builders.NOW + timedelta(minutes=10)  # then it is stuck
 
     second = planned.plan(replace(there, manifests=()))
     assert written_in(second).status.modules == ()
-    assert "ModuleConfig demo-cloud-resources, SyncResource left" in operation(second)
+    assert operation(second) == "waits for a Module CR of cloud-resources, the objects of module cloud-resources"
     assert not any(isinstance(action, planned.DeleteSyncResource) for action in second.in_kcp)
 
     for decided in (first, second):  # or the Watcher would leave before what it serves
@@ -461,7 +461,7 @@ def test_deletion_without_progress_is_a_warning_that_names_what_it_waits_for() -
     stuck = snapshot(kyma, SkrView(skr_kyma(kyma)), manifests=(builders.manifest(deletionTimestamp=DELETED),))
     decided = planned.plan(stuck)
     assert written_in(decided).status.state is State.WARNING
-    assert "Manifest demo-cloud-resources" in operation(decided)
+    assert "module cloud-resources" in operation(decided)
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in decided.in_skr)
     purging = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=5))))
     assert planned.PurgeFinalizers(stuck.manifests) in purging.in_skr
@@ -470,7 +470,7 @@ def test_deletion_without_progress_is_a_warning_that_names_what_it_waits_for() -
     patient = planned.plan(replace(stuck, patience=Patience(purge=timedelta(minutes=12))))
     assert not any(isinstance(action, planned.PurgeFinalizers) for action in patient.in_skr)
     assert patient.again == builders.NOW + timedelta(minutes=1)
-    away = replace(stuck, skr=SkrFailure("SKRUnreachable", ""), patience=Patience(purge=timedelta(0)))
+    away = replace(stuck, skr=SkrFailure("ClusterUnreachable", ""), patience=Patience(purge=timedelta(0)))
     assert planned.plan(away).in_skr == ()
 
 
@@ -490,7 +490,7 @@ def test_users_see_that_their_kyma_is_being_deleted_and_what_it_waits_for() -> N
     (shown,) = [action.status for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
     assert shown.state is State.DELETING
     assert shown.last_operation is not None
-    assert "Manifest demo-cloud-resources" in shown.last_operation.operation
+    assert shown.last_operation.operation == "waits for module cloud-resources"
     again = planned.plan(
         snapshot(
             msgspec.structs.replace(kyma, status=written_in(decided).status),
@@ -505,7 +505,7 @@ def test_deletion_continues_without_the_skr_only_where_its_secret_is_gone() -> N
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
     gone = planned.plan(snapshot(kyma, SkrFailure("AccessSecretMissing", "no Secret")))
     assert gone.in_kcp == (planned.RemoveFinalizer(),)
-    away = planned.plan(snapshot(introduced(deletionTimestamp=DELETED), SkrFailure("SKRUnreachable", "")))
+    away = planned.plan(snapshot(introduced(deletionTimestamp=DELETED), SkrFailure("ClusterUnreachable", "")))
     assert planned.RemoveFinalizer() not in away.in_kcp
 
 

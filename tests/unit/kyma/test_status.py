@@ -11,7 +11,7 @@ from lifecycle_manager_api import ConditionStatus, find
 from tests.waiting import eventually
 from tests.world import World, open_world
 
-READY: tuple[ConditionStatus, str, str] = ("True", "WatcherReady", "1 kinds of Module CR are watched")
+READY: tuple[ConditionStatus, str, str] = ("True", "WatcherReady", "kinds of Module CR that are watched: 1")
 
 
 async def test_status_is_not_written_again_while_the_watch_is_a_write_behind() -> None:
@@ -41,7 +41,7 @@ async def in_step(world: World) -> bool:
     return (inner.message, inner.last_transition_time) == (outer.message, outer.last_transition_time)
 
 
-@pytest.mark.parametrize("message", [READY[2], "2 kinds of Module CR are watched"])
+@pytest.mark.parametrize("message", [READY[2], "kinds of Module CR that are watched: 2"])
 async def test_message_and_time_of_another_domains_condition_are_shown_in_the_skr_at_once(message: str) -> None:
     """Found in a resync of unchanged Kymas: some SKRs had another time, since only status and reason were compared."""
     async with open_world() as world, world.running():

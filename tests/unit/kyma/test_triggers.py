@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from kube_runtime import Change as ObjectChange
 from kube_runtime import Priority
 from lifecycle_manager.kcp_writes import patch_metadata, write_status
 from lifecycle_manager.kyma import SKR_KYMA
+from lifecycle_manager.kyma.controller import report_changed, was_observed
 from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.kyma_conditions import CATALOG, write_condition
 from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS
@@ -23,7 +25,7 @@ from lifecycle_manager.signals import (
     ResyncRequested,
     UnclaimedChange,
 )
-from lifecycle_manager_api import ConditionStatus, names
+from lifecycle_manager_api import ConditionStatus, ModuleConfig, names
 from tests import builders
 from tests.waiting import eventually
 from tests.world import KCP, World, key_of, open_world
@@ -177,3 +179,31 @@ async def test_kyma_whose_skr_had_no_kyma_cr_is_published_as_replaced() -> None:
         await world.register()
         await world.introduced()
         assert replaced == [ClusterReplaced("demo")]
+
+
+def part(reason: str, message: str, *, status: str = "False", observed: int = 1) -> ModuleConfig:
+    condition = {"type": "Rendered", "status": status, "reason": reason, "message": message}
+    dated = condition | {"lastTransitionTime": "2026-11-01T12:00:00Z"}
+    return builders.module_config(status={"state": "Error", "observedGeneration": observed, "conditions": [dated]})
+
+
+@pytest.mark.parametrize(
+    ("after", "is_report", "is_observed"),
+    [
+        (part("NetworkTooWide", "peering all"), False, False),
+        (part("NetworkTooWide", "peering some"), True, False),
+        (part("NoSuchVolume", "peering all"), True, False),
+        (part("Read", "at resourceVersion 8", status="True"), True, False),
+        (part("NetworkTooWide", "peering all", observed=2), False, True),
+    ],
+)
+def test_part_of_a_kyma_is_looked_at_again_for_another_cause_and_when_a_change_was_observed(
+    after: ModuleConfig, is_report: bool, is_observed: bool
+) -> None:
+    change = ObjectChange(part("NetworkTooWide", "peering all"), after)
+    assert (report_changed(change), was_observed(change)) == (is_report, is_observed)
+
+
+def test_part_that_was_read_again_is_no_report() -> None:
+    before, after = (part("Read", f"at resourceVersion {number}", status="True") for number in (7, 8))
+    assert not report_changed(ObjectChange(before, after))

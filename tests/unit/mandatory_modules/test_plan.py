@@ -105,7 +105,7 @@ def test_cluster_that_was_not_read_or_is_claimed_gets_nothing_but_deletions(kyma
 
 
 def test_cluster_that_is_unreachable_gets_its_manifests() -> None:
-    assert len(plan(introduced("SKRUnreachable"), OFFER, ())) == 1
+    assert len(plan(introduced("ClusterUnreachable"), OFFER, ())) == 1
 
 
 def test_skipped_kyma_gets_nothing_but_deletions() -> None:

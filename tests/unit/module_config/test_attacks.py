@@ -12,20 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import Client, JsonLimits, KubeError, Resource
+from kube_runtime import Client, JsonLimits, KubeError, Priority, Resource
 from kube_runtime.client import check_json
 from kube_runtime.client.decoding import decoding_for
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config import plan as rules
-from lifecycle_manager.module_config.controller import Read
+from lifecycle_manager.module_config.controller import ModuleKey, Read
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, WriteModuleConfig, acceptable, plan, sources_of
 from lifecycle_manager.module_config.reading import ANSWER, find_all, find_some
 from lifecycle_manager.module_config.snapshot import Quota, Reading, Snapshot
-from lifecycle_manager.module_config.status import INTERNAL_ERROR, POSTPONED, QUOTA_EXCEEDED
 from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, MODULE_CR, Memory, TextMaker, TextThread
+from lifecycle_manager.module_cr_verdict import POSTPONED, QUOTA_EXCEEDED
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr.budget import CpuBudget
+from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, find
 from tests import builders
 from tests.clocks import ManualClock
@@ -49,7 +50,7 @@ class Answers:
 
     async def items_undecoded(self, resource: Resource[Any], *, limits: JsonLimits) -> AsyncIterator[msgspec.Raw]:
         check_json(self.body, limits)
-        for item in decoding_for(resource.type).raw_list(self.body)[0]:
+        for item in decoding_for(resource.type).raw_list(self.body, without_nested=True)[0]:
             yield item
 
     async def get_undecoded(self, *_: Any, limits: JsonLimits) -> bytes:
@@ -185,7 +186,7 @@ async def test_unchanged_module_cr_is_not_made_into_a_text_again() -> None:
     (first,) = (await made.with_texts(found, set(found.module_crs), {})).found.values()
     assert first is not None
     assert first.text is not None
-    assert made.budget.wait(0.0) > 0
+    assert made.budget.wait(made.clock.monotonic()) > 0
     config = builders.module_config(spec={"resource": first.text})
     (again,) = (await made.with_texts(found, set(found.module_crs), {first.source: config})).found.values()
     assert again == first
@@ -194,6 +195,32 @@ async def test_unchanged_module_cr_is_not_made_into_a_text_again() -> None:
     assert over is not None
     assert over.problem is not None
     assert over.problem.reason == POSTPONED
+
+
+@pytest.mark.parametrize("values", [5_000, 20_000])
+async def test_module_cr_over_the_quota_is_made_into_a_text_once(values: int) -> None:
+    value = json.dumps([{"a": "x" * 60} for _ in range(values)]).encode()
+    found = await find_all(skr(listed(raw("default", value))), [KIND])
+    made = maker(CpuBudget(burst=0.0001))
+    (first,) = (await made.with_texts(found, set(found.module_crs), {}, 1_000)).found.values()
+    assert first is not None
+    assert made.budget.wait(made.clock.monotonic()) > 0  # another one would be postponed
+    again = await made.with_texts(found, set(found.module_crs), {}, 1_000)
+    (second,) = again.found.values()
+    assert second is not None
+    assert second.problem == first.problem
+    assert second.exceeds_quota == (first.problem is None)
+    seen = Snapshot(
+        "demo", "cloud-resources", "kcp-system", (builders.module_config(),), again, quota=Quota(200, 1_000)
+    )
+    exceeding = [step for step in plan(seen) if isinstance(step, rules.SetCondition)]
+    assert [step.condition.reason for step in exceeding] == [
+        QUOTA_EXCEEDED if first.problem is None else first.problem.reason
+    ]
+    (room,) = (await made.with_texts(found, set(found.module_crs), {})).found.values()
+    assert room is not None
+    assert room.problem is not None
+    assert room.problem.reason == (POSTPONED if first.problem is None else first.problem.reason)
 
 
 def test_budget_is_refilled_and_never_saved_up() -> None:
@@ -243,6 +270,32 @@ async def test_large_module_crs_delay_no_small_one() -> None:
         assert state.budget.wait(it.world.clock.monotonic()) >= 0
 
 
+async def test_large_module_cr_is_not_requested_before_there_is_time_for_its_text() -> None:
+    async with module() as it:
+        cluster = it.world.cluster("demo")
+        cluster.create(large("large-0", 0))
+        await it.write("one")
+        await it.reconcile(Read.EVERYTHING)
+        state: Any = it.world.manager.controllers["module-config"].state(("kcp-system", "demo", "cloud-resources"))
+        edited = replace(changed(), reference=KIND.reference(SKR, "large-0"))
+        state.memory.postponed = frozenset({edited.reference})
+        state.budget.charge(1.0, it.world.clock.monotonic())
+        since = it.world.requests
+        for version in range(5):
+            await it.reconcile(replace(edited, resource_version=str(version)))
+        await it.write("two")
+        await it.reconcile(edited, changed(version="older"))
+        requested = {each.path.rpartition("/")[2] for each in cluster.requests(lambda _: True, since=since)}
+        assert "default" in requested
+        assert not requested & {"large-0", "infrastructures"}
+        assert "two" in await it.text()
+        assert state.memory.postponed == {edited.reference}
+        assert not state.announcements.of()
+        it.world.clock.advance(state.budget.wait(it.world.clock.monotonic()) + 1)
+        await it.reconcile(changed(version="oldest"))
+        assert not state.memory.postponed
+
+
 async def test_number_of_module_configs_is_limited_and_reported() -> None:
     async with module() as it:
         for number in range(250):
@@ -265,6 +318,30 @@ async def test_number_of_module_configs_is_limited_and_reported() -> None:
         await it.reconcile(Read.EVERYTHING)
         configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
         assert len(configs) == 10
+
+
+async def test_event_does_not_wait_for_the_writes_of_hundreds_of_module_crs() -> None:
+    async with module() as it:
+        await it.write("one")
+        await it.reconcile(Read.EVERYTHING)
+        for number in range(150):
+            it.world.cluster("demo").create(large(f"n-{number:03}", 0) | {"spec": {}})
+        controller, key = (
+            it.world.manager.controllers["module-config"],
+            ModuleKey("kcp-system", "demo", "cloud-resources"),
+        )
+        controller.enqueue(key, changed(), priority=Priority.EVENT)
+        await it.reconcile(Read.EVERYTHING)  # while the event waits
+        written = len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items)
+        assert 1 < written < 50
+        controller.queue.take_causes(key)
+        await it.write("two")
+        await it.reconcile(changed(version="older"))
+        assert "two" in await it.text()
+        assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == written
+        it.world.clock.advance(1)
+        await it.reconcile()
+        assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == 151
 
 
 async def test_exception_in_the_plan_becomes_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, N
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation
 from lifecycle_manager.module_installation.controller import Look
 from lifecycle_manager.object_set import RecordingFailed
+from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
 from lifecycle_manager.oci import SourceAwaited
 from lifecycle_manager.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
@@ -175,11 +176,11 @@ async def test_module_waits_for_a_cluster_that_gives_no_answer(world: World) -> 
     world.access = SkrUnreachable(ClusterUnreachable("no answer"))
     with pytest.raises(SkrUnreachable):
         await world.reconcile()
-    assert await world.state() == ("Error", "SKRUnreachable")
+    assert await world.state() == ("Error", "ClusterUnreachable")
     await world.delete()
     with pytest.raises(SkrUnreachable):
         await world.reconcile()
-    assert await world.state() == ("Deleting", "SKRUnreachable")
+    assert await world.state() == ("Deleting", "ClusterUnreachable")
     world.access = None
     await world.reconcile()
     assert await world.manifest() is None
@@ -306,6 +307,36 @@ async def test_event_that_overtakes_its_write_is_not_lost(world: World) -> None:
     await world.skr.merge_patch(CONFIG_MAPS, "rose", {"data": {"value": "mine"}}, SKR)
     assert (await world.reconcile()).requeue_after == AN_INTERVAL
     assert (await world.skr.get(CONFIG_MAPS, "rose", SKR))["data"] == {"value": "1"}
+
+
+async def test_event_of_an_object_reads_that_object_and_not_all(world: World, simulation: Simulation) -> None:
+    await world.want([config_map("rose"), config_map("lily"), config_map("tulip")])
+    await world.reconcile()
+    metadata = (await world.skr.get(CONFIG_MAPS, "lily", SKR))["metadata"]
+    reference = ObjectReference("", "ConfigMap", SKR, "lily")
+    deleted = ObjectChanged("demo", reference, "DELETE", metadata["uid"], metadata["resourceVersion"])
+    await world.skr.delete(CONFIG_MAPS, "lily", SKR)
+    began = simulation.records.count
+    assert (await world.reconcile(KEY, deleted)).requeue_after == AN_INTERVAL
+    read = simulation.cluster("skr").requests(lambda record: record.verb == "get", since=began)
+    assert {record.name for record in read} == {"lily"}
+    assert (await world.skr.get(CONFIG_MAPS, "lily", SKR))["data"] == {"value": "1"}
+
+
+async def test_object_that_is_changed_after_each_repair_is_left_until_the_interval(world: World) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    reference = ObjectReference("", "ConfigMap", SKR, "rose")
+    for number in range(REPAIRS_IN_A_ROW + 1):
+        metadata = (await world.skr.get(CONFIG_MAPS, "rose", SKR))["metadata"]
+        changed = ObjectChanged("demo", reference, "UPDATE", metadata["uid"], metadata["resourceVersion"])
+        patch = {"data": {"value": f"mine {number}"}}
+        await world.skr.merge_patch(CONFIG_MAPS, "rose", patch, SKR, field_manager="kubectl-edit")
+        assert (await world.reconcile(KEY, changed)).requeue_after == AN_INTERVAL
+    assert (await world.skr.get(CONFIG_MAPS, "rose", SKR))["data"] == patch["data"]
+    (note,) = [note for reason, note in world.events.in_kcp if reason == CONTESTED]
+    assert "ConfigMap kyma-system/rose" in note
+    assert "'kubectl-edit'" in note
 
 
 async def test_event_is_recorded_for_a_state_that_changes_only(world: World) -> None:

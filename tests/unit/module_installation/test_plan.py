@@ -202,8 +202,8 @@ def test_removal_that_users_have_to_help_with_is_a_warning() -> None:
 
 
 def test_cluster_out_of_reach_is_an_error_and_a_removal_goes_on_waiting() -> None:
-    assert statuses.unreachable(manifest(), (), "SKRUnreachable", "no answer", NOW).state == "Error"
-    assert statuses.unreachable(manifest(**DELETED), (), "SKRUnreachable", "no answer", NOW).state == "Deleting"
+    assert statuses.unreachable(manifest(), (), "ClusterUnreachable", "no answer", NOW).state == "Error"
+    assert statuses.unreachable(manifest(**DELETED), (), "ClusterUnreachable", "no answer", NOW).state == "Deleting"
 
 
 def test_manager_is_the_one_that_is_named_or_else_the_workloads() -> None:

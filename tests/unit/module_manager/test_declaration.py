@@ -23,7 +23,7 @@ async def test_plain_function_that_returns_a_list(context: ModuleContext) -> Non
     def objects(config: dict[str, Any], context: ModuleContext) -> list[dict[str, Any]]:
         return [THING]
 
-    assert await objects.objects({}, context) == (THING,)
+    assert (await objects.rendered({}, context)).objects == (THING,)
 
 
 async def test_generator_without_context(context: ModuleContext) -> None:
@@ -31,7 +31,7 @@ async def test_generator_without_context(context: ModuleContext) -> None:
     def objects(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield THING
 
-    assert await objects.objects({}, context) == (THING,)
+    assert (await objects.rendered({}, context)).objects == (THING,)
 
 
 async def test_coroutine_function(context: ModuleContext) -> None:
@@ -39,7 +39,7 @@ async def test_coroutine_function(context: ModuleContext) -> None:
     async def objects(config: dict[str, Any], context: ModuleContext) -> list[dict[str, Any]]:
         return [THING]
 
-    assert await objects.objects({}, context) == (THING,)
+    assert (await objects.rendered({}, context)).objects == (THING,)
 
 
 async def test_asynchronous_generator(context: ModuleContext) -> None:
@@ -47,7 +47,7 @@ async def test_asynchronous_generator(context: ModuleContext) -> None:
     async def objects(config: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         yield THING
 
-    assert await objects.objects({}, context) == (THING,)
+    assert (await objects.rendered({}, context)).objects == (THING,)
 
 
 async def test_function_that_returns_none_has_no_objects(context: ModuleContext) -> None:
@@ -55,7 +55,7 @@ async def test_function_that_returns_none_has_no_objects(context: ModuleContext)
     def objects(config: dict[str, Any]) -> None:
         return None
 
-    assert await objects.objects({}, context) == ()
+    assert (await objects.rendered({}, context)).objects == ()
 
 
 async def test_plain_function_runs_on_the_event_loop_unless_in_thread_is_set(context: ModuleContext) -> None:
@@ -64,8 +64,8 @@ async def test_plain_function_runs_on_the_event_loop_unless_in_thread_is_set(con
     def note(config: dict[str, Any]) -> None:
         seen.append(threading.get_ident())
 
-    await module_manager("cloud-resources", crd=dict)(note).objects({}, context)
-    await module_manager("cloud-resources", crd=dict, in_thread=True)(note).objects({}, context)
+    await module_manager("cloud-resources", crd=dict)(note).rendered({}, context)
+    await module_manager("cloud-resources", crd=dict, in_thread=True)(note).rendered({}, context)
 
     assert seen[0] == threading.get_ident()
     assert seen[1] != threading.get_ident()
@@ -77,7 +77,7 @@ async def test_exception_of_the_function_is_a_failed_rendering(context: ModuleCo
         raise KeyError("colour")
 
     with pytest.raises(RenderingFailed, match="KeyError: 'colour'"):
-        await objects.objects({}, context)
+        await objects.rendered({}, context)
 
 
 async def test_permanent_error_of_the_function_is_raised_unchanged(context: ModuleContext) -> None:
@@ -86,7 +86,7 @@ async def test_permanent_error_of_the_function_is_raised_unchanged(context: Modu
         raise PermanentError("there is no such colour", reason="NoSuchColour")
 
     with pytest.raises(PermanentError) as raised:
-        await objects.objects({}, context)
+        await objects.rendered({}, context)
     assert raised.value.reason == "NoSuchColour"
 
 
@@ -96,7 +96,7 @@ async def test_function_that_takes_too_long_times_out(context: ModuleContext) ->
         await asyncio.Event().wait()
 
     with pytest.raises(RenderingFailed, match=r"timed out after 0\.01 s"):
-        await objects.objects({}, context)
+        await objects.rendered({}, context)
 
 
 def test_manager_without_a_module_is_rejected() -> None:

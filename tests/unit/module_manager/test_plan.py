@@ -8,7 +8,7 @@ import msgspec
 
 from kyma_module_manager import PermanentError, Rendering, RenderingFailed
 from kyma_module_manager.plan import desired_status, status_document, sync_resource_document
-from lifecycle_manager_api import ModuleConfig, State, SyncResource
+from lifecycle_manager_api import ModuleConfig, State, SyncResource, names
 
 MakeConfig = Callable[..., ModuleConfig]
 MakeSyncResource = Callable[..., SyncResource]
@@ -45,7 +45,7 @@ def test_new_module_config_gets_a_sync_resource_with_an_owner_reference(make_con
     assert owner["blockOwnerDeletion"] is True
 
 
-def test_trace_annotations_are_copied(make_config: MakeConfig) -> None:
+def test_trace_annotations_are_copied_and_the_generation_is_named(make_config: MakeConfig) -> None:
     config = make_config(annotations={**make_config().metadata.annotations, "somebody": "else"})
 
     document = sync_resource_document(config, None, RENDERING)
@@ -54,7 +54,9 @@ def test_trace_annotations_are_copied(make_config: MakeConfig) -> None:
     assert set(document["metadata"]["annotations"]) == {
         "operator.kyma-project.io/traceparent",
         "operator.kyma-project.io/observed-at",
+        "operator.kyma-project.io/module-config-generation",
     }
+    assert document["metadata"]["annotations"][names.MODULE_CONFIG_GENERATION] == str(config.metadata.generation)
 
 
 def test_unchanged_text_is_not_written(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
@@ -101,7 +103,7 @@ def test_module_config_is_ready_when_its_sync_resource_is(
 
     assert desired.state == State.READY
     assert desired.ready == ("Ready", "True", "Applied", "1 object is ready")
-    assert desired.rendered == ("Rendered", "True", "Rendered", "1 objects")
+    assert desired.rendered == ("Rendered", "True", "Rendered", "1 object")
 
 
 def test_error_of_the_sync_resource_is_copied(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:

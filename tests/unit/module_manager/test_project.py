@@ -47,6 +47,20 @@ def problems(project: Path) -> dict[str, tuple[str, ...]]:
     return {result.title: result.problems for result in run_checks(read_project(project)) if result.problems}
 
 
+def test_status_fields_that_a_crd_lacks_are_recommended(project: Path, edit: Edit) -> None:
+    assert [each for each in notices(read_project(project)) if "status" in each] == []
+    edit(
+        "module/crd.yaml",
+        "                observedGeneration:\n                  type: integer\n                  f",
+        "                f",
+    )
+    edit("module/crd.yaml", "                conditions:\n", "                others:\n")
+    (found,) = [each for each in notices(read_project(project)) if "status" in each]
+    assert found.startswith("version v1alpha1 of Mixer has no observedGeneration, conditions in its status: ")
+    edit("module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
+    assert [each for each in notices(read_project(project)) if "in its status" in each] == []
+
+
 def test_names_are_derived_from_the_modules_name() -> None:
     names = ModuleNames.of("cloud-resources")
 

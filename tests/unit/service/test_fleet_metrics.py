@@ -1,5 +1,7 @@
-"""The metrics of the fleet have upstream's names, and the samples of deleted objects disappear."""
+"""The states of the fleet are counted; upstream's series for each Kyma are an option."""
 
+from functools import partial
+from operator import ne
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,26 @@ from lifecycle_manager_api import names
 from tests import builders
 
 
-def test_states_are_samples_until_their_objects_are_deleted() -> None:
+def test_kymas_and_modules_are_counted_whatever_their_users_ask_for() -> None:
+    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": "api-1.0.0"}}
+    ready = {"name": "api", "channel": "regular", "version": "1.0.0", "state": "Ready", "template": template}
+    kymas = [
+        builders.kyma(f"kyma-{number}", status={"state": "Warning", "modules": [ready, _unknown(f"made-up-{number}")]})
+        for number in range(3)
+    ]
+    manifests = [builders.manifest("warden", kyma=each, mandatory=True, status={"state": "Error"}) for each in "ab"]
+    offer = Offer.of([builders.template("warden", mandatory=True)], [])
+    text = _scraped(FleetCollector(lambda: kymas, lambda: manifests, _offers(offer), lambda name: name != "kyma-2"))
+
+    assert 'lifecycle_mgr_kymas{state="Warning"} 2.0' in text
+    assert 'lifecycle_mgr_modules{channel="regular",module_name="api",state="Ready",version="1.0.0"} 2.0' in text
+    assert 'lifecycle_mgr_modules{channel="",module_name="",state="Error",version=""} 2.0' in text
+    assert 'lifecycle_mgr_mandatory_manifests{module_name="warden",state="Error",version="0.1.0"} 2.0' in text
+    assert "made-up" not in text
+    assert "kyma-" not in text
+
+
+def test_upstreams_series_have_a_sample_of_each_state_until_their_objects_are_deleted() -> None:
     kymas: Cache[Any] = Cache()
     manifests: Cache[Any] = Cache()
     key = ObjectKey("kcp-system", "demo")
@@ -23,12 +44,11 @@ def test_states_are_samples_until_their_objects_are_deleted() -> None:
     manifests.put(key, builders.manifest("warden", mandatory=True, status={"state": "Error"}))
     kymas.put(ObjectKey("kcp-system", "other"), builders.kyma("other", status=status))
     offer = Offer.of([builders.template("warden", mandatory=True)], [])
-    registry = CollectorRegistry()
-    registry.register(
-        FleetCollector(kymas.list, manifests.list, offers=_offers(offer), owns=lambda name: name != "other")
-    )
+    owns = partial(ne, "other")
+    collector = FleetCollector(kymas.list, manifests.list, _offers(offer), owns, each_kyma=True)
 
-    text = generate_latest(registry).decode()
+    text = _scraped(collector)
+    assert 'lifecycle_mgr_kyma_state{instance_id="instance",kyma_name="demo",shoot="shoot",state="Ready"} 0.0' in text
     assert 'lifecycle_mgr_kyma_state{instance_id="instance",kyma_name="demo",shoot="shoot",state="Warning"} 1.0' in text
     assert (
         'lifecycle_mgr_module_state{instance_id="instance",kyma_name="demo",module_name="api",'
@@ -41,7 +61,7 @@ def test_states_are_samples_until_their_objects_are_deleted() -> None:
 
     kymas.remove(key)
     manifests.remove(key)
-    assert "demo" not in generate_latest(registry).decode()
+    assert "demo" not in _scraped(collector)
 
 
 def test_broken_event_path_has_a_sample_with_the_reason() -> None:
@@ -49,11 +69,20 @@ def test_broken_event_path_has_a_sample_with_the_reason() -> None:
     for name, reason in (("well", "WatcherReady"), ("ill", "EventPathBroken")):
         condition = {"type": "SKRWebhook", "status": "False", "reason": reason, "message": ""}
         kymas.put(ObjectKey("kcp-system", name), builders.kyma(name, status={"conditions": [condition]}))
-    registry = CollectorRegistry()
-    registry.register(FleetCollector(kymas.list, tuple, offers=_offers(Offer.of([], [])), owns=lambda _: True))
+    text = _scraped(FleetCollector(kymas.list, tuple, _offers(Offer.of([], [])), lambda _: True))
 
-    samples = [line for line in generate_latest(registry).decode().splitlines() if "event_path_broken{" in line]
+    samples = [line for line in text.splitlines() if "event_path_broken{" in line]
     assert samples == ['lifecycle_mgr_skr_event_path_broken{kyma_name="ill",reason="EventPathBroken"} 1.0']
+
+
+def _unknown(name: str) -> dict[str, Any]:
+    return {"name": name, "channel": f"channel-of-{name}", "state": "Error"}
+
+
+def _scraped(collector: FleetCollector) -> str:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return generate_latest(registry).decode()
 
 
 def _offers(offer: Offer) -> Any:

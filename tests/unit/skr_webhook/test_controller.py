@@ -1,9 +1,10 @@
 """The Watcher of an SKR: its webhook waits for the first event, and no fault of the event path stays unreported."""
 
+import base64
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from kube_runtime import (
 )
 from kube_runtime.sharding import Alone
 from kube_simulation import Drop
-from kyma_certs import RotationRules, describe
+from kyma_certs import RotationRules, create_ca, describe
 from lifecycle_manager import skr_webhook
 from lifecycle_manager.kyma_conditions import is_event_path_faulty
 from lifecycle_manager.resources import KYMAS, SECRETS, WATCHERS
@@ -32,7 +33,7 @@ from lifecycle_manager.signals import (
     WatcherHeard,
     WebhookRulesChanged,
 )
-from lifecycle_manager.skr import SkrUnreachable
+from lifecycle_manager.skr import SkrAccessError, SkrUnreachable
 from lifecycle_manager.skr_webhook import (
     CARotation,
     CAStore,
@@ -43,7 +44,7 @@ from lifecycle_manager.skr_webhook import (
 from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
 from lifecycle_manager_api import find, names
 from tests.waiting import eventually
-from tests.world import KCP, World, open_world
+from tests.world import KCP, SKR, World, open_world
 
 KEY = ObjectKey(KCP, "demo")
 HEARD = WatcherHeard("demo", is_canary=False)
@@ -54,6 +55,7 @@ WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
     "validatingwebhookconfigurations",
     namespaced=False,
 )
+DEPLOYMENTS: Resource[dict[str, Any]] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
 SETTINGS = WatcherSettings(deployment=WatcherDeployment("watcher:1", "kcp.example.com:443"))
 
 
@@ -161,7 +163,8 @@ async def test_watcher_that_never_sent_an_event_is_reported_and_gets_no_webhook(
         await one.turn()
         world.clock.advance(56)
         assert await one.reported() == ("WatcherNeverHeard", True)
-        assert [reason for reason, _ in world.events if reason.startswith("Watcher")] == ["WatcherNeverHeard"]
+        told = [reason for reason, _ in world.events if reason.startswith("Watcher")]
+        assert told == ["WatcherPending", "WatcherNeverHeard"]
         assert not await has_webhook(world)
         async with process(world) as another:
             assert await another.reported() == ("WatcherNeverHeard", True), "a new process knows no more"
@@ -291,7 +294,7 @@ async def test_unreachable_cluster_is_reported_and_raised() -> None:
             await one.turn()
         condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
         assert condition is not None
-        assert condition.reason == "SKRUnreachable"
+        assert condition.reason == "ClusterUnreachable"
 
 
 async def test_changed_watcher_cr_changes_the_webhooks_of_all_clusters() -> None:
@@ -336,3 +339,40 @@ async def test_watcher_of_a_deleted_kyma_is_removed_after_its_modules() -> None:
         condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
         assert condition is not None
         assert condition.reason == "Removed"
+
+
+async def test_ca_in_the_access_secret_is_that_of_the_clients_which_the_watcher_answers() -> None:
+    ca = create_ca("api-server", lifetime=timedelta(days=1), now=datetime.now(UTC)).certificate_pem
+    async with world_with_kyma() as world, process(world) as one:
+        await one.turn()
+        assert await api_server_ca_in_skr(world) == (None, None)
+        await give_api_server_ca(world, base64.b64encode(ca).decode())
+        await one.turn()
+        assert await api_server_ca_in_skr(world) == (ca, "/tls/api-server-ca.crt")
+        await give_api_server_ca(world, base64.b64encode(b"no certificate").decode())
+        with pytest.raises(SkrAccessError, match="'api-server-ca' holds no certificates in PEM form"):
+            await one.turn()
+        assert await api_server_ca_in_skr(world) == (ca, "/tls/api-server-ca.crt")
+        condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
+        assert condition is not None
+        assert condition.reason == "AccessSecretUnusable"
+        await give_api_server_ca(world, None)
+        await one.turn()
+        assert await api_server_ca_in_skr(world) == (None, None)
+
+
+async def give_api_server_ca(world: World, value: str | None) -> None:
+    """Change the access Secret, and wait until the cache has it."""
+    await world.kcp.merge_patch(SECRETS, "kubeconfig-demo", {"data": {"api-server-ca": value}}, KCP)
+    await world.look()
+
+
+async def api_server_ca_in_skr(world: World) -> tuple[bytes | None, str | None]:
+    """Return the CA in the Watcher's Secret, and where the Watcher reads it."""
+    skr = await world.skr()
+    secret = await skr.get(SECRETS, "skr-webhook-tls", SKR)
+    deployment = await skr.get(DEPLOYMENTS, "skr-webhook", SKR)
+    environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+    content = secret.data.get("api-server-ca.crt")
+    path = next((each["value"] for each in environment if each["name"] == "API_SERVER_CA"), None)
+    return base64.b64decode(content) if content is not None else None, path

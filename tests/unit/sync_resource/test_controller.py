@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -11,11 +11,12 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Resource
+from kube_runtime import SYSTEM_CLOCK, Change, Controller, KubeError, Manager, ObjectKey, Resource, Result
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation, serve_simulation
 from lifecycle_manager.object_set import RecordingFailed
+from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
-from lifecycle_manager.signals import ClusterReachable
+from lifecycle_manager.signals import ClusterReachable, ObjectChanged, ObjectReference, ResyncRequested
 from lifecycle_manager.skr import AccessSecretMissing, Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings, setup
 from lifecycle_manager.sync_resource.apply import SyncResourceState
@@ -71,10 +72,16 @@ class World(Clusters):
         }
         await self.kcp.apply(SYNC_RESOURCES, name, document, KCP, field_manager="test")
 
-    async def reconcile(self, name: str) -> None:
+    async def reconcile(self, name: str, *causes: Hashable) -> Result:
         """Reconcile a SyncResource as it is now."""
         await self.see(SYNC_RESOURCES)
-        await self.controller.reconcile_now(ObjectKey(KCP, name))
+        return await self.controller.reconcile_now(ObjectKey(KCP, name), *causes)
+
+    async def change_of(self, name: str, operation: str) -> ObjectChanged:
+        """Return the signal that a ConfigMap is about to be changed."""
+        metadata = (await self.skr.get(CONFIG_MAPS, name, SKR))["metadata"]
+        reference = ObjectReference("", "ConfigMap", SKR, name)
+        return ObjectChanged("demo", reference, operation, metadata["uid"], metadata["resourceVersion"])
 
     async def reason(self, name: str) -> str:
         """Return the reason of Ready."""
@@ -394,3 +401,58 @@ async def test_restored_sync_resource_still_deletes_its_objects(world: World) ->
     await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
     await world.reconcile("first")
     assert await world.objects() == set()
+
+
+async def test_event_that_precedes_its_write_is_not_lost_and_reads_one_object(
+    world: World, simulation: Simulation
+) -> None:
+    await world.write("first", "one", "two", "three")
+    await world.reconcile("first")
+    began = simulation.records.count
+    early = await world.reconcile("first", await world.change_of("two", "DELETE"))
+    assert early.requeue_after is not None
+    assert early.requeue_after < 0.1
+    await world.skr.delete(CONFIG_MAPS, "two", SKR)
+    again = await world.reconcile("first")
+    assert await world.objects() == {"one", "two", "three"}
+    assert again.requeue_after == pytest.approx(120, abs=5), "the interval goes on from where it was"
+    read = simulation.cluster("skr").requests(lambda record: record.verb == "get", since=began)
+    assert {record.name for record in read} == {"two"}
+
+
+async def test_edit_is_reverted_on_its_event(world: World) -> None:
+    await world.write("first", "one", "two")
+    await world.reconcile("first")
+    edited = await world.change_of("one", "UPDATE")
+    await world.skr.merge_patch(CONFIG_MAPS, "one", {"metadata": {"labels": {names.MODULE_NAME: "x"}}}, SKR)
+    await world.reconcile("first", edited)
+    labels = (await world.skr.get(CONFIG_MAPS, "one", SKR))["metadata"]["labels"]
+    assert labels[names.MODULE_NAME] == "cloud-resources"
+
+
+async def test_object_that_is_changed_after_each_repair_is_left_until_the_interval(world: World) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    for _ in range(REPAIRS_IN_A_ROW + 3):
+        if await world.objects():
+            deleted = await world.change_of("one", "DELETE")
+            await world.skr.delete(CONFIG_MAPS, "one", SKR)
+            result = await world.reconcile("first", deleted)
+    assert await world.objects() == set()
+    assert {reason for reason, _ in world.events.in_kcp} == {"ObjectsReady", CONTESTED}
+    assert result.requeue_after == pytest.approx(120, abs=5)
+    await world.reconcile("first")
+    assert await world.objects() == {"one"}
+
+
+async def test_events_enqueue_those_that_have_the_object_and_a_resync_all_of_the_kyma(world: World) -> None:
+    await world.write("first", "one")
+    await world.write("second", "two")
+    await world.reconcile("first")
+    await world.reconcile("second")
+    await world.see(SYNC_RESOURCES)
+    world.controller.connect()
+    world.manager.publish(await world.change_of("two", "DELETE"))
+    assert world.controller.queue.keys() == {ObjectKey(KCP, "second")}
+    world.manager.publish(ResyncRequested("demo"))
+    assert world.controller.queue.keys() == {ObjectKey(KCP, "first"), ObjectKey(KCP, "second")}

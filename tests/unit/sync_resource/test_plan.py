@@ -93,7 +93,7 @@ def test_refusal_after_an_interrupted_apply_keeps_the_intended_objects() -> None
 
     for status in (
         statuses.refused(interrupted, Refusal("InvalidResource", "bad"), builders.NOW),
-        statuses.unreachable(interrupted, "SKRUnreachable", "no answer", builders.NOW),
+        statuses.unreachable(interrupted, "ClusterUnreachable", "no answer", builders.NOW),
     ):
         assert [(each.name, each.state) for each in status.synced] == [("one", State.PROCESSING)]
 

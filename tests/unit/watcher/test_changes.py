@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from skr_watcher.admission import ReviewMalformed, allowed, decode_review
 from skr_watcher.changes import CANARY_ANNOTATION, HEARTBEAT, ObjectChange, canary_in, change_in
 
+APPLIED = {"manager": "lifecycle-manager", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}}}}
 METADATA = {"name": "default", "namespace": "kyma-system", "uid": "u", "resourceVersion": "7", "generation": 2}
 
 
@@ -76,6 +77,11 @@ def test_update_of_the_spec_has_the_previous_resource_version() -> None:
             {"metadata": METADATA, "data": {"a": "1"}}, {"metadata": METADATA, "data": {"a": "1"}}, id="no spec"
         ),
         pytest.param(thing(), {"metadata": METADATA}, id="spec went"),
+        pytest.param(
+            thing({"managedFields": [APPLIED]}),
+            thing({"managedFields": [APPLIED | {"fieldsV1": {}}, {"manager": "kubectl", "operation": "Update"}]}),
+            id="a field that the control plane has applied",
+        ),
     ],
 )
 def test_update_is_relevant(old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -88,6 +94,11 @@ def test_update_is_relevant(old: dict[str, Any], new: dict[str, Any]) -> None:
         pytest.param(thing(), thing(), id="nothing"),
         pytest.param(thing(), thing({"labels": {"mine": "x"}}), id="a user's label"),
         pytest.param(thing(), thing({"resourceVersion": "8", "managedFields": [{}]}), id="bookkeeping"),
+        pytest.param(
+            thing({"managedFields": [APPLIED]}),
+            thing({"managedFields": [{"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:b": {}}}, APPLIED]}),
+            id="a field of somebody else",
+        ),
         pytest.param(thing(), thing(status={"state": "Ready"}), id="status, by way of the object"),
         pytest.param(thing(spec={"a": 1, "b": 2}), thing(spec={"b": 2, "a": 1}), id="order of keys"),
     ],

@@ -13,8 +13,17 @@ HEARTBEAT = "HEARTBEAT"
 OUR_METADATA = "operator.kyma-project.io/"
 CANARY_ANNOTATION = f"{OUR_METADATA}canary"
 CANARY_NAME = "canary"
+APPLIER = "lifecycle-manager"
+"""The field manager as which the control plane applies objects of modules."""
 MAX_COMPARED_BYTES = 512 * 1024
 CHUNK_BYTES = 64 * 1024
+
+
+class _FieldsEntry(msgspec.Struct, frozen=True):
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    fieldsV1: msgspec.Raw = msgspec.Raw(b"null")  # noqa: N815 - its name in Kubernetes
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -27,6 +36,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     finalizers: tuple[str, ...] | None = None
     labels: Mapping[str, str] | None = None
     annotations: Mapping[str, str] | None = None
+    managed_fields: tuple[_FieldsEntry, ...] | None = None
 
 
 class _Object(msgspec.Struct, frozen=True):
@@ -71,8 +81,8 @@ def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
     """Return the relevant change of a request, or None.
 
     CREATE and DELETE are always relevant. An UPDATE is relevant if `spec` differs (for the status subresource:
-    `status`), if the deletion timestamp, finalizers, or Kyma's own labels or annotations change, or if the object has
-    no `spec`. A dry run is never relevant.
+    `status`), if the deletion timestamp, finalizers, Kyma's own labels or annotations, or fields that the control plane
+    has applied change, or if the object has no `spec`. A dry run is never relevant.
     """
     if request.dry_run or request.operation not in {"CREATE", "UPDATE", "DELETE"}:
         return None
@@ -132,6 +142,7 @@ def _differs(old: _Object | None, new: _Object | None, subresource: str) -> bool
         or (before.finalizers or ()) != (after.finalizers or ())
         or _ours(before.labels) != _ours(after.labels)
         or _ours(before.annotations) != _ours(after.annotations)
+        or _applied(before) != _applied(after)
     )
 
 
@@ -167,6 +178,15 @@ def _value(raw: msgspec.Raw) -> Any:
 
 def _ours(entries: Mapping[str, str] | None) -> dict[str, str]:
     return {key: value for key, value in (entries or {}).items() if key.startswith(OUR_METADATA)}
+
+
+def _applied(metadata: _Metadata) -> list[bytes]:
+    """Return which fields the control plane has applied; somebody who changes one of them takes it over."""
+    return [
+        bytes(each.fieldsV1)
+        for each in metadata.managed_fields or ()
+        if (each.manager, each.operation, each.subresource) == (APPLIER, "Apply", "")
+    ]
 
 
 def _decode(raw: msgspec.Raw) -> _Object | None:

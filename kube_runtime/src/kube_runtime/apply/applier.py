@@ -18,7 +18,7 @@ from kube_runtime.apply.memory import Memory, digest_of
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, rank_of
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
-from kube_runtime.apply.settled import is_settled
+from kube_runtime.apply.settled import is_settled, last_writer
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, ServerUnavailable
 from kube_runtime.resource import JsonObject, Resource
@@ -27,6 +27,8 @@ __all__ = ["Applier"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+Identity = tuple[str, str, str, str]
+"""Group, kind, namespace and name of an object."""
 
 
 class Applier:
@@ -75,7 +77,7 @@ class Applier:
         *,
         new: Collection[InventoryEntry] = (),
         prune: bool = True,
-        recheck: bool = True,
+        recheck: bool | Collection[Identity] = True,
         leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False,
     ) -> ApplyResult:
         """Apply the objects, then delete what only the inventory names.
@@ -83,7 +85,8 @@ class Applier:
         `new` are the entries of the inventory that were recorded for this apply: they were never applied before, so
         they are not read first.
         Without `recheck`, an object whose document was applied last is assumed unchanged and not read: its outcome is
-        `unchanged` without `live`. That is for changes in quick succession.
+        `unchanged` without `live`. That is for changes in quick succession. Where `recheck` names objects, only these
+        are read.
         `leave` tells whether an object may keep a state that differs from the applied one, as another owner has applied
         it. It is called only where the document has not changed.
         Raises nothing for a single object: its outcome has the error, as has every outcome if the cluster can't be
@@ -161,10 +164,10 @@ class Applier:
     async def _bring(
         self,
         wanted: KubernetesObject,
-        to_read: set[tuple[str, str, str, str]],
+        to_read: set[Identity],
         leave: Callable[[InventoryEntry, JsonObject], bool],
         *,
-        recheck: bool,
+        recheck: bool | Collection[Identity],
     ) -> ObjectOutcome:
         """Have one object as it is wanted, and say what came of it."""
         entry = _unresolved_entry(wanted)
@@ -175,7 +178,7 @@ class Applier:
             digest = digest_of(document)
             before: JsonObject | None = None
             same = self._memory.has_same_document(entry, digest)
-            if same and not recheck:
+            if same and not (recheck if isinstance(recheck, bool) else entry.identity in recheck):
                 return ObjectOutcome(entry, wanted.index, "unchanged")
             if same or (entry.identity in to_read and not self._memory.knows(entry)):
                 before = await self._read_as_ours(resource, entry)
@@ -215,7 +218,8 @@ class Applier:
             self._client.mapper.learn(live)
         same = before is not None and _version(before) == _version(live)
         action: Action = "created" if created else "unchanged" if same else "changed"
-        return ObjectOutcome(entry, wanted.index, action, live=live)
+        changed_by = last_writer(before, self._field_manager) if before is not None and action == "changed" else ""
+        return ObjectOutcome(entry, wanted.index, action, live=live, changed_by=changed_by)
 
     async def _send(
         self, resource: Resource[JsonObject], entry: InventoryEntry, document: JsonObject
@@ -350,7 +354,7 @@ def _left_over(applied: Iterable[ObjectOutcome], inventory: Iterable[InventoryEn
 
 
 def _inventory_after(
-    applied: Iterable[ObjectOutcome], removed: Iterable[ObjectOutcome], known: set[tuple[str, str, str, str]]
+    applied: Iterable[ObjectOutcome], removed: Iterable[ObjectOutcome], known: set[Identity]
 ) -> tuple[InventoryEntry, ...]:
     """Return what is in the cluster and ours, and what may be: a write without an answer may have been done."""
     there = [

@@ -23,7 +23,8 @@ class ObjectOutcome:
     - `released`: it left the set and is not ours any more, as it lost our marks; or the set has it in another group
       in which the server serves the same object
 
-    `index` is the document that the object came from, None for one that only the inventory names.
+    `index` is the document that the object came from, None for one that only the inventory names. `changed_by` is the
+    field manager that had written the object last before it was `changed`, as far as its managedFields say.
     """
 
     entry: InventoryEntry
@@ -32,6 +33,7 @@ class ObjectOutcome:
     error: str | None = None
     live: JsonObject | None = field(default=None, repr=False)
     cause: KubeError | None = field(default=None, repr=False)
+    changed_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

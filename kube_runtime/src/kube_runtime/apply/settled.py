@@ -12,7 +12,7 @@ import msgspec
 
 from kube_runtime.resource import JsonObject
 
-__all__ = ["is_settled"]
+__all__ = ["is_settled", "last_writer"]
 
 _IDENTITY = frozenset({"apiVersion", "kind"})
 
@@ -24,6 +24,16 @@ def is_settled(live: JsonObject, document: Mapping[str, Any], field_manager: str
     owned = _owned_fields(live, field_manager)
     wanted = {key: value for key, value in document.items() if key not in _IDENTITY}
     return owned is not None and _holds(live, wanted) and _covers(wanted, owned)
+
+
+def last_writer(live: JsonObject, field_manager: str) -> str:
+    """Return the field manager that wrote an object last, apart from its status; empty where it was this one."""
+    entries = [each for each in live["metadata"].get("managedFields") or () if not each.get("subresource")]
+    if not entries:
+        return ""
+    # A server gives whole seconds: of two writes in one, that of the other field manager counts.
+    last = max(entries, key=lambda each: (str(each.get("time", "")), each.get("manager") != field_manager))
+    return str(last.get("manager", "")) if last.get("manager") != field_manager else ""
 
 
 def _owned_fields(live: JsonObject, field_manager: str) -> JsonObject | None:

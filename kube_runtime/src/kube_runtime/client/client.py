@@ -94,16 +94,22 @@ class Client:
 
     @classmethod
     async def from_environment(
-        cls, kubeconfig: Path | None = None, *, options: ClientOptions = DEFAULT_OPTIONS
+        cls,
+        kubeconfig: Path | None = None,
+        *,
+        options: ClientOptions = DEFAULT_OPTIONS,
+        context: str | None = None,
     ) -> Self:
         """Make a client as kubectl would: from the file given, else as a Pod, else from the user's own.
 
         It is one's own configuration, so it may ask for everything. Raises KubeconfigInvalid where there is none.
+        `context` is one of a kubeconfig, other than its current one.
         """
         path = kubeconfig or kubeconfig_of_user(os.environ)
         if path is None:
             return cls(connection_in_cluster(os.environ), options)
-        return await cls.from_kubeconfig(path, options=options, policy=KubeconfigPolicy.permissive())
+        policy = KubeconfigPolicy.permissive()
+        return await cls.from_kubeconfig(path, options=options, policy=policy, context=context)
 
     def fenced_by(self, fence: Fence) -> Self:
         """Return this client with a check before every write, at the latest moment possible.
@@ -159,8 +165,9 @@ class Client:
     async def items_undecoded(self, resource: Resource[Any], *, limits: JsonLimits) -> AsyncIterator[msgspec.Raw]:
         """Yield all objects one by one as bytes, which are views of their page: copy what is kept.
 
-        `limits` hold for one page. One that exceeds them is requested again with fewer objects. Raises
-        ResponseTooLarge where a single object exceeds them, or the list the limit of this client.
+        `limits` hold for one page. One that exceeds them, or with an object nested too deep to be told from the others,
+        is requested again with fewer objects; alone, a nested one is yielded without its content, as nothing. Raises
+        ResponseTooLarge where a single object exceeds the limits, or the list the limit of this client.
         """
         decoding = decoding_for(resource.type)
         page_sizes = list(_PAGE_SIZES)
@@ -168,21 +175,24 @@ class Client:
         size = 0
         while True:
             target = _target(resource.path(), {"limit": page_sizes[-1], "continue": token})
+            is_smallest = len(page_sizes) == 1
             try:
                 answer = await self._transport.request("GET", target, max_bytes=limits.max_bytes)
                 check_json(answer.body, limits)
+                await asyncio.sleep(0)  # counting takes milliseconds for megabytes, and so does decoding
+                items, token = decoding.raw_list(answer.body, without_nested=is_smallest)
             except ResponseTooLarge:
-                page_sizes.pop()
-                if not page_sizes:
+                if is_smallest:
                     raise
+                page_sizes.pop()
                 continue
             size = self._measured(size + len(answer.body))
-            await asyncio.sleep(0)  # counting takes milliseconds for megabytes, and so does decoding
-            items, token = decoding.raw_list(answer.body)
             for item in items:
                 yield item
             if not token:
                 return
+            if not any(items):
+                page_sizes = list(_PAGE_SIZES)  # the others may be small
 
     async def list(
         self,

@@ -12,7 +12,7 @@ import msgspec
 
 from kube_runtime.client.answers import error_from_status
 from kube_runtime.client.detaching import detacher_for
-from kube_runtime.exceptions import ObjectUnreadable, ResponseInvalid
+from kube_runtime.exceptions import ObjectUnreadable, ResponseInvalid, ResponseTooLarge
 from kube_runtime.resource import ObjectList
 
 __all__ = ["UNDECODABLE", "ChangeType", "Decoding", "EventType", "UnreadableDeletion", "WatchEvent", "decoding_for"]
@@ -77,6 +77,7 @@ class _OtherEvent(msgspec.Struct):
 
 
 _IDENTITY = msgspec.json.Decoder(_Identity)
+_LIST_METADATA = msgspec.json.Decoder(_ListMetadata)
 _MARK = msgspec.json.Decoder(_Mark)
 _OTHER = msgspec.json.Decoder(_OtherEvent)
 
@@ -120,10 +121,18 @@ class Decoding(Generic[T]):
                 self._detach(item)
         return ObjectList(items, page.metadata.resource_version, page.metadata.continue_)
 
-    def raw_list(self, body: bytes) -> tuple[tuple[msgspec.Raw, ...], str]:
-        """Return the items of a page undecoded, as views of the page, and the token for the next page."""
+    def raw_list(self, body: bytes, *, without_nested: bool = False) -> tuple[tuple[msgspec.Raw, ...], str]:
+        """Return the items of a page undecoded, as views of the page, and the token for the next page.
+
+        A page with an item that is nested too deep even to find its end raises ResponseTooLarge. With `without_nested`
+        its items are replaced by an empty one, and the token is read from the end of the page.
+        """
         try:
             page = self._raw_list.decode(body)
+        except RecursionError:
+            if not without_nested:
+                raise ResponseTooLarge("the list has an object that is nested too deep") from None
+            return (msgspec.Raw(b""),), _continue_token_at_the_end(body)
         except UNDECODABLE as error:
             raise ResponseInvalid(f"the answer is no list: {error}") from None
         return page.items or (), page.metadata.continue_
@@ -171,6 +180,15 @@ class Decoding(Generic[T]):
             except UNDECODABLE as error:
                 unreadable(_unreadable(raw, error))
         return _List(page.metadata, tuple(readable))
+
+
+def _continue_token_at_the_end(body: bytes) -> str:
+    """Return the token of a list of custom resources. Their fields are sorted, so the metadata of the list are last."""
+    _, _, end = body.rstrip().rpartition(b'"metadata":')
+    try:
+        return _LIST_METADATA.decode(end[:-1]).continue_
+    except UNDECODABLE as error:
+        raise ResponseInvalid(f"the list does not end with its metadata: {error}") from None
 
 
 def _require_identity(item: Any) -> None:

@@ -17,6 +17,8 @@ class ClientOptions:
     - `attempts`: how often a request is sent that is refused with Retry-After
     - `max_retry_after_seconds`: the longest wait before another attempt; a longer one is left to the caller
     - `max_response_bytes`, `max_event_bytes`: the size of a response and of one line of a watch
+    - `max_values`: how many values one response has, for servers that are not trusted: a decoded value needs up to 24
+      times the bytes of its text
     - `max_list_bytes`: the size of all pages of one list together, for servers that are not trusted
     - `watch_seconds`: how long the server is asked to keep a watch open
     - `watch_silence_seconds`: after how long without a line a watch counts as broken (bookmarks come each minute)
@@ -35,6 +37,7 @@ class ClientOptions:
     max_retry_after_seconds: float = 10.0
     max_response_bytes: int = 256 * 1024 * 1024
     max_event_bytes: int = 32 * 1024 * 1024
+    max_values: int | None = None
     max_list_bytes: int | None = None
     watch_seconds: float = 290.0
     watch_silence_seconds: float = 100.0

@@ -22,6 +22,7 @@ from yarl import URL
 from kube_runtime.client.answers import error_from_answer
 from kube_runtime.client.bodies import Fence, RequestBody
 from kube_runtime.client.circuit import Circuit
+from kube_runtime.client.json_limits import JsonLimits, check_json
 from kube_runtime.client.kubeconfig import Connection
 from kube_runtime.client.limits import RequestLimits
 from kube_runtime.client.options import ClientOptions
@@ -288,6 +289,9 @@ class Transport:
         self._count(str(response.status), method)
         if response.status >= 300:
             raise self._refusal(response, content)
+        if self.options.max_values is not None and len(content) > self.options.max_values:  # fewer bytes have fewer
+            limits = JsonLimits(len(content), self.options.max_values, max_depth=None)
+            await asyncio.to_thread(check_json, content, limits)
         return Answer(response.status, content)
 
     async def _body(self, response: aiohttp.ClientResponse, max_bytes: int | None = None) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.queue import Priority, WorkQueue
 from kube_runtime.controller.workers import Failure, Result, Workers
+from kube_runtime.exceptions import KubeError
 from kube_runtime.informer import Change, Informer
 from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.resource import Resource
@@ -66,6 +67,8 @@ class Controller(Generic[K, S]):
         self._workers = workers(name, self._reconcile_counted)
         self.queue: WorkQueue[K] = self._workers.queue
         self._reconcile: Callable[[K, Causes, S], Awaitable[Result]] | None = None
+        self._unforeseen: Callable[[K, Exception], Awaitable[None]] | None = None
+        self._foreseen: tuple[type[Exception], ...] = ()
         self._own_kind: Informer[Any] | None = None
         self._watches: list[tuple[Informer[Any], Callable[[Change[Any]], None]]] = []
         self._starts: list[tuple[Callable[[], Iterable[K]], tuple[Hashable, ...]]] = []
@@ -146,9 +149,22 @@ class Controller(Generic[K, S]):
         """
         self._starts.append((keys, () if cause is None else (cause,)))
 
-    def reconciles(self, reconcile: Callable[[K, Causes, S], Awaitable[Result]]) -> None:
-        """Set the function that reconciles a key. What it raises concerns that key alone, which is retried."""
+    def reconciles(
+        self,
+        reconcile: Callable[[K, Causes, S], Awaitable[Result]],
+        *,
+        unforeseen: Callable[[K, Exception], Awaitable[None]] | None = None,
+        foreseen: tuple[type[Exception], ...] = (),
+    ) -> None:
+        """Set the function that reconciles a key. What it raises concerns that key alone, which is retried.
+
+        - `unforeseen`: reports an exception that can only be a mistake in the program, in the status of the key's
+          object; the queue alone would show it to nobody but the log
+        - `foreseen`: the exceptions that the reconcile itself reports, beside KubeError and those that are not retried
+        """
         self._reconcile = reconcile
+        self._unforeseen = unforeseen
+        self._foreseen = (KubeError, LeaseLost, *self._not_retried, *foreseen)
 
     def enqueue(self, key: K, *causes: Hashable, priority: Priority = Priority.CHANGE, after: float = 0.0) -> None:
         """Have a key reconciled, now or after so many seconds."""
@@ -214,6 +230,13 @@ class Controller(Generic[K, S]):
 
         await self.queue.finished(is_concerned)
 
+    async def _report(self, report: Callable[[K, Exception], Awaitable[None]], key: K, error: Exception) -> None:
+        """Report an unforeseen exception; that it can't be reported does not replace it."""
+        try:
+            await report(key, error)
+        except Exception:
+            log.exception("%s: the failure of %s could not be reported", self.name, key)
+
     def _start_keys(self) -> list[tuple[Callable[[], Iterable[K]], tuple[Hashable, ...]]]:
         if self._starts or self._own_kind is None:
             return self._starts
@@ -259,6 +282,10 @@ class Controller(Generic[K, S]):
             log.info("%s: %s is left to another replica", self.name, key)
             self._drop(key)
             return Result()
+        except Exception as error:
+            if self._unforeseen is not None and not isinstance(error, self._foreseen):
+                await self._report(self._unforeseen, key, error)
+            raise
         finally:
             self._under_way.pop(key, None)
             if not self._is_there(key):

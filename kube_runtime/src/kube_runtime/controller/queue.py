@@ -6,7 +6,8 @@ What holds at every moment:
 - a key is never given to two workers at once: one added while it is worked on comes again when that is done;
 - a key that was added is given out after the add, or still waits (until the queue is shut down);
 - more urgent keys go first, yet one in sixteen is of the least urgent, so that no key waits for ever;
-- with `max_per_owner`, never more keys of one owner are given out, and the others of that owner delay nobody else's.
+- with `max_per_owner`, never more keys of one owner are given out, and the others of that owner delay nobody else's;
+  of an owner whose reconciles take long, one.
 
 Everything happens on one event loop, so there are no locks. Nothing is stored: a restart lists everything again.
 """
@@ -190,9 +191,10 @@ class WorkQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         """Report that the reconcile of a key has ended, whatever its result."""
-        self._metrics.work_seconds.observe(time.perf_counter() - self._working.pop(key))
+        seconds = time.perf_counter() - self._working.pop(key)
+        self._metrics.work_seconds.observe(seconds)
         if self._shares is not None:
-            self._pass_on(self._shares, key)
+            self._pass_on(self._shares, key, seconds)
         priority = self._again.pop(key, None)
         if priority is not None:
             self.add(key, priority)
@@ -235,11 +237,9 @@ class WorkQueue(Generic[K]):
         shares.swap(key, priority, other[0], self._lanes[other[1]].pop(other[0]))
         return True
 
-    def _pass_on(self, shares: Shares[K], done: K) -> None:
-        """Pass the place of a key on to one of its owner that waits aside."""
-        following = shares.leave(done)
-        if following is not None:
-            key, priority, added_at = following
+    def _pass_on(self, shares: Shares[K], done: K, seconds: float) -> None:
+        """Pass the place of a key on to those of its owner that wait aside."""
+        for key, priority, added_at in shares.leave(done, seconds):
             self._waiting[key] = priority
             self._lanes[priority][key] = added_at
             self._notify(priority)

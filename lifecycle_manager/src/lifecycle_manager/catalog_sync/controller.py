@@ -85,7 +85,7 @@ def setup(
         settings=settings,
         writes=KymaWrites(manager.client, kymas, manager.clock.now),
     )
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report)
     return controller
 
 
@@ -114,6 +114,12 @@ class CatalogReconciler:
         if done.condition is not None:
             await self.writes.set_condition(self._newest(kyma), done.condition)
         return Result(requeue_after=done.requeue_after)
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        kyma = self.kymas.get(key)
+        if kyma is not None:
+            await self.writes.set_condition(kyma, failed(error))
 
     async def _sync(self, kyma: Kyma, causes: Causes, state: CatalogState) -> Done:
         state.suspected |= _kinds_in(causes)

@@ -139,7 +139,11 @@ def _synchronization(seen: SyncSnapshot) -> SyncStep | None:
 def _end_of_sync(seen: SyncSnapshot) -> SyncStep:
     if seen.record != Record.of(seen.kyma):
         return SaveRecord(seen.record)
-    return Done(synced(len(seen.wanted.items), is_frozen=seen.wanted.is_frozen), seen.interval_seconds)
+    return Done(_outcome(seen), seen.interval_seconds)
+
+
+def _outcome(seen: SyncSnapshot) -> CatalogCondition:
+    return synced(len(seen.wanted.items), is_frozen=seen.wanted.is_frozen)
 
 
 def _deletion(seen: RemovalSnapshot) -> RemovalStep | None:
@@ -194,9 +198,10 @@ def is_as_wanted(live: Item, wanted: Item) -> bool:
 
 
 def _is_up_to_date(seen: SyncSnapshot) -> bool:
+    """Tell whether catalog and condition are as wanted; a process may have ended between writing one and the other."""
     condition = find(seen.kyma.status.conditions, CATALOG)
-    is_true = condition is not None and condition.status == "True"
-    return is_true and (seen.record.crds, seen.record.catalog) == (seen.crds_digest, seen.wanted.digest)
+    is_told = condition is not None and (condition.status, condition.reason, condition.message) == _outcome(seen)
+    return is_told and (seen.record.crds, seen.record.catalog) == (seen.crds_digest, seen.wanted.digest)
 
 
 def _may_purge(seen: RemovalSnapshot) -> bool:

@@ -6,6 +6,7 @@ from kube_runtime import KubeError
 from lifecycle_manager.kyma_conditions import CATALOG_SYNC_FAILED, CATALOG_SYNCED, REMOVED
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import ConditionStatus, names
+from lifecycle_manager_api.conditions import counted
 
 SYNCING = "Syncing"
 REMOVING = "Removing"
@@ -34,13 +35,15 @@ def synced(items: int, *, is_frozen: bool) -> CatalogCondition:
     if is_frozen:
         message = f"synchronization of the catalog is off: the Kyma has the label {names.SYNC}=false"
     else:
-        message = f"{items} objects of the catalog are in the cluster"
+        message = f"objects of the catalog in the cluster: {items}"
     return CatalogCondition("True", CATALOG_SYNCED, message)
 
 
 def removing(objects: int) -> CatalogCondition:
     """Return the condition while objects that were deleted still exist."""
-    return CatalogCondition("False", REMOVING, f"waiting for the deletion of {objects} objects of the catalog")
+    return CatalogCondition(
+        "False", REMOVING, f"waiting for the deletion of {counted(objects, 'object')} of the catalog"
+    )
 
 
 def failed(error: Exception) -> CatalogCondition:

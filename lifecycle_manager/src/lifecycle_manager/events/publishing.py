@@ -17,7 +17,7 @@ from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.signals import (
     ObjectChanged,
     ObjectReference,
-    ResyncRequested,
+    ResyncReported,
     Trace,
     UnclaimedChange,
     WatcherHeard,
@@ -97,7 +97,7 @@ class EventPublisher:
 
     def _publish_change(self, kyma_name: str, event: WatchEvent) -> None:
         if event.operation == RESYNC or not event.watched.name:  # it names no object to read
-            self._manager.publish(ResyncRequested(kyma_name))
+            self._manager.publish(ResyncReported(kyma_name))
             return
         gvk, watched = event.watched_gvk, event.watched
         change = ObjectChanged(

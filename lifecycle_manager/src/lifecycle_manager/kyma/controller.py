@@ -18,10 +18,10 @@ from lifecycle_manager.indexes import (
     SYNC_RESOURCES_BY_KYMA,
 )
 from lifecycle_manager.kyma.crd import KymaCrds, crd_changed
+from lifecycle_manager.kyma.module_status import UNDER_WAY
 from lifecycle_manager.kyma.reconciler import KymaReconciler, KymaSettings, KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma_changes import kyma_changed, metadata_changed
-from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.resources import (
@@ -51,7 +51,6 @@ from lifecycle_manager_api import (
     ModuleConfig,
     ModuleTemplate,
     SyncResource,
-    find,
     names,
 )
 
@@ -97,8 +96,9 @@ def setup(
         releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
     )
     controller.watches(manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=manifest_state_changed, after=SETTLE_SECONDS)
-    controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=state_changed, after=SETTLE_SECONDS)
-    controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=state_changed, after=SETTLE_SECONDS)
+    for when, seconds in ((report_changed, SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
+        controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=when, after=seconds)
+        controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=when, after=seconds)
     controller.receives(
         DescriptorFound,
         to=lambda found: changed_offer(templates.get(ObjectKey(found.namespace, found.template))),
@@ -108,20 +108,19 @@ def setup(
     controller.receives(ResyncRequested, to=lambda signal: (signal.key,))
     controller.receives(UnclaimedChange, to=lambda signal: (signal.key,))
     controller.receives(ObjectChanged, to=announced, cause=lambda _: SKR_KYMA)
-    controller.reconciles(
-        KymaReconciler(
-            manager=manager,
-            connections=connections,
-            kymas=kymas,
-            manifests=manifests,
-            module_configs=module_configs,
-            sync_resources=sync_resources,
-            crds=KymaCrds(crds),
-            offers=offers,
-            schedule=Schedule(releases, manager.clock, settings.rollout, policy_readable(manager.registry)),
-            settings=settings,
-        ).reconcile
+    reconciler = KymaReconciler(
+        manager=manager,
+        connections=connections,
+        kymas=kymas,
+        manifests=manifests,
+        module_configs=module_configs,
+        sync_resources=sync_resources,
+        crds=KymaCrds(crds),
+        offers=offers,
+        schedule=Schedule(releases, manager.clock, settings.rollout, policy_readable(manager.registry)),
+        settings=settings,
     )
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report)
     return controller
 
 
@@ -150,13 +149,22 @@ def manifest_state_changed(change: Change[Manifest]) -> bool:
     )
 
 
-def state_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
-    """Tell whether a part of a Kyma is created, deleted, in another state, or beyond its quota or no longer."""
+def report_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
+    """Tell whether a part of a Kyma is created, deleted, in another state, or in it for another cause."""
     old, new = change.old, change.new
-    if old is None or new is None or old.status.state != new.status.state:
-        return True
-    before, now = find(old.status.conditions, COMPLETE), find(new.status.conditions, COMPLETE)
-    return (before.message if before is not None else "") != (now.message if now is not None else "")
+    return old is None or new is None or _report(old) != _report(new)
+
+
+def was_observed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
+    """Tell whether a part's state is about another version than before: a change that was under way may be in force."""
+    old, new = change.old, change.new
+    return old is not None and new is not None and old.status.observed_generation != new.status.observed_generation
+
+
+def _report(part: ModuleConfig | SyncResource) -> tuple[object, ...]:
+    """Return the state and what is wrong. A condition that is True has a new message with each change of the user."""
+    wrong = [(each.type, each.reason, each.message) for each in part.status.conditions if each.status == "False"]
+    return part.status.state, part.metadata.being_deleted, sorted(wrong)
 
 
 def _other_conditions(kyma: Kyma) -> list[Condition]:

@@ -13,6 +13,7 @@ MAX_MODULES = 300
 
 MAX_NAME_LENGTH = 128
 MAX_MESSAGE_LENGTH = 512
+MAX_SUMMARY_LENGTH = 1024
 
 
 def limited(requested: Sequence[KymaModule], known: Container[str]) -> tuple[tuple[KymaModule, ...], int]:

@@ -1,14 +1,26 @@
-"""The status of one module in one SKR, aggregated from its Manifest, ModuleConfigs and SyncResources."""
+"""The status of one module in one SKR, aggregated from its Manifest and its Module CRs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import chain
 
 import msgspec
 
+from lifecycle_manager.kyma.causes import Cause, for_users, told
 from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH
+from lifecycle_manager.kyma.reasons import (
+    DESCRIPTOR_UNREADABLE,
+    INSTALLING,
+    NOTHING_TO_INSTALL,
+    REMOVING,
+    UPDATING,
+)
 from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.kyma.wanted import WantedModule
-from lifecycle_manager.kyma_conditions import COMPLETE
+from lifecycle_manager.kyma_conditions import COMPLETE, PUBLIC_REASONS
 from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_cr_verdict import config_of, verdict_of
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,
@@ -24,17 +36,46 @@ from lifecycle_manager_api import (
 )
 from lifecycle_manager_api.conditions import shortened
 
+READY = "Ready"
+UNDER_WAY = timedelta(seconds=1)
+"""How long a change of a Module CR may take before a module that was ready counts as Processing."""
 
-def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
-    """Return the status of a requested module."""
+
+@dataclass(frozen=True, slots=True)
+class ModuleReport:
+    """What is known of one module: its status without a message, why it is not ready, and what else to say.
+
+    `again` is when a change that is under way now counts as one that lasts.
+    """
+
+    status: KymaModuleStatus
+    causes: tuple[Cause, ...] = ()
+    note: str = ""
+    again: datetime | None = None
+
+    def shown(self, *, to_users: bool) -> KymaModuleStatus:
+        """Return the status with its message, in KCP or as the users of the SKR may read it."""
+        causes = for_users(self.causes) if to_users else self.causes
+        message = "; ".join(filter(None, (told(causes, MAX_MESSAGE_LENGTH), self.note)))
+        return msgspec.structs.replace(self.status, message=shortened(message, MAX_MESSAGE_LENGTH))
+
+    @property
+    def causes_by_name(self) -> Iterator[Cause]:
+        """The causes, each with the name of the module in its subject."""
+        for cause in self.causes:
+            yield replace(cause, subject=": ".join(filter(None, (self.status.name, cause.subject))))
+
+
+def module_report(snapshot: Snapshot, module: WantedModule) -> ModuleReport:
+    """Return the report on a requested module."""
     resolution = module.resolution
-    state, message = _state_of(snapshot, module)
-    return KymaModuleStatus(
+    found = tuple(_causes(snapshot, module))
+    causes = tuple(each for each in found if isinstance(each, Cause))
+    status = KymaModuleStatus(
         name=module.name[:MAX_NAME_LENGTH],
         channel=resolution.channel,
         version=resolution.version,
-        state=state,
-        message=shortened(message, MAX_MESSAGE_LENGTH),
+        state=aggregate([resolution.state, *(cause.state for cause in causes)]) if causes else resolution.state,
         fqdn=module.component,
         ocm_component_name=module.component,
         maintenance=resolution.maintenance,
@@ -42,74 +83,127 @@ def module_status(snapshot: Snapshot, module: WantedModule) -> KymaModuleStatus:
         manifest=_reference_to(module.manifest or module.wanted),
         resource=module.resource,
     )
+    is_cause = resolution.state in {State.ERROR, State.WARNING}
+    again = min((each for each in found if isinstance(each, datetime)), default=None)
+    return ModuleReport(status, causes, "" if is_cause else resolution.message, again)
 
 
-def removed_module(snapshot: Snapshot, manifest: Manifest) -> KymaModuleStatus:
-    """Return the status of a module that is not requested any more, as long as its Manifest exists."""
+def removed_module(snapshot: Snapshot, manifest: Manifest) -> ModuleReport:
+    """Return the report on a module that is not requested any more, as long as its Manifest exists."""
     name = module_of_manifest(manifest)
     known = next((each for each in snapshot.kyma.status.modules if each.name == name), KymaModuleStatus(name=name))
-    why = manifest.status.last_operation.operation if manifest.status.last_operation is not None else ""
-    return msgspec.structs.replace(
+    state = State.WARNING if manifest.status.state is State.WARNING else State.DELETING
+    reason, why = _said_by(manifest)
+    message = f"is being removed{': ' if why else ''}{why}"
+    cause = Cause(state, reason or REMOVING, message, is_internal=bool(why) and reason not in PUBLIC_REASONS)
+    status = msgspec.structs.replace(
         known,
         channel=manifest.metadata.labels.get(names.CHANNEL, ""),
         version=manifest.spec.version,
-        state=State.WARNING if manifest.status.state is State.WARNING else State.DELETING,
-        message=shortened(f"is being removed{': ' if why else ''}{why}", MAX_MESSAGE_LENGTH),
+        state=state,
         maintenance=False,
         manifest=_reference_to(manifest),
     )
+    return ModuleReport(status, (cause,))
 
 
-def _state_of(snapshot: Snapshot, module: WantedModule) -> tuple[State, str]:
-    resolution = module.resolution
+def module_cr_of(config: ModuleConfig) -> str:
+    """Name the Module CR of a ModuleConfig as its users know it; empty where it is not known."""
+    found = config.spec.resource_ref
+    if found is None:
+        return ""
+    namespace = "" if found.namespace in {"", names.SKR_NAMESPACE} else f"{found.namespace}/"
+    return f"{found.kind} {namespace}{found.name}"
+
+
+def _causes(snapshot: Snapshot, module: WantedModule) -> Iterator[Cause | datetime]:
+    """Yield why a module is not ready, and until when changes are under way."""
+    resolution, template = module.resolution, module.resolution.template
+    if resolution.state in {State.ERROR, State.WARNING}:
+        is_internal = resolution.reason == DESCRIPTOR_UNREADABLE
+        yield Cause(resolution.state, resolution.reason, resolution.message, is_internal=is_internal)
     if resolution.state in {State.ERROR, State.UNMANAGED}:
-        return resolution.state, resolution.message
-    template = resolution.template
+        return
     if module.installs_nothing and template is not None and not template.spec.enable_module_config:
-        return State.WARNING, (
-            f"ModuleTemplate {template.metadata.name} has nothing to install and does not enable ModuleConfig"
-        )
-    parts = tuple(_parts_of(snapshot, module))
-    state = aggregate([resolution.state, *(state for _, state, _ in parts)])
-    waiting = [
-        f"{what} is {state.value or 'new'}{': ' if why else ''}{why}"
-        for what, state, why in sorted(parts, key=lambda part: not part[2])  # a message is cut at its end
-        if state is not State.READY
-    ]
-    return state, "; ".join([*([resolution.message] if resolution.message else []), *waiting])
+        message = f"ModuleTemplate {template.metadata.name} has nothing to install and does not enable ModuleConfig"
+        yield Cause(State.WARNING, NOTHING_TO_INSTALL, message)
+        return
+    if (cause := _cause_of_manifest(module)) is not None:
+        yield cause
+    yield from _causes_of_module_crs(snapshot, module.name)
 
 
-def _parts_of(snapshot: Snapshot, module: WantedModule) -> Iterator[tuple[str, State, str]]:
-    """Return each part of a module with its state and, for the Manifest, the reason for it."""
-    if module.manifest is not None:
-        state, why = _state_of_manifest(module.manifest, module)
-        yield f"Manifest {module.manifest.metadata.name}", state, why
-    elif module.wanted is not None:
-        yield f"Manifest {module.wanted.metadata.name}", State.EMPTY, ""
-    parts: tuple[ModuleConfig | SyncResource, ...] = (*snapshot.module_configs, *snapshot.sync_resources)
-    for part in parts:
-        if part.spec.module == module.name:
-            excess = _excess_of(part)
-            state = aggregate([part.status.state, State.WARNING]) if excess else part.status.state
-            yield f"{part.KIND} {part.metadata.name}", state, excess
-
-
-def _excess_of(part: ModuleConfig | SyncResource) -> str:
-    """Return what a part says of Module CRs beyond the quota of the module."""
-    complete = find(part.status.conditions, COMPLETE)
-    return complete.message if complete is not None and complete.status == "False" else ""
-
-
-def _state_of_manifest(manifest: Manifest, module: WantedModule) -> tuple[State, str]:
-    """Return the state of a Manifest, unless it is that of an older generation than the wanted one."""
+def _cause_of_manifest(module: WantedModule) -> Cause | None:
+    """Return why the Manifest of a module is not ready. What it says of an older generation does not count."""
+    manifest = module.manifest
+    if manifest is None:
+        return Cause(State.PROCESSING, INSTALLING, "is being installed") if module.wanted is not None else None
+    reason, why = _said_by(manifest)
     if manifest.metadata.being_deleted:
-        return State.DELETING, ""
+        return Cause(State.DELETING, REMOVING, "is being removed, and is installed again after that")
     observed = manifest.status.observed_generation
     outdated = observed is not None and observed < manifest.metadata.generation
     if outdated or (module.to_be_written and manifest.status.state is State.READY):
-        return State.PROCESSING, "is being updated"
-    operation = manifest.status.last_operation
-    return manifest.status.state, operation.operation if operation is not None else ""
+        return Cause(State.PROCESSING, UPDATING, "is being updated")
+    if manifest.status.state in {State.READY, State.UNMANAGED}:
+        return None
+    if not why and manifest.status.state in {State.EMPTY, State.PROCESSING}:
+        return Cause(State.PROCESSING, INSTALLING, "is being installed")
+    return Cause(manifest.status.state, reason, why, is_internal=bool(why) and reason not in PUBLIC_REASONS)
+
+
+def _causes_of_module_crs(snapshot: Snapshot, name: str) -> Iterator[Cause | datetime]:
+    """Yield why the Module CRs of a module are not in force.
+
+    A change of a module that was ready is no cause while it is under way: each edit would be two writes of the status.
+    """
+    configs = [each for each in snapshot.module_configs if each.spec.module == name]
+    made = _by_config(each for each in snapshot.sync_resources if each.spec.module == name)
+    was_ready = any(each.name == name and each.state is State.READY for each in snapshot.kyma.status.modules)
+    for config in configs:
+        verdict = verdict_of(config, made.pop(config.metadata.name, ()))
+        until = _under_way_until(config) if was_ready and not verdict.is_settled else None
+        if until is not None and snapshot.timing.now < until <= snapshot.timing.now + UNDER_WAY:
+            yield until
+        elif verdict.state is not State.READY:
+            yield Cause(verdict.state, verdict.reason, verdict.message, module_cr_of(config))
+        complete = find(config.status.conditions, COMPLETE)
+        if complete is not None and complete.status == "False":
+            yield Cause(State.WARNING, complete.reason, complete.message)
+    for resource in chain(*made.values()):  # of a manager that names them as it likes
+        if resource.status.state not in {State.READY, State.UNMANAGED}:
+            reason, why = _said_by(resource)
+            is_internal = bool(why) and reason not in PUBLIC_REASONS
+            yield Cause(resource.status.state, reason, why or "objects are being applied", is_internal=is_internal)
+
+
+def _by_config(resources: Iterable[SyncResource]) -> dict[str, list[SyncResource]]:
+    """Return SyncResources by the name of the ModuleConfig that they were made from."""
+    found: dict[str, list[SyncResource]] = {}
+    for resource in resources:
+        found.setdefault(config_of(resource), []).append(resource)
+    return found
+
+
+def _under_way_until(config: ModuleConfig) -> datetime | None:
+    """Return until when the last change of a Module CR counts as under way, by the time that its cluster gave."""
+    try:
+        until = datetime.fromisoformat(config.metadata.annotations.get(names.OBSERVED_AT, "")) + UNDER_WAY
+    except (ValueError, OverflowError):
+        return None
+    return until if until.tzinfo is not None else None
+
+
+def _said_by(part: Manifest | SyncResource) -> tuple[str, str]:
+    """Return reason and message of a part that is not ready.
+
+    A Manifest that another version of Lifecycle Manager wrote last has no such condition, but a last operation.
+    """
+    ready = find(part.status.conditions, READY)
+    if ready is not None and ready.status != "True":
+        return ready.reason, ready.message
+    operation = part.status.last_operation
+    return "", operation.operation if operation is not None and ready is None else ""
 
 
 def _reference_to(thing: ModuleTemplate | Manifest | None) -> TrackingObject | None:

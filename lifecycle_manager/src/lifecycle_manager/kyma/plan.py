@@ -5,20 +5,22 @@ belongs to the users and is only read. The modules in it become Manifests. A Kym
 modules are removed from the SKR, then removes the Kyma CR and the CRD there, then its own finalizer.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from lifecycle_manager.kyma.events import Event, events_between
+from lifecycle_manager.kyma.module_status import module_cr_of
 from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
 from lifecycle_manager.kyma.status import deleting_status, failed_status, for_skr, grace_left, status_of
 from lifecycle_manager.kyma.wanted import Wanted, wanted_of
 from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.kyma_conditions import remaining_parts
+from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import ApiObject, Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
+from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
 
 # The labels of the Kyma in KCP that the users of the SKR may see.
 VISIBLE_LABELS = frozenset(
@@ -197,7 +199,7 @@ def visible_metadata(kyma: Kyma) -> tuple[dict[str, str], dict[str, str]]:
 def _plan_failure(snapshot: Snapshot, failure: SkrFailure) -> Plan:
     left = grace_left(snapshot, failure)
     return Plan(
-        in_kcp=_report(snapshot.kyma, failed_status(snapshot, failure)),
+        in_kcp=report(snapshot.kyma, failed_status(snapshot, failure)),
         again=snapshot.timing.now + left if left else None,
     )
 
@@ -214,12 +216,12 @@ def _plan_creation(snapshot: Snapshot) -> Plan:
 def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
     kyma = snapshot.kyma
     wanted = wanted_of(snapshot, skr_kyma.spec)
-    status = status_of(snapshot, wanted)
+    statuses = status_of(snapshot, wanted)
     recorded = (RecordCrdHash(snapshot.crd_hash),) if _needs_crd(snapshot) else ()
     return Plan(
-        in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, status)),
-        in_kcp=(*recorded, *_manifest_actions(wanted), *_report(kyma, status)),
-        again=min((each.resolution.again for each in wanted.modules if each.resolution.again), default=None),
+        in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, statuses.in_skr)),
+        in_kcp=(*recorded, *_manifest_actions(wanted), *report(kyma, statuses.in_kcp)),
+        again=statuses.again,
         at_once=skr_kyma.metadata.being_deleted and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
     )
 
@@ -273,9 +275,10 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
         left = {*former.KYMA_FINALIZERS} & {*kyma.metadata.finalizers}
         return Plan(in_kcp=(RemoveFinalizer(),)) if left else Plan()
     if snapshot.manifests:
-        waiting = _wait(snapshot, _names_of(snapshot.manifests), tuple(_deletions(snapshot.manifests)))
+        waits = tuple(sorted({f"module {module_of_manifest(each)}" for each in snapshot.manifests}))
+        waiting = _wait(snapshot, waits, tuple(_deletions(snapshot.manifests)))
         return _purging(snapshot, waiting, PurgeFinalizers(snapshot.manifests))
-    if waits := _names_of((*snapshot.module_configs, *snapshot.sync_resources)):
+    if waits := _configurations(snapshot):
         waiting = _wait(snapshot, waits, tuple(_stray_sync_resources(snapshot)))
         return _purging(snapshot, waiting, PurgeFinalizers(snapshot.sync_resources))
     match snapshot.skr:
@@ -319,18 +322,21 @@ def _first_after(now: datetime, *times: datetime | None) -> datetime | None:
 def _wait(
     snapshot: Snapshot, waits: tuple[str, ...], actions: tuple[KcpAction, ...] = (), *, modules_removed: bool = False
 ) -> Plan:
-    status = deleting_status(snapshot, waits, modules_removed=modules_removed)
+    statuses = deleting_status(snapshot, waits, modules_removed=modules_removed)
     skr = snapshot.skr
     skr_kyma = skr.kyma if isinstance(skr, SkrView) and skr.is_readable else None
     return Plan(
-        in_skr=tuple(_show(skr_kyma, status)) if skr_kyma is not None else (),
-        in_kcp=(*actions, *_report(snapshot.kyma, status)),
-        again=_first_after(snapshot.timing.now, snapshot.deletion_plus(snapshot.patience.deletion)),
+        in_skr=tuple(_show(skr_kyma, statuses.in_skr)) if skr_kyma is not None else (),
+        in_kcp=(*actions, *report(snapshot.kyma, statuses.in_kcp)),
+        again=_first_after(snapshot.timing.now, statuses.again),
     )
 
 
-def _names_of(parts: Iterable[ApiObject]) -> tuple[str, ...]:
-    return tuple(f"{each.KIND} {each.metadata.name}" for each in parts)
+def _configurations(snapshot: Snapshot) -> tuple[str, ...]:
+    """Name the Module CRs and the objects that are still to be deleted, as users know them."""
+    module_crs = [module_cr_of(each) or f"a Module CR of {each.spec.module}" for each in snapshot.module_configs]
+    objects = [f"the objects of module {each.spec.module}" for each in snapshot.sync_resources]
+    return tuple(dict.fromkeys((*module_crs, *objects)))
 
 
 def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
@@ -350,7 +356,7 @@ def _has_another_crd(snapshot: Snapshot) -> bool:
     return snapshot.kyma.metadata.annotations.get(CRD_HASH, "") != snapshot.crd_hash
 
 
-def _report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:
+def report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:
     """Write a status that differs from the one there, and record what changed."""
     if kyma.status == status:
         return ()

@@ -8,8 +8,9 @@ from kube_runtime import ApiError, Causes, Client, Informer, KubeError, Manager,
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma.apply import KcpActions, SkrActions
 from lifecycle_manager.kyma.crd import KymaCrds
-from lifecycle_manager.kyma.plan import CreateSkrKyma, ModuleAction, Plan, plan
+from lifecycle_manager.kyma.plan import CreateSkrKyma, ModuleAction, Plan, plan, report
 from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot, read_skr
+from lifecycle_manager.kyma.status import internal_error_status
 from lifecycle_manager.kyma_conditions import interval_for
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.rollout import RolloutSettings, Schedule
@@ -87,6 +88,13 @@ class KymaReconciler:
             return Result(self._seconds_until(decided.again))
         await self._in_kcp(kyma).carry_out(decided.in_kcp)
         return self._result(kyma, decided, unseen=unseen, state=state)
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        kyma = self.kymas.get(key)
+        if kyma is not None:
+            status = internal_error_status(kyma, failure_of(error), self.manager.clock.now())
+            await self._in_kcp(kyma).carry_out(report(kyma, status))
 
     async def _reconcile_skr(self, kyma: Kyma, state: KymaState) -> tuple[Plan, float | None]:
         """Act in the SKR; return the plan, and in how many seconds an announced change may be visible."""

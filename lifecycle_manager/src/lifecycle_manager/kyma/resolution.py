@@ -142,7 +142,7 @@ def _unmanaged(module: KymaModule, channel: str) -> Resolution:
 
 
 def _refused(module: KymaModule, channel: str, why: Exclusion) -> Resolution:
-    message = f"module {module.name!r} {why.message}"
+    message = f"the module {why.message}"
     return Resolution(module, channel, state=State.ERROR, reason=why.reason, message=message)
 
 
@@ -164,7 +164,7 @@ def _downgrade(found: Resolution, installed: Installed) -> Resolution | None:
         found,
         state=State.WARNING,
         reason=DOWNGRADE_NOT_ALLOWED,
-        message=f"module {found.module.name!r} stays at version {installed.version}: channel {found.channel!r} has "
+        message=f"the module stays at version {installed.version}: channel {found.channel!r} has "
         f"{found.version}, and no module is downgraded; remove the module and add it again for that",
     )
 
@@ -193,7 +193,7 @@ def _outside_of_maintenance(
     if timing.policy is None and not timing.policy_error:
         return None
     waiting = replace(found, reason=WAITS_FOR_MAINTENANCE, maintenance=True)
-    what = f"module {found.module.name!r} is upgraded to {found.version} in a maintenance window"
+    what = f"the module is upgraded to {found.version} in a maintenance window"
     policy, now = timing.policy, timing.now
     window = policy.next_window(kyma.labels, now=now, min_length=timing.min_window) if policy else None
     if window is None:

@@ -1,14 +1,15 @@
 """The status of a Kyma, from one snapshot: its conditions, and the state aggregated from all its parts."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import msgspec
 
 from lifecycle_manager.kyma import reasons
-from lifecycle_manager.kyma.limits import shown
-from lifecycle_manager.kyma.module_status import module_status, removed_module
+from lifecycle_manager.kyma.causes import HIDDEN, Cause, for_users, named, told, worst_first
+from lifecycle_manager.kyma.limits import MAX_SUMMARY_LENGTH, shown
+from lifecycle_manager.kyma.module_status import ModuleReport, module_report, removed_module
 from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
 from lifecycle_manager.kyma_conditions import (
@@ -17,12 +18,13 @@ from lifecycle_manager.kyma_conditions import (
     CATALOG_SYNC_FAILED,
     MODULES,
     MODULES_REMOVED,
+    PUBLIC_REASONS,
     REACHABLE,
     WEBHOOK,
 )
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, State, aggregate
+from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, State, aggregate, names
 from lifecycle_manager_api.conditions import NewCondition, find, last_operation, set_conditions
 
 READY = "Ready"
@@ -34,20 +36,38 @@ _FAULTS = BROKEN_AFTER_WORKING | {CATALOG_SYNC_FAILED}
 _FOR_EVER = timedelta(days=36_500)
 
 
-def status_of(snapshot: Snapshot, wanted: Wanted) -> KymaStatus:
+class Statuses(NamedTuple):
+    """The status of a Kyma as KCP has it, and as the users of the SKR may read it; `again` is when it may change."""
+
+    in_kcp: KymaStatus
+    in_skr: KymaStatus
+    again: datetime | None
+
+
+def status_of(snapshot: Snapshot, wanted: Wanted) -> Statuses:
     """Return the status of a Kyma whose SKR was read. Conditions of other domains stay as they are."""
-    kyma = snapshot.kyma
-    modules = (
-        *(module_status(snapshot, module) for module in wanted.modules),
+    reports = (
+        *(module_report(snapshot, module) for module in wanted.modules),
         *(removed_module(snapshot, manifest) for manifest in wanted.removed),
     )
-    others = tuple(_other_domains(kyma.status.conditions))
-    state = aggregate([*(module.state for module in modules), *(state for state, _ in others)])
-    modules_ready, summary = _summary(modules, wanted.ignored)
-    message = "; ".join(why for _, why in others) if modules_ready and others else summary
-    reason = reasons.READY if state is State.READY else f"State{state.value}"
+    in_kcp = _status(snapshot, reports, wanted.ignored, to_users=False)
+    in_skr = _dated_as(in_kcp, _status(snapshot, reports, wanted.ignored, to_users=True))
+    again = (*(report.again for report in reports), *(module.resolution.again for module in wanted.modules))
+    return Statuses(in_kcp, in_skr, min((each for each in again if each is not None), default=None))
+
+
+def _status(snapshot: Snapshot, reports: Sequence[ModuleReport], ignored: int, *, to_users: bool) -> KymaStatus:
+    modules = tuple(report.shown(to_users=to_users) for report in reports)
+    of_modules = [cause for report in reports for cause in report.causes_by_name]
+    of_others = list(_other_domains(snapshot.kyma.status.conditions))
+    if to_users:
+        of_modules, of_others = for_users(of_modules), for_users(of_others)
+    state = aggregate([*(module.state for module in modules), *(cause.state for cause in of_others)])
+    modules_ready, summary = _summary(modules, of_modules, ignored)
+    message = told(of_others, MAX_SUMMARY_LENGTH) if modules_ready and of_others else summary
     return _finish(
-        snapshot,
+        snapshot.kyma,
+        snapshot.timing.now,
         state=state,
         modules=shown(modules),
         active_channel=_active_channel(snapshot),
@@ -59,10 +79,18 @@ def status_of(snapshot: Snapshot, wanted: Wanted) -> KymaStatus:
                 reasons.MODULES_READY if modules_ready else reasons.MODULES_NOT_READY,
                 summary,
             ),
-            (READY, "True" if state is State.READY else "False", reason, message),
+            (READY, "True" if state is State.READY else "False", _reason(state, of_modules, of_others), message),
         ),
         operation=f"kyma is {state.value.lower()}: {message}",
     )
+
+
+def _reason(state: State, of_modules: Sequence[Cause], of_others: Sequence[Cause]) -> str:
+    """Return the reason of Ready: the kind of the worst cause, of modules before that of the Watcher or the catalog."""
+    if state is State.READY:
+        return reasons.READY
+    worst = worst_first((*of_modules, *of_others))[0]
+    return worst.reason if worst in of_others else f"Module{worst.state.value or State.PROCESSING.value}"
 
 
 def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
@@ -73,7 +101,8 @@ def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
     kyma = snapshot.kyma
     state = State.ERROR if _failing_for(snapshot, failure) >= snapshot.patience.unreachable else kyma.status.state
     return _finish(
-        snapshot,
+        snapshot.kyma,
+        snapshot.timing.now,
         state=state or State.PROCESSING,
         conditions=(
             (REACHABLE, "False", failure.reason, failure.message),
@@ -83,21 +112,42 @@ def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
     )
 
 
-def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed: bool) -> KymaStatus:
+def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> KymaStatus:
+    """Return the status after an exception that nothing foresaw: only `Ready` and the state change."""
+    return _finish(
+        kyma,
+        now,
+        state=State.DELETING if kyma.metadata.being_deleted else State.ERROR,
+        conditions=((READY, "False", failure.reason, failure.message),),
+        operation=failure.message,
+    )
+
+
+def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed: bool) -> Statuses:
     """Return the status of a Kyma that is being deleted, with what it waits for.
 
     Modules are listed as long as their Manifests exist.
     """
-    message = "waits for " + ", ".join(waits)
+    in_kcp, in_skr = (
+        _deleting(snapshot, waits, modules_removed=modules_removed, to_users=to_users) for to_users in (False, True)
+    )
+    return Statuses(in_kcp, in_skr, again=snapshot.deletion_plus(snapshot.patience.deletion))
+
+
+def _deleting(snapshot: Snapshot, waits: Sequence[str], *, modules_removed: bool, to_users: bool) -> KymaStatus:
+    message = f"waits for {named(waits)}"
     stuck_at = snapshot.deletion_plus(snapshot.patience.deletion)
     stuck = stuck_at is not None and stuck_at <= snapshot.timing.now
     removed: NewCondition = (MODULES, "False", MODULES_REMOVED, "all modules are removed")
     removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)
     known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     return _finish(
-        snapshot,
+        snapshot.kyma,
+        snapshot.timing.now,
         state=State.WARNING if stuck else State.DELETING,
-        modules=tuple(removed_module(snapshot, manifest) for _, manifest in sorted(known.items())),
+        modules=tuple(
+            removed_module(snapshot, manifest).shown(to_users=to_users) for _, manifest in sorted(known.items())
+        ),
         conditions=(
             removed if modules_removed else removing,
             (READY, "False", reasons.DELETION_STUCK if stuck else reasons.DELETING, message),
@@ -107,15 +157,32 @@ def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed
 
 
 def for_skr(status: KymaStatus, skr_kyma: Kyma) -> KymaStatus:
-    """Return the same status for the Kyma CR in the SKR, with the generations of that object."""
+    """Return a status that users may read for the Kyma CR in the SKR, with the generations of that object.
+
+    As upstream's, it names no Manifest, and the templates by their namespace in the SKR.
+    """
     generation = skr_kyma.metadata.generation
     return msgspec.structs.replace(
         status,
         observed_generation=generation,
-        conditions=tuple(
-            msgspec.structs.replace(condition, observed_generation=generation) for condition in status.conditions
-        ),
+        modules=tuple(map(_module_for_skr, status.modules)),
+        conditions=tuple(_condition_for_skr(condition, generation) for condition in status.conditions),
     )
+
+
+def _module_for_skr(module: KymaModuleStatus) -> KymaModuleStatus:
+    template = module.template
+    if template is not None:
+        metadata = msgspec.structs.replace(template.metadata, namespace=names.SKR_NAMESPACE)
+        template = msgspec.structs.replace(template, metadata=metadata)
+    return msgspec.structs.replace(module, manifest=None, template=template)
+
+
+def _condition_for_skr(condition: Condition, generation: int) -> Condition:
+    is_for_users = condition.type in {MODULES, READY}
+    is_public = condition.status == "True" or is_for_users or condition.reason in PUBLIC_REASONS
+    message = condition.message if is_public else HIDDEN
+    return msgspec.structs.replace(condition, message=message, observed_generation=generation)
 
 
 def grace_left(snapshot: Snapshot, failure: SkrFailure) -> timedelta:
@@ -138,26 +205,44 @@ def _active_channel(snapshot: Snapshot) -> str:
     return (skr_kyma or snapshot.kyma).spec.channel
 
 
-def _other_domains(conditions: Sequence[Condition]) -> Iterator[tuple[State, str]]:
-    """Return the states of the Watcher and of the module catalog where they are not ready, and why they are not."""
-    for kind, part in ((WEBHOOK, "the Watcher"), (CATALOG, "the module catalog")):
+def _other_domains(conditions: Sequence[Condition]) -> Iterator[Cause]:
+    """Yield why the Watcher and the module catalog are not ready, where they are not."""
+    for kind, pending, part in (
+        (WEBHOOK, reasons.WATCHER_PENDING, "the Watcher"),
+        (CATALOG, reasons.CATALOG_PENDING, "the module catalog"),
+    ):
         condition = find(conditions, kind)
         if condition is None:
-            yield State.PROCESSING, f"waits for {part}"
+            yield Cause(State.PROCESSING, pending, f"waits for {part}")
         elif condition.status != "True":
-            yield State.WARNING if condition.reason in _FAULTS else State.PROCESSING, condition.message
+            state = State.WARNING if condition.reason in _FAULTS else State.PROCESSING
+            is_internal = condition.reason not in PUBLIC_REASONS
+            yield Cause(state, condition.reason, condition.message, part, is_internal=is_internal)
 
 
-def _summary(modules: Sequence[KymaModuleStatus], ignored: int) -> tuple[bool, str]:
-    waiting = [module for module in modules if module.state not in {State.READY, State.UNMANAGED}]
-    if not waiting:
-        return True, f"{len(modules)} of {len(modules)} modules are ready"
-    details = "; ".join(f"{module.name} is {module.state.value}: {module.message}" for module in waiting)
-    return False, f"{len(modules) - len(waiting)} of {len(modules) + ignored} modules are ready; {details}"
+def _summary(modules: Sequence[KymaModuleStatus], causes: Sequence[Cause], ignored: int) -> tuple[bool, str]:
+    total = len(modules) + ignored
+    ready = sum(module.state in {State.READY, State.UNMANAGED} for module in modules)
+    if total == 0:
+        return True, "no modules are enabled"
+    count = f"{ready} of {total} module{'' if total == 1 else 's'} {'is' if 1 in {ready, total} else 'are'} ready"
+    if ready == len(modules):
+        return True, count
+    return False, f"{count}; {told(causes, MAX_SUMMARY_LENGTH)}"
+
+
+def _dated_as(status: KymaStatus, other: KymaStatus) -> KymaStatus:
+    """Return another text of one status with its times: a text that differs is no later operation."""
+    operation, date = other.last_operation, status.last_operation
+    if operation is None or date is None:
+        return other
+    dated = msgspec.structs.replace(operation, last_update_time=date.last_update_time)
+    return msgspec.structs.replace(other, last_operation=dated)
 
 
 def _finish(
-    snapshot: Snapshot,
+    kyma: Kyma,
+    now: datetime,
     *,
     state: State,
     conditions: Iterable[NewCondition],
@@ -165,8 +250,7 @@ def _finish(
     **changes: Any,
 ) -> KymaStatus:
     """Return the status of before with its changes."""
-    before, generation = snapshot.kyma.status, snapshot.kyma.metadata.generation
-    now = snapshot.timing.now.replace(microsecond=0)
+    before, generation, now = kyma.status, kyma.metadata.generation, now.replace(microsecond=0)
     return msgspec.structs.replace(
         before,
         state=state,

@@ -77,7 +77,7 @@ def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
     kyma = snapshot.kyma
     manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     requested, ignored = limited(spec.modules, snapshot.offer.modules | manifests.keys())
-    installed = _installed(kyma, manifests)
+    installed = installed_in(kyma, manifests)
     resolutions = resolve(
         msgspec.structs.replace(spec, modules=requested),
         kyma.metadata,
@@ -99,7 +99,7 @@ def chosen_manifests(snapshot: Snapshot) -> tuple[Manifest, ...]:
     return tuple(each for each in snapshot.manifests if not is_mandatory_manifest(each))
 
 
-def _installed(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Installed]:
+def installed_in(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Installed]:
     """Return the installed modules: by their Manifests, or by the status where a module installs nothing."""
     known = {
         status.name: Installed(status.version, status.channel)
@@ -148,7 +148,7 @@ def _wanted(
 def _unreadable(
     resolution: Resolution, template: ModuleTemplate, manifest: Manifest | None, *, error: DescriptorUnreadable
 ) -> Resolution:
-    message = f"module {resolution.module.name!r}: ModuleTemplate {template.metadata.name}: {error}"
+    message = f"ModuleTemplate {template.metadata.name}: {error}"
     # Where nothing is installed, the status must not name a template: it would count as installed.
     named = template if manifest is not None else None
     return replace(resolution, state=State.ERROR, reason=DESCRIPTOR_UNREADABLE, message=message, template=named)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kube_runtime import ApiError, Client, EventRecorder, Informer
 from lifecycle_manager.kcp_writes import remove_finalizer, set_finalizers
+from lifecycle_manager.kyma_conditions import MANDATORY_MODULES, write_condition
 from lifecycle_manager.mandatory_modules.plan import (
     ApplyManifest,
     CannotInstall,
@@ -13,9 +15,9 @@ from lifecycle_manager.mandatory_modules.plan import (
     InstallationStep,
     SetFinalizer,
 )
-from lifecycle_manager.mandatory_modules.status import report
+from lifecycle_manager.mandatory_modules.status import FIELD_MANAGER, report
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
-from lifecycle_manager_api import Manifest, names
+from lifecycle_manager_api import ConditionStatus, Kyma, Manifest, names
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,15 @@ class Installation:
                 await delete_manifest(self.kcp, name, namespace)
             case CannotInstall():
                 report(self.events, step)
+
+
+async def set_condition(
+    kcp: Client, kymas: Informer[Kyma], kyma: Kyma, content: tuple[ConditionStatus, str, str], *, now: datetime
+) -> None:
+    """Write the condition of a Kyma. Raises KubeError."""
+    written = await write_condition(kcp, kyma, MANDATORY_MODULES, content, now=now, field_manager=FIELD_MANAGER)
+    if written is not None:
+        kymas.wrote(written)
 
 
 async def set_finalizer(kcp: Client, informer: Informer[Any], step: SetFinalizer) -> None:

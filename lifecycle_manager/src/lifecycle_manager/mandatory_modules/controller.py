@@ -10,9 +10,10 @@ from kube_runtime import Causes, Change, Controller, Informer, Manager, ObjectKe
 from kube_runtime.informer import Index
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.kyma_changes import generation_changed, kyma_changed, versions
-from lifecycle_manager.mandatory_modules.apply import Installation, set_finalizer
+from lifecycle_manager.mandatory_modules.apply import Installation, set_condition, set_finalizer
 from lifecycle_manager.mandatory_modules.plan import SetFinalizer, Wait, plan_installation, plan_retirement
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
+from lifecycle_manager.mandatory_modules.status import DECIDED, failed, is_reported
 from lifecycle_manager.module_catalog import (
     Offers,
     is_mandatory_manifest,
@@ -104,9 +105,16 @@ def _setup_installation(manager: Manager, offers: Offers, settings: MandatorySet
             return Result()
         snapshot = InstallationSnapshot(kyma, offers.current(), manifests.by_index(MANIFESTS_BY_KYMA, key.name))
         await installation.apply(plan_installation(snapshot), key.namespace)
+        if is_reported(kyma):
+            await set_condition(manager.client, kymas, kyma, DECIDED, now=manager.clock.now())
         return Result(requeue_after=settings.interval_seconds)
 
-    controller.reconciles(reconcile)
+    async def report_failure(key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception as a condition of the Kyma. Raises KubeError."""
+        if (kyma := kymas.get(key)) is not None:
+            await set_condition(manager.client, kymas, kyma, failed(error), now=manager.clock.now())
+
+    controller.reconciles(reconcile, unforeseen=report_failure)
     return controller
 
 
@@ -139,7 +147,13 @@ def _setup_retirement(manager: Manager, offers: Offers, settings: MandatorySetti
                 await set_finalizer(manager.client, known.informer_of(key.kind), step)
         return Result()
 
-    controller.reconciles(reconcile)
+    async def report_failure(key: ReleaseKey, error: Exception) -> None:
+        """Report an unforeseen exception as an Event: releases have no conditions."""
+        if (release := known.get(key)) is not None:
+            _, reason, message = failed(error)
+            manager.events.record(known.informer_of(key.kind).resource, release, reason, message, type="Warning")
+
+    controller.reconciles(reconcile, unforeseen=report_failure)
     return controller
 
 

@@ -4,6 +4,7 @@ Of an announced change only the announced object is read. For any other reason, 
 CRs of the module are read.
 """
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,10 +19,18 @@ from lifecycle_manager.module_catalog import module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
-from lifecycle_manager.module_config.plan import Undecided, acceptable, decide, plan, sources_of, usual_names
+from lifecycle_manager.module_config.plan import (
+    Undecided,
+    acceptable,
+    bytes_left,
+    decide,
+    plan,
+    sources_of,
+    usual_names,
+)
 from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, find_all, find_some
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
-from lifecycle_manager.module_config.status import SyncedCondition, failed, internal_error
+from lifecycle_manager.module_config.status import SyncedCondition, failed
 from lifecycle_manager.module_config.texts import Memory, TextMaker, TextThread
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.signals import (
@@ -42,6 +51,10 @@ RULES_SECONDS = 2.0
 
 
 MIN_POSTPONED_SECONDS = 0.5
+RESUME_SECONDS = 0.5
+"""When everything is read again after the writes of thousands of Module CRs stopped for an event."""
+
+NOTHING_REMEMBERED = Memory()
 
 
 class Read(Enum):
@@ -141,7 +154,7 @@ def setup(
 
     writes = ModuleConfigWrites(manager.client, configs, latency, manager.clock)
     reconciler = _Reconciler(controller, connections, modules, writes, manager.clock, settings, TextThread())
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(TemplateUnreadable,))
     return controller
 
 
@@ -245,21 +258,22 @@ class _Reconciler:
             await self._apply(key, state)
             return Result()
         state.budget = self.connections.budget(key.kyma)
-        try:
-            return await self._synchronize(key, state, decision.template)
-        except (KubeError, SkrAccessError, TemplateUnreadable):
-            raise
-        except Exception as error:
-            await self._apply(key, state, problem=internal_error(error))
-            raise
+        return await self._synchronize(key, state, decision.template)
+
+    async def report(self, key: ModuleKey, error: Exception) -> None:
+        """Report an unforeseen exception in all ModuleConfigs of a module. Raises KubeError."""
+        await self._apply(key, self.controller.state_or_new(key), problem=failed(error))
 
     async def _synchronize(self, key: ModuleKey, state: ModuleConfigState, template: ModuleTemplate) -> Result:
         """Read what is announced, postponed or due, and carry out what follows."""
         pending, started = state.announcements.of(), self.clock.monotonic()
-        named = {each.object for each in pending}
-        if state.budget.wait(started) == 0:
-            named |= state.memory.postponed
-        is_complete = not named or started >= state.full_read_due
+        wanted = state.memory.postponed.union(each.object for each in pending)
+        # Not even requested before there is time for their texts; then the newest is read, whatever announced it.
+        left_out = state.memory.postponed if state.budget.wait(started) > 0 else frozenset()
+        named, is_complete = wanted - left_out, not wanted or started >= state.full_read_due
+        if not named and not is_complete:
+            state.announcements.settle({each: Seen() for each in pending}, now=started)
+            return Result(requeue_after=min(state.full_read_due - started, _until_affordable(state, started)))
         try:
             kinds = await self.modules.kinds.of(template)
             async with self.connections.to(key.kyma) as skr:
@@ -270,18 +284,22 @@ class _Reconciler:
             await self._apply(key, state, problem=failed(error))
             raise
         reading = await self._with_texts(key, state, found)
-        await self._apply(key, state, reading)
+        await asyncio.sleep(0)
+        if not is_complete:
+            state.memory.postponed |= left_out
+        is_done = await self._apply(key, state, reading)
         now = self.clock.monotonic()
         seen = {announcement: _seen(reading.found.get(announcement.object)) for announcement in pending}
         again = state.announcements.settle(seen, now=now)
         if is_complete:
             kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
-            state.full_read_due = started + interval_for(kyma, self.settings.interval_seconds)
+            interval = interval_for(kyma, self.settings.interval_seconds)
+            state.full_read_due = started + interval if is_done else now + RESUME_SECONDS
         waits = [max(0.0, state.full_read_due - now)]
         if again is not None:
             waits.append(again)
         if state.memory.postponed:
-            waits.append(max(MIN_POSTPONED_SECONDS, state.budget.wait(now)))
+            waits.append(_until_affordable(state, now))
         return Result(requeue_after=min(waits))
 
     async def _with_texts(self, key: ModuleKey, state: ModuleConfigState, found: Found) -> Reading:
@@ -289,12 +307,30 @@ class _Reconciler:
         identities = Reading(found.default, found.module_crs, found.complete)
         seen = self._snapshot(key, identities)
         maker = TextMaker(thread=self.thread, memory=state.memory, budget=state.budget, clock=self.clock)
-        return await maker.with_texts(found, acceptable(seen, identities), sources_of(seen, identities))
+        accepted, configs = acceptable(seen, identities), sources_of(seen, identities)
+        await asyncio.sleep(0)  # each of these takes milliseconds for thousands of Module CRs
+        return await maker.with_texts(found, accepted, configs, bytes_left(seen))
 
-    def _snapshot(self, key: ModuleKey, reading: Reading | None, problem: SyncedCondition | None = None) -> Snapshot:
-        existing = self.modules.configs_of(key)
+    def _snapshot(
+        self,
+        key: ModuleKey,
+        reading: Reading | None,
+        problem: SyncedCondition | None = None,
+        memory: Memory = NOTHING_REMEMBERED,
+    ) -> Snapshot:
         taken = self.modules.taken_names(key, reading) if reading is not None else frozenset()
-        return Snapshot(key.kyma, key.module, key.namespace, existing, reading, problem, self.settings.quota, taken)
+        found = reading.found.values() if reading is not None else ()
+        return Snapshot(
+            key.kyma,
+            key.module,
+            key.namespace,
+            self.modules.configs_of(key),
+            reading,
+            problem,
+            self.settings.quota,
+            taken,
+            passed=frozenset(each.source for each in found if each is not None and memory.is_passed(each)),
+        )
 
     async def _apply(
         self,
@@ -302,13 +338,23 @@ class _Reconciler:
         state: ModuleConfigState,
         reading: Reading | None = None,
         problem: SyncedCondition | None = None,
-    ) -> None:
-        seen = self._snapshot(key, reading, problem)
+    ) -> bool:
+        """Carry out what follows. Returns false where it stopped for an event; what is left is found again."""
+        seen = self._snapshot(key, reading, problem, state.memory)
         traces = {announcement.object: announcement.trace for announcement in state.announcements.of()}
         # A change that was announced during the read may have been read as well.
         waiting = self.controller.waiting_causes(key).of(ObjectChanged)
         traces |= {change.reference: change.trace for change in waiting}
-        await self.writes.apply(seen, plan(seen), traces)
+        return await self.writes.apply(
+            seen,
+            plan(seen),
+            traces,
+            is_awaited=lambda: bool(self.controller.waiting_causes(key).of(ObjectChanged)),
+        )
+
+
+def _until_affordable(state: ModuleConfigState, now: float) -> float:
+    return max(MIN_POSTPONED_SECONDS, state.budget.wait(now))
 
 
 def _note(causes: Causes, state: ModuleConfigState, *, now: float) -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from kube_runtime.resource import version_number
 from lifecycle_manager.module_config.snapshot import ModuleCr, Reading, Snapshot
 from lifecycle_manager.module_config.status import (
-    MODULE_CR_TOO_LARGE,
     SyncedCondition,
     beyond_quota,
     has_condition,
@@ -15,6 +16,7 @@ from lifecycle_manager.module_config.status import (
     read_from,
     within_quota,
 )
+from lifecycle_manager.module_cr_verdict import MODULE_CR_TOO_LARGE
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, State, joined_name
 from lifecycle_manager_api import ObjectReference as ResourceReference
@@ -115,10 +117,10 @@ def usual_names(kyma: str, module: str, reading: Reading) -> frozenset[str]:
 
 def acceptable(seen: Snapshot, reading: Reading) -> frozenset[ObjectReference]:
     """Return the Module CRs that are within the quota of objects: those with a ModuleConfig, then the oldest."""
-    known = {config.metadata.name for config in seen.existing}
-    absent = {_name(seen, reading, reference) for reference, each in reading.found.items() if _is_gone(each)}
+    known, named = {config.metadata.name for config in seen.existing}, _names(seen, reading)
+    absent = {named[reference] for reference, each in reading.found.items() if _is_gone(each)}
     present = [each for each in reading.found.values() if each is not None and not each.is_deleting]
-    with_config = {each.source for each in present if _name(seen, reading, each.source) in known}
+    with_config = {each.source for each in present if named[each.source] in known}
     room = max(0, seen.quota.max_objects - (len(with_config) if reading.complete else len(known - absent)))
     new = sorted((each for each in present if each.source not in with_config), key=_age)
     return frozenset(with_config.union(each.source for each in new[:room]))
@@ -127,8 +129,13 @@ def acceptable(seen: Snapshot, reading: Reading) -> frozenset[ObjectReference]:
 def sources_of(seen: Snapshot, reading: Reading) -> Mapping[ObjectReference, ModuleConfig]:
     """Return the ModuleConfigs of the Module CRs that were read."""
     existing = {config.metadata.name: config for config in seen.existing}
-    named = {reference: existing.get(_name(seen, reading, reference)) for reference in reading.found}
+    named = {reference: existing.get(name) for reference, name in _names(seen, reading).items()}
     return {reference: config for reference, config in named.items() if config is not None}
+
+
+def bytes_left(seen: Snapshot) -> int:
+    """Return how many more bytes of text the ModuleConfigs of a module may have."""
+    return max(0, seen.quota.max_bytes - sum(_size(config.spec.resource) for config in seen.existing))
 
 
 def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
@@ -138,13 +145,13 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
     not. What was accepted before stays within the quota; of the others the newest exceed it.
     """
     existing = {config.metadata.name: config for config in seen.existing}
-    accepted = acceptable(seen, reading)
+    accepted, named = acceptable(seen, reading), _names(seen, reading)
     steps: list[Step] = []
     exceeding: list[ModuleCr] = []
     absent: set[str] = set(existing) if reading.complete else set()
     present: set[str] = set()
     for reference, module_cr in reading.found.items():
-        name = _name(seen, reading, reference)
+        name = named[reference]
         (absent if _is_gone(module_cr) else present).add(name)
     deleted = absent - present
     size = sum(_size(config.spec.resource) for name, config in existing.items() if name not in deleted)
@@ -152,17 +159,19 @@ def _steps_after(seen: Snapshot, reading: Reading) -> tuple[Step, ...]:
         if module_cr.is_deleting:
             continue
         read = module_cr
-        name = _name(seen, reading, module_cr.source)
+        name = named[module_cr.source]
         config = existing.get(name)
         if module_cr.source not in accepted:
             exceeding.append(module_cr)
             continue
         if module_cr.is_unread:
             continue  # read again soon
-        if config is not None and not reading.complete and _is_newer(config, module_cr.reference):
+        is_past = module_cr.source in seen.passed or (config is not None and _is_newer(config, module_cr.reference))
+        if is_past and not reading.complete:
             continue
         growth = _size(module_cr.text or "") - (_size(config.spec.resource) if config is not None else 0)
-        if module_cr.problem is None and growth > 0 and size + growth > seen.quota.max_bytes:
+        is_larger = module_cr.problem is None and growth > 0
+        if module_cr.exceeds_quota or (is_larger and size + growth > seen.quota.max_bytes):
             if config is None:
                 exceeding.append(module_cr)
                 continue
@@ -206,12 +215,17 @@ def _writes(config: ModuleConfig | None, name: str, module_cr: ModuleCr) -> tupl
         return () if has_condition(config, mark.condition) else (mark,)
     text = module_cr.text or ""
     steps: list[Step] = []
-    if config is None or config.spec.resource != text or config.spec.resource_ref != reference:
+    if config is None or config.spec.resource != text or not _is_same(config.spec.resource_ref, reference):
         steps.append(WriteModuleConfig(name, text, reference, source))
-    condition = read_from(source, reference.resource_version)
+    condition = read_from(source)
     if config is None or not has_condition(config, condition):
         steps.append(SetCondition(name, condition))
     return tuple(steps)
+
+
+def _is_same(known: ResourceReference | None, read: ResourceReference) -> bool:
+    """Tell whether two references are of one object and generation; the version changes with its status, too."""
+    return known is not None and msgspec.structs.replace(known, resource_version=read.resource_version) == read
 
 
 def _is_newer(config: ModuleConfig, read: ResourceReference) -> bool:
@@ -230,12 +244,18 @@ def _is_gone(module_cr: ModuleCr | None) -> bool:
     return module_cr is None or module_cr.is_deleting
 
 
-def _name(seen: Snapshot, reading: Reading, reference: ObjectReference) -> str:
-    """Return the name of the ModuleConfig of a Module CR: the one it has, or else one that nobody has."""
+def _names(seen: Snapshot, reading: Reading) -> dict[ObjectReference, str]:
+    """Return the names of the ModuleConfigs of all Module CRs: the one each has, or else one that nobody has."""
     existing = {config.metadata.name for config in seen.existing}
-    usual = config_name(seen.kyma, seen.module, reading.default, reference)
-    distinct = distinct_name(seen.kyma, seen.module, reference)
-    return distinct if usual not in existing and (distinct in existing or usual in seen.taken) else usual
+
+    def name_of(reference: ObjectReference) -> str:
+        usual = config_name(seen.kyma, seen.module, reading.default, reference)
+        if usual in existing:
+            return usual
+        distinct = distinct_name(seen.kyma, seen.module, reference)
+        return distinct if distinct in existing or usual in seen.taken else usual
+
+    return {reference: name_of(reference) for reference in reading.found}
 
 
 def _age(module_cr: ModuleCr) -> tuple[str, ObjectReference]:

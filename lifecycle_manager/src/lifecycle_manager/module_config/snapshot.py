@@ -19,7 +19,10 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class ModuleCr:
-    """A Module CR in the SKR: its identity, and its text or the `problem` for which it has none."""
+    """A Module CR in the SKR: its identity, and its text or the `problem` for which it has none.
+
+    Of one that `exceeds_quota` the size of the text is known from before, and it was not made again.
+    """
 
     source: ObjectReference
     reference: ResourceReference
@@ -27,11 +30,12 @@ class ModuleCr:
     is_deleting: bool = False
     text: str | None = None
     problem: SyncedCondition | None = None
+    exceeds_quota: bool = False
 
     @property
     def is_unread(self) -> bool:
         """Whether there is neither a text nor a reason for it."""
-        return self.text is None and self.problem is None and not self.is_deleting
+        return self.text is None and self.problem is None and not self.is_deleting and not self.exceeds_quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Snapshot:
     - `existing`: its ModuleConfigs in KCP
     - `taken`: names that ModuleConfigs of other modules or Kymas have, of those that this module would use
     - `reading`: its Module CRs in the SKR; None where the module has no configuration, or the SKR can't be read
+    - `passed`: Module CRs of which a later version was read before, so that this is an answer from the past
     - `unreadable`: the condition that says why nothing could be read
     """
 
@@ -64,3 +69,4 @@ class Snapshot:
     unreadable: SyncedCondition | None = None
     quota: Quota = Quota()
     taken: frozenset[str] = frozenset()
+    passed: frozenset[ObjectReference] = frozenset()

@@ -6,25 +6,24 @@ from typing import NamedTuple
 
 from lifecycle_manager.kyma_conditions import COMPLETE
 from lifecycle_manager.module_catalog.module_kinds import TemplateUnreadable
+from lifecycle_manager.module_cr_verdict import (
+    MODULE_CR_TOO_LARGE,
+    MODULE_CR_UNREADABLE,
+    POSTPONED,
+    QUOTA_EXCEEDED,
+    SYNCED,
+)
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Condition, ConditionStatus, ModuleConfig, find, set_condition
-from lifecycle_manager_api.conditions import shortened
-
-SYNCED = "Synced"
-"""The type of the condition."""
+from lifecycle_manager_api.conditions import counted, shortened
 
 READ = "Read"
-MODULE_CR_TOO_LARGE = "ModuleCRTooLarge"
-MODULE_CR_UNREADABLE = "ModuleCRUnreadable"
-POSTPONED = "Postponed"
-QUOTA_EXCEEDED = "QuotaExceeded"
 WITHIN_QUOTA = "WithinQuota"
-INTERNAL_ERROR = "InternalError"
 TEMPLATE_UNREADABLE = "TemplateUnreadable"
 MAX_NAMES = 10
 """How many Module CRs a message names."""
-# Other reasons are those of skr.failure for an SKR that can't be accessed.
+# Further reasons are in module_cr_verdict, and those of skr.failure for an SKR that can't be accessed.
 
 
 class SyncedCondition(NamedTuple):
@@ -36,9 +35,9 @@ class SyncedCondition(NamedTuple):
     type: str = SYNCED
 
 
-def read_from(source: ObjectReference, resource_version: str) -> SyncedCondition:
-    """Return the condition of a ModuleConfig that was read from the Module CR."""
-    return SyncedCondition("True", READ, f"read from {source} at resourceVersion {resource_version}")
+def read_from(source: ObjectReference) -> SyncedCondition:
+    """Return the condition of a ModuleConfig that was read from the Module CR; its reference says which version."""
+    return SyncedCondition("True", READ, f"read from {source}")
 
 
 def too_large(source: ObjectReference, why: str) -> SyncedCondition:
@@ -67,9 +66,10 @@ def beyond_quota(sources: Sequence[ObjectReference], *, max_objects: int, max_by
     """Return the condition that names Module CRs without ModuleConfig."""
     named = ", ".join(f"{each.namespace}/{each.name}".lstrip("/") for each in sources[:MAX_NAMES])
     more = f" and {len(sources) - MAX_NAMES} more" if len(sources) > MAX_NAMES else ""
+    exceeds, is_not = ("exceeds", "is not") if len(sources) == 1 else ("exceed", "are not")
     message = (
-        f"{len(sources)} Module CRs exceed the quota of {max_objects} objects and {max_bytes} bytes "
-        f"and are not synchronized: {named}{more}"
+        f"{counted(len(sources), 'Module CR')} {exceeds} the quota of {max_objects} objects and {max_bytes} bytes "
+        f"and {is_not} synchronized: {named}{more}"
     )
     return SyncedCondition("False", QUOTA_EXCEEDED, shortened(message), COMPLETE)
 
@@ -79,18 +79,13 @@ def within_quota() -> SyncedCondition:
     return SyncedCondition("True", WITHIN_QUOTA, "every Module CR is synchronized", COMPLETE)
 
 
-def internal_error(error: Exception) -> SyncedCondition:
-    """Return the condition after an exception that nothing foresaw. Its text may be anybody's and stays in the log."""
-    return unreadable(INTERNAL_ERROR, f"unexpected {type(error).__name__}; retried, details are in the log")
-
-
 def unreadable(reason: str, message: str) -> SyncedCondition:
     """Return the condition where the Module CRs can't be read."""
     return SyncedCondition("False", reason, message)
 
 
 def failed(error: Exception) -> SyncedCondition:
-    """Return the condition after a failure to read the Module CRs."""
+    """Return the condition after a failure."""
     if isinstance(error, TemplateUnreadable):
         return unreadable(TEMPLATE_UNREADABLE, str(error))
     failure = failure_of(error)

@@ -15,29 +15,43 @@ import msgspec
 
 from kube_runtime import Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml
 from kube_runtime.client import check_json
+from kube_runtime.resource import version_number
 from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found
 from lifecycle_manager.module_config.snapshot import ModuleCr, Reading
-from lifecycle_manager.module_config.status import postponed, too_large, undecodable
+from lifecycle_manager.module_config.status import SyncedCondition, postponed, too_large, undecodable
+from lifecycle_manager.module_cr_verdict import POSTPONED
+from lifecycle_manager.owned_fields import owned_status_fields, without_owned
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager.skr.budget import CpuBudget
 from lifecycle_manager_api import ModuleConfig
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+OF_THE_SERVER = frozenset({"managedFields", "resourceVersion"})
 MIB = 1024 * 1024
 MODULE_CR = JsonLimits(max_bytes=4 * MIB, max_nodes=50_000)
 # etcd stores objects of up to 1.5 MiB. The text is one of several fields, and its size is that of the JSON string.
 MAX_TEXT_BYTES = MIB
 SMALL_BYTES, SMALL_NODES = 16 * 1024, 500
 """What becomes a text on the event loop: about 5 ms for the most that the values may be."""
+RECALLED_NODES = 10
+"""What it costs to recognize a small one, in values of one that becomes a text."""
+
 MAX_REMEMBERED = 1000
 MAX_WAIT_SECONDS = 0.25
 
 
 class Made(msgspec.Struct, frozen=True):
-    """The digests of a Module CR and of the text that it became."""
+    """What became of a Module CR with this digest: a text with its digest and size, or the problem with it.
+
+    `uid` is that of the Module CR, and `version` the newest that was read.
+    """
 
     source: bytes
-    text: bytes
+    uid: str
+    version: int
+    text: bytes = b""
+    size: int = 0
+    problem: SyncedCondition | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -47,18 +61,47 @@ class Memory:
     made: dict[ObjectReference, Made] = field(default_factory=dict)
     postponed: frozenset[ObjectReference] = frozenset()
 
-    def knows(self, module_cr: ModuleCr, raw: bytes, text: str) -> bool:
-        """Tell whether a Module CR became this text before."""
-        return self.made.get(module_cr.source) == Made(_digest(raw), _digest(text.encode()))
+    def recall(self, module_cr: ModuleCr, raw: bytes, config_text: str | None, bytes_left: int) -> ModuleCr | None:
+        """Return the Module CR as it was read before; None where its text has to be made (again).
 
-    def note(self, module_cr: ModuleCr, raw: bytes) -> None:
-        """Remember the text of a Module CR."""
-        if module_cr.text is not None and (module_cr.source in self.made or len(self.made) < MAX_REMEMBERED):
-            self.made[module_cr.source] = Made(_digest(raw), _digest(module_cr.text.encode()))
+        The text itself is that of its ModuleConfig, or none where it would exceed the quota.
+        """
+        made = self.made.get(module_cr.source)
+        if made is None or made.source != _digest(raw):
+            return None
+        if made.problem is not None:
+            return replace(module_cr, problem=made.problem)
+        present = (config_text or "").encode()
+        if config_text is not None and made.text == _digest(present):
+            return replace(module_cr, text=config_text)
+        return replace(module_cr, exceeds_quota=True) if made.size > bytes_left + len(present) else None
 
-    def keep(self, configs: Collection[ObjectReference]) -> None:
-        """Forget the texts of all others."""
-        self.made = {reference: made for reference, made in self.made.items() if reference in configs}
+    def note(self, module_cr: ModuleCr, raw: bytes, *, complete: bool) -> None:
+        """Remember what became of a Module CR. In a complete reading it is the newest, also after a restore."""
+        known, read = self.made.get(module_cr.source), module_cr.reference
+        if known is None and len(self.made) >= MAX_REMEMBERED:
+            return
+        version = version_number(read.resource_version)
+        if known is not None and known.uid == read.uid and not complete:
+            version = max(version, known.version)
+        if module_cr.text is not None:
+            text = module_cr.text.encode()
+            self.made[module_cr.source] = Made(_digest(raw), read.uid, version, _digest(text), len(text))
+        elif module_cr.problem is not None and module_cr.problem.reason != POSTPONED:
+            self.made[module_cr.source] = Made(_digest(raw), read.uid, version, problem=module_cr.problem)
+
+    def is_passed(self, read: ModuleCr) -> bool:
+        """Tell whether a later version of a Module CR was read before."""
+        known = self.made.get(read.source)
+        return (
+            known is not None
+            and known.uid == read.reference.uid
+            and 0 < version_number(read.reference.resource_version) < known.version
+        )
+
+    def keep(self, accepted: Collection[ObjectReference]) -> None:
+        """Forget all others."""
+        self.made = {reference: made for reference, made in self.made.items() if reference in accepted}
 
 
 class TextThread:
@@ -96,8 +139,12 @@ class TextMaker:
         found: Found,
         accepted: Collection[ObjectReference],
         configs: Mapping[ObjectReference, ModuleConfig],
+        bytes_left: int = MAX_KEPT_BYTES,
     ) -> Reading:
-        """Return the reading with the text of each accepted Module CR, the smallest first."""
+        """Return the reading with the text of each accepted Module CR, the smallest first.
+
+        `configs` are their ModuleConfigs, and `bytes_left` how many more bytes those of the module may have.
+        """
         read = dict(found.module_crs)
         for reference, module_cr in found.module_crs.items():
             if module_cr is not None and module_cr.is_unread and reference not in found.sources:
@@ -106,28 +153,31 @@ class TextMaker:
         for reference, raw in sorted(found.sources.items(), key=lambda each: len(each[1])):
             module_cr = read[reference]
             if module_cr is not None and not module_cr.is_deleting and reference in accepted:
-                read[reference] = await self._made(module_cr, raw, configs.get(reference))
+                config = configs.get(reference)
+                present = config.spec.resource if config is not None else None
+                made = await self._made(module_cr, raw, present, bytes_left)
+                self.memory.note(made, raw, complete=found.complete)
+                read[reference] = made
         self.memory.postponed = frozenset(self.postponed)
         if found.complete:
-            self.memory.keep(configs)
+            self.memory.keep(accepted)
         return Reading(found.default, read, found.complete)
 
-    async def _made(self, module_cr: ModuleCr, raw: bytes, config: ModuleConfig | None) -> ModuleCr:
+    async def _made(self, module_cr: ModuleCr, raw: bytes, config_text: str | None, bytes_left: int) -> ModuleCr:
         if len(raw) > SMALL_BYTES:
             await asyncio.sleep(0)
-        if config is not None and self.memory.knows(module_cr, raw, config.spec.resource):
-            return replace(module_cr, text=config.spec.resource)
+        known = self.memory.recall(module_cr, raw, config_text, bytes_left)
+        if known is not None:
+            await self._turn(RECALLED_NODES)
+            return known
         try:
             nodes = check_json(raw, MODULE_CR)
         except ResponseTooLarge as error:
             return replace(module_cr, problem=too_large(module_cr.source, str(error)))
         if len(raw) > SMALL_BYTES or nodes > SMALL_NODES:
-            made = await self._made_in_thread(module_cr, raw)
-        else:
-            await self._turn(nodes)
-            made = _with_text(module_cr, raw)
-        self.memory.note(made, raw)
-        return made
+            return await self._made_in_thread(module_cr, raw)
+        await self._turn(nodes)
+        return _with_text(module_cr, raw)
 
     async def _turn(self, nodes: int) -> None:
         """Let others have the event loop after so many values."""
@@ -151,17 +201,22 @@ class TextMaker:
 
 
 def text_of(module_cr: Mapping[str, Any]) -> str:
-    """Return a Module CR as YAML in a stable order, without managed fields and the annotation of kubectl apply.
+    """Return a Module CR as YAML in a stable order, without what changes although its user changed nothing.
 
-    Raises TextTooLong.
+    That is the managed fields, the resource version, the annotation of kubectl apply, and the fields of the status that
+    the Lifecycle Manager wrote. Raises TextTooLong.
     """
-    metadata = {key: value for key, value in module_cr["metadata"].items() if key != "managedFields"}
+    metadata = {key: value for key, value in module_cr["metadata"].items() if key not in OF_THE_SERVER}
     annotations = metadata.pop("annotations", None)
     if isinstance(annotations, dict):
         annotations = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
         if annotations:
             metadata["annotations"] = annotations
-    return dump_yaml({**module_cr, "metadata": metadata}, max_bytes=MAX_TEXT_BYTES)
+    document = {**module_cr, "metadata": metadata}
+    owned = owned_status_fields(module_cr["metadata"].get("managedFields"))
+    if owned and (status := without_owned(document.pop("status", None), owned)) is not None:
+        document["status"] = status
+    return dump_yaml(document, max_bytes=MAX_TEXT_BYTES)
 
 
 def _timed(module_cr: ModuleCr, raw: bytes) -> tuple[ModuleCr, float]:

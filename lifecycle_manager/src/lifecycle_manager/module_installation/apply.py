@@ -51,6 +51,7 @@ from lifecycle_manager.object_set.apply import hand_over
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import identities, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner, heirs, holders_of, is_managed_by_another
+from lifecycle_manager.object_set.repairs import Repairs
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.steps import Step
 from lifecycle_manager.oci import ObjectStore, SourceError
@@ -73,6 +74,7 @@ class ManifestState:
     """
 
     announcements: Announcements = field(default_factory=Announcements)
+    repairs: Repairs = field(default_factory=Repairs)
     objects: SkrObjects | None = None
     inventory: tuple[InventoryEntry, ...] = ()
     given_up: frozenset[Identity] = frozenset()
@@ -203,10 +205,11 @@ class Steps:
         state, others = self.state, self.services.neighbours.of(self.manifest)
         objects = await self._objects()
         state.inventory, state.settled = step.inventory, ""
-        if step.recheck:
+        checks_all = step.recheck is True
+        if checks_all:
             state.check_all = False  # what is enqueued from here on may have seen something newer
         result = await objects.apply(step, lambda entry, live: is_managed_by_another(entry, live, others))
-        if step.recheck:
+        if checks_all:
             state.checked_at = seen.seconds
         if result.changed:
             self._log_applied(result)

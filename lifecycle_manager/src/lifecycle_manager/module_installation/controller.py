@@ -1,9 +1,9 @@
 """The controller of Manifests: settings, triggers, and one reconcile from snapshot to status."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal
+from typing import Literal
 
 import structlog
 
@@ -31,9 +31,11 @@ from lifecycle_manager.module_installation.module_cr import default_cr
 from lifecycle_manager.module_installation.plan import Done, RemoveFinalizer, plan
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
-from lifecycle_manager.object_set import Record
+from lifecycle_manager.object_set import Record, RecordingFailed, entries_of
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
+from lifecycle_manager.object_set.inventory import Identity, identities
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
+from lifecycle_manager.object_set.repairs import CONTESTED, as_seen, seen_in
 from lifecycle_manager.oci import ObjectStore
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager.signals import (
@@ -45,7 +47,7 @@ from lifecycle_manager.signals import (
     ResyncRequested,
     WebhookRulesChanged,
 )
-from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure
+from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Manifest, ManifestStatus, ModulePolicy, ModuleTemplate, names
 
@@ -154,7 +156,7 @@ def setup(
         restricted=settings.restricted,
         services=Services(neighbours, store, logins, renderings, settings),
     )
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
     return controller
 
 
@@ -207,15 +209,7 @@ class ManifestReconciler:
             inventory = sorted({*seen.before, *state.inventory})
             return statuses.unreachable(written, inventory, failure.reason, failure.message, self.clock.now())
 
-        record = Record(
-            self.kcp,
-            self.events,
-            self.manifests,
-            manifest,
-            finalizer=names.MANIFEST_FINALIZER,
-            former_finalizers=former.MANIFEST_FINALIZERS,
-            action="Install",
-        )
+        record = self._record(manifest)
         skr = BorrowedSkr(self.connections, kyma_of_manifest(manifest))
         steps = Steps(self.services, record, state, skr)
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
@@ -228,6 +222,25 @@ class ManifestReconciler:
             state.check_all = True  # nothing was corrected in the meantime
         return Result()
 
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception; the inventory stays. Raises KubeError."""
+        manifest = self.manifests.get(key)
+        if manifest is not None:
+            failure, known = failure_of(error), entries_of(manifest.status.synced)
+            status = statuses.unreachable(manifest, known, failure.reason, failure.message, self.clock.now())
+            await self._record(manifest).report(status)
+
+    def _record(self, manifest: Manifest) -> Record[Manifest]:
+        return Record(
+            self.kcp,
+            self.events,
+            self.manifests,
+            manifest,
+            finalizer=names.MANIFEST_FINALIZER,
+            former_finalizers=former.MANIFEST_FINALIZERS,
+            action="Install",
+        )
+
     def _note(self, causes: Causes, manifest: Manifest, state: ManifestState) -> None:
         """Note what triggered the reconcile: which objects to read, and what the reads have to show."""
         if causes.overflowed or Look.EVERYTHING in causes:
@@ -236,12 +249,16 @@ class ManifestReconciler:
             concern = concerned_by(manifest, change.reference, self.services.options.namespace)
             if concern is None or concern == "of-its-kind":
                 continue
-            announced = state.announcements.announce(change, now=self.clock.monotonic())
-            if concern == "object" or not announced:
+            now = self.clock.monotonic()
+            if concern == "object" and not state.repairs.grants(change, now):
+                note = state.repairs.contested(change)
+                self.events.record(MANIFESTS, manifest, CONTESTED, note, type="Warning", action="Install")
+            elif not state.announcements.announce(change, now=now):
                 state.check_all = True
 
     def _snapshot(self, manifest: Manifest, state: ManifestState) -> Snapshot:
         inventory = known_inventory(manifest, state.inventory)
+        announced: frozenset[Identity] = frozenset(each.object for each in state.announcements.of())
         template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
         return Snapshot(
             manifest,
@@ -252,15 +269,15 @@ class ManifestReconciler:
             options=self.services.options,
             rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
+            announced=announced & identities(inventory) if announced else announced,
         )
 
     def _finish(self, state: ManifestState, end: Done) -> Result:
         state.check_all = state.check_all or end.check_all
         if end.applied is not None:
             end.applied.raise_first_failure()
+            state.repairs.remember(end.applied.outcomes)
         wait = self._settle(state, end) if end.settles else None
-        if wait is not None:
-            state.check_all = True
         return Result(requeue_after=wait or end.requeue_after)
 
     def _settle(self, state: ManifestState, end: Done) -> float | None:
@@ -269,27 +286,15 @@ class ManifestReconciler:
         if not announced:
             return None
         shown = _shown(end)
-        read = {each: _as_seen(shown.get(each.object)) for each in announced}
+        read = {each: shown.get(each.object, Seen()) for each in announced}
         return state.announcements.settle(read, now=self.clock.monotonic())
 
 
-def _shown(end: Done) -> dict[ObjectReference, Mapping[str, Any]]:
+def _shown(end: Done) -> dict[ObjectReference, Seen]:
     """Return the objects that a reconcile has read."""
-    outcomes = end.applied.outcomes if end.applied is not None else ()
-    found: dict[ObjectReference, Mapping[str, Any]] = {
-        ObjectReference(each.entry.group, each.entry.kind, each.entry.namespace, each.entry.name): each.live
-        for each in outcomes
-        if each.live is not None
-    }
+    found = seen_in(end.applied.outcomes) if end.applied is not None else {}
     view = end.module_cr
     if view is not None and view.live:
         wanted = view.wanted
-        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = view.live
+        found[ObjectReference(wanted.group, wanted.kind, wanted.namespace, wanted.name)] = as_seen(view.live)
     return found
-
-
-def _as_seen(live: Mapping[str, Any] | None) -> Seen:
-    if live is None:
-        return Seen()
-    metadata = live["metadata"]
-    return Seen(metadata["uid"], metadata["resourceVersion"], bool(metadata.get("deletionTimestamp")))

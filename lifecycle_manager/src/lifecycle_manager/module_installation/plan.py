@@ -185,7 +185,7 @@ def plan_installation(seen: Snapshot, rendering: Rendering) -> Step:
     memory = seen.memory
     if memory is None:
         return Connect()
-    if seen.applied is not None or memory.check_all or memory.settled != rendering.fingerprint:
+    if seen.applied is not None or memory.check_all or seen.announced or memory.settled != rendering.fingerprint:
         step = _application(seen, rendering, check_all=memory.check_all)
         if step is not None:
             return step
@@ -318,7 +318,7 @@ def _before_apply(seen: Snapshot, rendering: Rendering, wanted: frozenset[Invent
     known = seen.namespace_created or (seen.memory is not None and seen.memory.has_namespace and not check_all)
     if not known and _needs_namespace(seen):
         return CreateNamespace(seen.options.namespace)
-    return ApplyObjects(rendering.objects, intended, recheck=check_all, new=wanted - {*seen.before})
+    return ApplyObjects(rendering.objects, intended, recheck=check_all or seen.announced, new=wanted - {*seen.before})
 
 
 def _needs_namespace(seen: Snapshot) -> bool:

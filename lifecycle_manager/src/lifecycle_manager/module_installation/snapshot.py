@@ -63,6 +63,7 @@ class Snapshot:
     - `inventory`: what is in the SKR or may be: by the status, and by the memory of this process
     - `before`: the inventory at the beginning of the reconcile
     - `rules`: what the module may have; None where it may have everything
+    - `announced`: the objects of the inventory that events reported
     - `others`: the other modules of the SKR, as read last
     - `wanted`: what an apply of the rendering may create
     - `crd_objects`: the objects of CRDs that are no longer in the module
@@ -74,6 +75,7 @@ class Snapshot:
     inventory: tuple[InventoryEntry, ...] = ()
     before: tuple[InventoryEntry, ...] = ()
     options: Options = Options()
+    announced: frozenset[Identity] = frozenset()
     checks: tuple[CustomStateCheck, ...] = ()
     rules: ModuleRules | None = None
     rendering: Rendering | None = None

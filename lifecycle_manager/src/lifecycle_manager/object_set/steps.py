@@ -5,6 +5,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
+from lifecycle_manager.object_set.inventory import Identity
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -18,13 +19,14 @@ class End(Step, frozen=True):
 class ApplyObjects(Step, frozen=True):
     """Apply these objects; delete none. Without `recheck` only objects with another document than before are requested.
 
+    With identities in `recheck` these are requested too.
     `new` objects were not in the inventory before this reconcile. `namespaces` are created before where they are
     missing. They are not a part of the set: others may use them by the time it is deleted.
     """
 
     objects: tuple[KubernetesObject, ...]
     inventory: tuple[InventoryEntry, ...]
-    recheck: bool
+    recheck: bool | frozenset[Identity]
     new: frozenset[InventoryEntry] = frozenset()
     namespaces: tuple[str, ...] = ()
 

@@ -79,7 +79,7 @@ class Schedule:
     def _released_at(self) -> dict[str, datetime]:
         state = self.releases.cache.changes
         if self._released[0] != state:
-            self._released = (state, dict(_times(self.releases.cache.list())))
+            self._released = (state, dict(release_times(self.releases.cache.list())))
         return self._released[1]
 
     def _read_policy(self) -> None:
@@ -101,7 +101,8 @@ class Schedule:
         self.readable.set(not self._policy_error)
 
 
-def _times(releases: Iterable[DatedReleaseMeta]) -> Iterable[tuple[str, datetime]]:
+def release_times(releases: Iterable[DatedReleaseMeta]) -> Iterable[tuple[str, datetime]]:
+    """Return since when each module's channels are as they are; of several releases of one module one counts."""
     for release in sorted(releases, key=claim_of, reverse=True):  # the one that counts comes last, and stays
         written_at = release.metadata.written_at
         if written_at is not None:

@@ -12,11 +12,16 @@ import base64
 import binascii
 from collections.abc import Iterable, Sequence
 
+from cryptography import x509
+
 from kube_runtime import ClusterUnreachable, Index, ManifestInvalid, load_yaml
 from lifecycle_manager.resources import Secret
 from lifecycle_manager_api import names
 
 KUBECONFIG_KEY = "config"
+API_SERVER_CA_KEY = "api-server-ca"
+"""The key of the CA whose certificates the API server of the SKR presents to webhooks, where it presents any."""
+
 OUR_SECRETS = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
 """The label selector of access Secrets, of the Secret of the CAs, and of those with the Watchers' certificates."""
 
@@ -53,7 +58,7 @@ class AccessSecretIncomplete(SkrAccessError):
 
 
 class AccessSecretUnusable(SkrAccessError):
-    """The kubeconfig in the access Secret can't be read, or is of a kind that is refused."""
+    """What the access Secret holds can't be read, or is of a kind that is refused."""
 
     reason = "AccessSecretUnusable"
 
@@ -76,7 +81,7 @@ class ClusterClaimed(SkrAccessError):
 class SkrUnreachable(SkrAccessError):
     """The SKR did not answer lately. It gets no requests until it answers a probe."""
 
-    reason = "SKRUnreachable"
+    reason = "ClusterUnreachable"
 
     def __init__(self, error: ClusterUnreachable) -> None:
         super().__init__(self.message_of(error))
@@ -113,6 +118,22 @@ def kubeconfig_in(secret: Secret) -> str:
         return base64.b64decode(secret.data[KUBECONFIG_KEY], validate=True).decode()
     except (KeyError, binascii.Error, UnicodeDecodeError):
         raise AccessSecretIncomplete(secret) from None
+
+
+def api_server_ca_in(secret: Secret) -> bytes | None:
+    """Return the CA of the API server's client certificate in PEM form, None where none is given.
+
+    Raises AccessSecretUnusable for anything else: a Watcher that trusts nobody would report no change.
+    """
+    encoded = secret.data.get(API_SERVER_CA_KEY)
+    if encoded is None:
+        return None
+    try:
+        pem = base64.b64decode(encoded, validate=True)
+        x509.load_pem_x509_certificates(pem)
+    except ValueError:
+        raise AccessSecretUnusable(secret, f"the key {API_SERVER_CA_KEY!r} holds no certificates in PEM form") from None
+    return pem
 
 
 def server_in(kubeconfig: str) -> str | None:

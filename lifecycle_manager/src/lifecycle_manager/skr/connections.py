@@ -29,6 +29,7 @@ from lifecycle_manager.skr.access import (
     AccessSecretUnusable,
     SkrAccessError,
     SkrUnreachable,
+    api_server_ca_in,
     choose_access_secret,
     kubeconfig_in,
     server_in,
@@ -83,6 +84,13 @@ class Connections:
             finally:
                 if client.failure is not None:
                     self.on_silence(kyma_name)
+
+    def api_server_ca(self, kyma_name: str) -> bytes | None:
+        """Return the CA of the client certificate of a Kyma's API server, None where none is given.
+
+        Raises SkrAccessError.
+        """
+        return api_server_ca_in(self._secret_of(kyma_name))
 
     def lead_to_the_same_cluster(self, *kyma_names: str) -> bool:
         """Tell whether the access Secrets of these Kymas have the address of the same API server."""

@@ -31,8 +31,9 @@ PROBE_POLICY = RetryPolicy(base_seconds=0.5, max_seconds=60.0, rate=100.0, burst
 FIRST_PROBE_SECONDS = 0.1
 
 MIB = 1024 * 1024
-# The users of an SKR can replace the server of an API group by their own, so its answers are limited.
+# The users of an SKR can replace the server of an API group by their own, so its answers are limited (docs/trust.md).
 MAX_RESPONSE_BYTES, MAX_LIST_BYTES = 64 * MIB, 128 * MIB
+MAX_VALUES = 1_600_000
 MAX_REQUESTS_IN_FLIGHT = 16
 # Longer than the pause between two canaries, so that one connection to each SKR stays open; shorter than the idle
 # timeout of servers, so that no server closes it during a request.
@@ -62,6 +63,7 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
         keep_alive_seconds=KEEP_ALIVE_SECONDS,
         spare_seconds=SPARE_SECONDS,
         max_response_bytes=MAX_RESPONSE_BYTES,
+        max_values=MAX_VALUES,
         max_list_bytes=MAX_LIST_BYTES,
         circuit=True,
     )

@@ -1,14 +1,17 @@
-"""Errors of access to an SKR as the reason and message of a condition."""
+"""Errors of a reconcile, mostly of access to an SKR, as the reason and message of a condition."""
 
 from dataclasses import dataclass
 
 from kube_runtime import ClusterUnreachable, Forbidden, KubeError, ObjectUnreadable, Unauthorized
 from lifecycle_manager.skr.access import SkrAccessError, SkrUnreachable
 
+INTERNAL_ERROR = "InternalError"
+"""The reason of an exception that nothing foresaw."""
+
 
 @dataclass(frozen=True, slots=True)
 class SkrFailure:
-    """Why an SKR could not be accessed; `may_pass` where that may end without anybody's intervention."""
+    """Why a reconcile or access to an SKR failed; `may_pass` where that may end without anybody's intervention."""
 
     reason: str
     message: str
@@ -34,4 +37,5 @@ def failure_of(error: Exception) -> SkrFailure:
             reason, what = unreadable if isinstance(error, ObjectUnreadable) else refused
             return SkrFailure(reason, f"{what}: {error}", may_pass=True)
         case _:
-            return SkrFailure("SKRFailure", f"{type(error).__name__}: {error}")
+            # Its text may be anybody's, such as a value of a user's object, and stays in the log.
+            return SkrFailure(INTERNAL_ERROR, f"unexpected {type(error).__name__}; retried, details are in the log")

@@ -27,11 +27,13 @@ from lifecycle_manager.kyma_changes import WATCHER_RECORD
 from lifecycle_manager.kyma_conditions import WEBHOOK, write_condition
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.signals import WebhookRulesChanged
+from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation
 from lifecycle_manager.skr_webhook.canary import send_canary
 from lifecycle_manager.skr_webhook.cert_manager import LeafStore
 from lifecycle_manager.skr_webhook.certificates import CertificateMemory
-from lifecycle_manager.skr_webhook.documents import INVENTORY, Document, WatcherDeployment
+from lifecycle_manager.skr_webhook.documents import INVENTORY, Document, ObjectRules, WatcherDeployment
+from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory, ObjectRuleReader
 from lifecycle_manager.skr_webhook.plan import (
     ApplyObjects,
     Done,
@@ -64,23 +66,29 @@ class WatcherState:
     certificate: CertificateMemory = field(default_factory=CertificateMemory)
     renewal_overdue: bool = False
     applier: tuple[Client, Applier] | None = None
+    object_rules: ObjectRuleMemory = field(default_factory=ObjectRuleMemory)
 
 
 @dataclass(frozen=True, eq=False)
 class WatcherSteps:
-    """Carries steps out. `renewal_alarm`: how long before its end a certificate should have been renewed."""
+    """Carries steps out. `renewal_alarm`: how long before its end a certificate should have been renewed.
+
+    Without `object_rules` no changes of modules' objects are reported.
+    """
 
     manager: Manager
+    connections: Connections
     kymas: Informer[Kyma]
     watchers: Informer[Watcher]
     rules: ModuleRuleReader
+    object_rules: ObjectRuleReader | None
     certificates: LeafStore
     cas: CARotation
     deployment: WatcherDeployment
     renewal_alarm: timedelta
 
     async def apply(self, seen: WatcherSnapshot, step: Step, *, state: WatcherState, skr: Client) -> WatcherSnapshot:
-        """Carry a step out. Raises KubeError."""
+        """Carry a step out. Raises KubeError or SkrAccessError."""
         found: dict[str, Any] = {}
         match step:
             case Report(status):
@@ -92,8 +100,10 @@ class WatcherSteps:
                     self.deployment,
                     seen.certificate,
                     self.cas.current,
+                    api_server_ca=self.connections.api_server_ca(seen.kyma.metadata.name),
                     watchers=self.watchers.list(),
                     rules=await self.rules.read(seen.kyma, skr),
+                    object_rules=await self._object_rules(seen.kyma, skr, state) if with_webhook else None,
                     with_webhook=with_webhook,
                 )
             case ApplyObjects():
@@ -136,6 +146,10 @@ class WatcherSteps:
             certificate.certificate_pem, renew_before=self.renewal_alarm, now=self.manager.clock.now()
         )
         return certificate
+
+    async def _object_rules(self, kyma: Kyma, skr: Client, state: WatcherState) -> ObjectRules | None:
+        reader = self.object_rules
+        return await reader.read(kyma.metadata.name, skr, state.object_rules) if reader is not None else None
 
     async def _apply_objects(
         self, seen: WatcherSnapshot, step: ApplyObjects, *, state: WatcherState, skr: Client

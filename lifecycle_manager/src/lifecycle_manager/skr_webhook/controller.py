@@ -19,6 +19,7 @@ from lifecycle_manager.skr_webhook.cert_manager import CertManagerStore, LeafSto
 from lifecycle_manager.skr_webhook.certificates import CertificateStore, LeafRules
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment
 from lifecycle_manager.skr_webhook.metrics import AtScrape, certificates_issued, renewal_metrics
+from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader, has_other_kinds, is_switched, kymas_of
 from lifecycle_manager.skr_webhook.plan import Done, Step, is_managed, plan
 from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, WatcherSnapshot
 from lifecycle_manager.skr_webhook.status import failed
@@ -27,6 +28,8 @@ from lifecycle_manager.skr_webhook.watcher_status import watches_other
 from lifecycle_manager_api import Kyma, names
 
 BUILT_IN = "built-in"
+KINDS_SECONDS = 0.5
+"""How long to wait for further kinds of objects before the webhook of an SKR is changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,7 @@ class WatcherSettings:
 
     A certificate whose end is nearer than `renewal_alarm` should have been renewed. With `cert_management` other than
     BUILT_IN cert-manager issues the certificates, by the Issuer `issuer`.
+    `repair_on_events`: Watchers report changes of modules' objects.
     """
 
     deployment: WatcherDeployment = field(default_factory=WatcherDeployment)
@@ -43,6 +47,7 @@ class WatcherSettings:
     cert_management: str = BUILT_IN
     issuer: str = "klm-watcher-selfsigned"
     renewal_alarm: timedelta = timedelta(days=59)
+    repair_on_events: bool = True
     concurrency: int = 20
 
 
@@ -81,18 +86,27 @@ def setup(
     controller.receives(ClusterReachable, to=lambda signal: (key_of(signal),), priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=lambda signal: (key_of(signal),), priority=Priority.CHANGE)
     controller.receives(CAsChanged, to=all_kymas, priority=Priority.RESYNC)
+    object_rules = ObjectRuleReader.watched_by(manager) if settings.repair_on_events else None
+    if object_rules is not None:
+        manifests, sync_resources = object_rules.manifests, object_rules.sync_resources
+        controller.watches(manifests, to=kymas_of, when=has_other_kinds, after=KINDS_SECONDS)
+        controller.watches(sync_resources, to=kymas_of, when=has_other_kinds, after=KINDS_SECONDS)
+        controller.watches(object_rules.policies.informer, to=all_kymas, when=is_switched)
     rules = ModuleRuleReader(manager.informer(MODULE_TEMPLATES), kinds)
     steps = WatcherSteps(
         manager,
+        connections,
         kymas,
         watchers,
         rules,
+        object_rules,
         certificates=leaf_store(manager, settings),
         cas=cas,
         deployment=settings.deployment,
         renewal_alarm=settings.renewal_alarm,
     )
-    controller.reconciles(WatcherReconciler(connections, steps, times).reconcile)
+    reconciler = WatcherReconciler(connections, steps, times)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report)
 
     def overdue() -> Iterator[str]:
         for kyma in kymas.list():
@@ -144,6 +158,12 @@ class WatcherReconciler:
             raise
         await self.steps.report(kymas.get(key) or kyma, done.status)
         return Result(requeue_after=done.requeue_after)
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        kyma = self.steps.kymas.get(key)
+        if kyma is not None:
+            await self.steps.report(kyma, failed(error))
 
     async def _run(self, kyma: Kyma, state: WatcherState) -> Done:
         async with self.connections.to(kyma.metadata.name) as skr:

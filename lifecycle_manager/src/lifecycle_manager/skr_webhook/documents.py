@@ -1,6 +1,7 @@
 """The objects of the Watcher in an SKR, as pure functions."""
 
 import base64
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -8,12 +9,14 @@ from typing import Any
 
 from kube_runtime import InventoryEntry
 from kyma_certs import KeyPair
+from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.skr.watcher import manager_of
-from lifecycle_manager.skr_webhook.tls_secret import tls_secret_document
+from lifecycle_manager.skr_webhook.tls_secret import encoded, tls_secret_document
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, Watcher, names
 
 NAME = "skr-webhook"
 TLS_SECRET = "skr-webhook-tls"  # noqa: S105 - a name
+API_SERVER_CA_FILE = "api-server-ca.crt"
 PRIORITY_CLASS = "skr-webhook-priority"
 WEBHOOK_PORT = 8443
 METRICS_PORT = 2112
@@ -26,7 +29,8 @@ DEFAULT_WEBHOOK = f"{names.KCP_NAMESPACE}.{names.LIFECYCLE_MANAGER}.{names.GROUP
 CATALOG_WEBHOOK = f"{names.KCP_NAMESPACE}.module-catalog.{names.GROUP}"
 CANARY_WEBHOOK = f"{names.KCP_NAMESPACE}.canary.{names.GROUP}"
 MODULES_WEBHOOK = f"{names.KCP_NAMESPACE}.module-configs.{names.GROUP}"
-OUR_WEBHOOKS = frozenset({CATALOG_WEBHOOK, CANARY_WEBHOOK, MODULES_WEBHOOK})
+OBJECTS_WEBHOOK = f"{names.KCP_NAMESPACE}.module-objects.{names.GROUP}"
+OUR_WEBHOOKS = frozenset({CATALOG_WEBHOOK, CANARY_WEBHOOK, MODULES_WEBHOOK, OBJECTS_WEBHOOK})
 """The names of the webhooks that are not made from a Watcher CR."""
 
 # A Pod that has to stop still gets requests, until every node has removed it from its Service. Then it has 5 s to
@@ -35,6 +39,22 @@ SECONDS_IN_SERVICE = 5
 SECONDS_TO_STOP = 30
 
 Document = dict[str, Any]
+
+_APPLIED = (
+    "{0}.metadata.?managedFields.orValue([])"
+    f'.filter(each, each.manager == "{FIELD_MANAGER}" && each.operation == "Apply" && !has(each.subresource))'
+    ".map(each, each.fieldsV1)"
+)
+CHANGES_WHAT_WAS_APPLIED = (
+    f'request.operation == "DELETE" ? "{names.OWNED_BY}" in oldObject.metadata.?annotations.orValue({{}}) : '
+    f"{_APPLIED.format('object')} != {_APPLIED.format('oldObject')} || has(oldObject.metadata.deletionTimestamp) && "
+    "object.metadata.?finalizers != oldObject.metadata.?finalizers"
+)
+"""Whether a request deletes an object of a module, or changes a field that the Lifecycle Manager has applied.
+
+Whoever changes such a field takes it from the fields that managedFields name as applied by the Lifecycle Manager. Other
+fields belong to others: a status, the replicas that an autoscaler sets, the annotations of controllers.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +76,18 @@ class ModuleRule:
     plural: str
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectRules:
+    """The kinds of modules' objects whose changes are reported, but for changes by `user`, which is ours.
+
+    The objects of the modules in `left_out` are not reported.
+    """
+
+    kinds: tuple[ModuleRule, ...]
+    user: str
+    left_out: tuple[str, ...] = ()
+
+
 INVENTORY = (
     InventoryEntry("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "", NAME),
     InventoryEntry("apps", "v1", "Deployment", names.SKR_NAMESPACE, NAME),
@@ -69,25 +101,42 @@ INVENTORY = (
 """All objects that any revision installs: those that a removal deletes."""
 
 
-def workload_documents(settings: WatcherDeployment, certificate: KeyPair, trust: bytes) -> tuple[Document, ...]:
-    """Return the objects that the Watcher needs to run; the webhook is installed once it sends events."""
+def workload_documents(
+    settings: WatcherDeployment, certificate: KeyPair, trust: bytes, api_server_ca: bytes | None = None
+) -> tuple[Document, ...]:
+    """Return the objects that the Watcher needs to run; the webhook is installed once it sends events.
+
+    With `api_server_ca` it answers only clients with a certificate of that CA.
+    """
     labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}
     # No update may change the type of a Secret: a former version had this one.
+    secret = tls_secret_document(
+        TLS_SECRET, names.SKR_NAMESPACE, certificate, trust=trust, labels=labels, kind="Opaque"
+    )
+    if api_server_ca is not None:
+        secret["data"][API_SERVER_CA_FILE] = encoded(api_server_ca)
     return (
         _priority_class(),
         _document("v1", "ServiceAccount", automountServiceAccountToken=False),
-        tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust=trust, labels=labels, kind="Opaque"),
+        secret,
         _service(),
         _network_policy(settings),
         _disruption_budget(),
-        _deployment(settings),
+        _deployment(settings, has_api_server_ca=api_server_ca is not None),
     )
 
 
-def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleRule], trust: bytes) -> Document:
+def webhook_document(
+    watchers: Iterable[Watcher],
+    module_rules: Iterable[ModuleRule],
+    trust: bytes,
+    *,
+    object_rules: ObjectRules | None = None,
+) -> Document:
     """Return the ValidatingWebhookConfiguration.
 
-    It has one webhook for each Watcher CR, one for the catalog, one for the canary, and one for all Module CRs.
+    It has one webhook for each Watcher CR, one for the catalog, one for the canary, one for all Module CRs, and one for
+    all objects of modules.
 
     Without any Watcher CR there is a default one, for changes of the Kyma CR.
     """
@@ -111,8 +160,26 @@ def webhook_document(watchers: Iterable[Watcher], module_rules: Iterable[ModuleR
             webhook(CANARY_WEBHOOK, [canary], LABELS)
             | {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": names.SKR_NAMESPACE}}},
             *([webhook(MODULES_WEBHOOK, modules, {})] if modules else []),
+            *([_objects_webhook(trust, object_rules)] if object_rules is not None else []),
         ],
     }
+
+
+def _objects_webhook(trust: bytes, rules: ObjectRules) -> Document:
+    """Return the webhook for objects of modules: each has our labels, which the Watcher's own objects lack."""
+    expressions: list[Document] = [{"key": names.MODULE_NAME, "operator": "Exists"}]
+    if rules.left_out:
+        expressions.append({"key": names.MODULE_NAME, "operator": "NotIn", "values": list(rules.left_out)})
+    changed = [_rule(each.group, "*", each.plural) | {"operations": ["UPDATE", "DELETE"]} for each in rules.kinds]
+    webhook = _webhook(trust, OBJECTS_WEBHOOK, changed, {names.MANAGED_BY: names.LIFECYCLE_MANAGER})
+    selector = {**webhook["objectSelector"], "matchExpressions": expressions}
+    # A text of printable ASCII in JSON is one in CEL.
+    by_others = f"request.userInfo.username != {json.dumps(rules.user)}"
+    conditions = [
+        {"name": "by-others", "expression": by_others},
+        {"name": "changes-what-was-applied", "expression": CHANGES_WHAT_WAS_APPLIED},
+    ]
+    return {**webhook, "objectSelector": selector, "matchConditions": conditions}
 
 
 def name_of(watcher: Watcher) -> str:
@@ -202,7 +269,7 @@ def _disruption_budget() -> Document:
     return _document("policy/v1", "PodDisruptionBudget", spec=spec)
 
 
-def _deployment(settings: WatcherDeployment) -> Document:
+def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Document:
     pod = {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": False,
@@ -213,7 +280,7 @@ def _deployment(settings: WatcherDeployment) -> Document:
             "runAsUser": 10001,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(settings)],
+        "containers": [_container(settings, has_api_server_ca=has_api_server_ca)],
         "volumes": [{"name": "tls", "secret": {"secretName": TLS_SECRET}}],
     }
     spec = {
@@ -224,7 +291,8 @@ def _deployment(settings: WatcherDeployment) -> Document:
     return _document("apps/v1", "Deployment", spec=spec)
 
 
-def _container(settings: WatcherDeployment) -> Document:
+def _container(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Document:
+    api_server_ca = {"name": "API_SERVER_CA", "value": f"/tls/{API_SERVER_CA_FILE}"}
     return {
         "name": "server",
         "image": settings.image,
@@ -236,6 +304,7 @@ def _container(settings: WatcherDeployment) -> Document:
             {"name": "CA_CERT", "value": "/tls/ca.crt"},
             {"name": "KCP_ADDR", "value": settings.kcp_address},
             {"name": "KCP_CONTRACT", "value": CONTRACT},
+            *([api_server_ca] if has_api_server_ca else []),
         ],
         "ports": [
             {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},

@@ -164,7 +164,7 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | Done:
         message = f"waits for the cluster to serve the kinds: {', '.join(desired.rules.unknown)}"
         return Done(Status("True", WATCHER_READY, message), timers, UNKNOWN_KIND_SECONDS)
     silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
-    status = Status("True", WATCHER_READY, f"{desired.rules.kinds} kinds of Module CR are watched")
+    status = Status("True", WATCHER_READY, f"kinds of Module CR that are watched: {desired.rules.kinds}")
     return Done(status, timers, min(seen.times.interval, silent_in, path.check_after(seen.now) + 0.01))
 
 

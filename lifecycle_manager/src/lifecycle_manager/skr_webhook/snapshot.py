@@ -14,6 +14,7 @@ from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKi
 from lifecycle_manager.skr_webhook.documents import (
     Document,
     ModuleRule,
+    ObjectRules,
     WatcherDeployment,
     webhook_document,
     workload_documents,
@@ -126,15 +127,18 @@ def desired_objects(
     certificate: KeyPair,
     cas: CAs,
     *,
+    api_server_ca: bytes | None,
     watchers: Iterable[Watcher],
     rules: ModuleRules,
+    object_rules: ObjectRules | None,
     with_webhook: bool,
 ) -> Desired:
     """Return the objects for an SKR; without the webhook as long as no Watcher is there to answer it."""
     watchers = tuple(watchers)
-    documents = [*workload_documents(deployment, certificate, cas.trusted)]
+    documents = [*workload_documents(deployment, certificate, cas.trusted, api_server_ca)]
     if with_webhook:
-        documents.append(webhook_document(valid_watchers(watchers), rules.rules, cas.trusted))
+        valid = valid_watchers(watchers)
+        documents.append(webhook_document(valid, rules.rules, cas.trusted, object_rules=object_rules))
     digest = f"{_digest(documents)}{RECORD_SEPARATOR}{watchers_digest(watchers)}"
     return Desired(tuple(documents), {WATCHER_RECORD: digest, TRUST_RECORD: cas.fingerprint}, rules, with_webhook)
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from kube_runtime import KubeError
 from kyma_certs import NameRefused
 from lifecycle_manager.kyma_conditions import (
     BROKEN_AFTER_WORKING,
@@ -12,7 +11,7 @@ from lifecycle_manager.kyma_conditions import (
     WEBHOOK,
     is_event_path_faulty,
 )
-from lifecycle_manager.skr import SkrAccessError, failure_of
+from lifecycle_manager.skr import failure_of
 from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
 from lifecycle_manager.skr_webhook.certificates import CertificateContended, CertificatesRevoked, NameReserved
 from lifecycle_manager.takeover import former
@@ -46,7 +45,7 @@ INSTALLATION_BEGUN = Status("False", INSTALLING, "the Watcher is being installed
 REMOVAL_DONE = Status("False", REMOVED, "the Watcher is removed from the cluster")
 
 
-def failed(error: KubeError | SkrAccessError) -> Status:
+def failed(error: Exception) -> Status:
     """Return the status for an error."""
     failure = failure_of(error)
     return Status("False", failure.reason, failure.message)

@@ -8,9 +8,10 @@ from lifecycle_manager.object_set import Record, SkrObjects
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import united, unresolved_entries, without
 from lifecycle_manager.object_set.protected import is_protected_entry
+from lifecycle_manager.object_set.repairs import Repairs
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.steps import ApplyObjects, DeleteObjects, PruneObjects, Step
-from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr import AccessSecretMissing, Announcements
 from lifecycle_manager.sync_resource.intent import TooManyObjects, begun
 from lifecycle_manager.sync_resource.plan import RecordIntent, ResolveScopes
 from lifecycle_manager.sync_resource.snapshot import Snapshot
@@ -23,11 +24,15 @@ class SyncResourceState:
 
     - `inventory`: what is in the SKR or about to be, from before the status says so
     - `claims`: what it claims among the SyncResources of its Kyma, from before the inventory is known
+    - `check_due`: the monotonic time from which on every object is read, whatever triggers the reconcile
     """
 
     inventory: tuple[InventoryEntry, ...] = ()
     claims: frozenset[InventoryEntry] = frozenset()
     objects: SkrObjects | None = None
+    announcements: Announcements = field(default_factory=Announcements)
+    repairs: Repairs = field(default_factory=Repairs)
+    check_due: float = float("-inf")
 
     def remember(self, entries: Iterable[InventoryEntry]) -> None:
         """Put these objects in the place of those that were known."""

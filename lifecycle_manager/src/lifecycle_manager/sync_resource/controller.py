@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import structlog
 
 from kube_runtime import (
@@ -23,14 +24,21 @@ from kube_runtime import (
 )
 from lifecycle_manager.indexes import SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed
-from lifecycle_manager.object_set import Record
+from lifecycle_manager.object_set import Record, RecordingFailed
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
-from lifecycle_manager.object_set.inventory import identities, without
+from lifecycle_manager.object_set.inventory import Identity, identities, without
 from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
+from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
 from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
-from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
-from lifecycle_manager.skr import Connections, SkrAccessError, SkrFailure
+from lifecycle_manager.signals import (
+    ClusterReachable,
+    ClusterReplaced,
+    ObjectChanged,
+    ResyncRequested,
+    SyncResourceApplied,
+)
+from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
@@ -86,6 +94,12 @@ def setup(
         others = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, freed.spec.kyma) if freed is not None else ()
         return [SYNC_RESOURCES.key_of(other) for other in others if in_conflict(other)]
 
+    def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
+        claim = claim_key(change.kyma, change.reference.group, change.reference.kind, change.reference.name)
+        found = sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim)
+        has_it = (each for each in found if change.reference in identities(inventory_of(each)))
+        return map(SYNC_RESOURCES.key_of, has_it)
+
     controller = manager.controller(
         "sync-resource",
         state=SyncResourceState,
@@ -98,6 +112,8 @@ def setup(
     controller.watches(sync_resources, to=waiting_for, when=gives_up_objects)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_is_leaving)
     controller.watches(policies.informer, to=of_policy, when=policy_changed)
+    controller.receives(ObjectChanged, to=of_object)
+    controller.receives(ResyncRequested, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     controller.receives(ClusterReachable, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     reconciler = SyncResourceReconciler(
@@ -111,8 +127,9 @@ def setup(
         sync_resources=sync_resources,
         policies=policies,
         state_of=controller.state,
+        publish=manager.publish,
     )
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
     return controller
 
 
@@ -155,27 +172,60 @@ class SyncResourceReconciler:
     sync_resources: Informer[SyncResource] = field(kw_only=True)
     policies: Policies = field(kw_only=True)
     state_of: Callable[[ObjectKey], SyncResourceState | None] = field(kw_only=True)
+    publish: Callable[[object], int] = field(kw_only=True)
 
-    async def reconcile(self, key: ObjectKey, _causes: Causes, state: SyncResourceState) -> Result:
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: SyncResourceState) -> Result:
         """Take the steps of a SyncResource's plan. Raises KubeError or SkrAccessError after its status says so."""
         resource = self.sync_resources.get(key)
         if resource is None:
             return Result()
 
-        def unreachable(seen: SyncResource, failure: SkrFailure) -> SyncResourceStatus:
-            return statuses.unreachable(seen, failure.reason, failure.message, self.clock.now())
-
-        finalizer = names.SYNC_RESOURCE_FINALIZER
-        record = Record(self.kcp, self.events, self.sync_resources, resource, finalizer=finalizer, action="Apply")
+        record = self._record(resource)
         skr = BorrowedSkr(self.connections, resource.spec.kyma)
-        steps, seen = Steps(record, state, skr), await self._snapshot(key, resource, state)
-        end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
+        announced = self._note(causes, resource, state)
+        steps, seen = Steps(record, state, skr), await self._snapshot(key, resource, state, announced)
+        end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=self._failed)
         if isinstance(end, Done):
-            return await self._finish(record, state, end)
+            return await self._finish(record, state, end, checked_all=announced is None)
         await record.remove_finalizer()
         return Result()
 
-    async def _snapshot(self, key: ObjectKey, resource: SyncResource, state: SyncResourceState) -> Snapshot:
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        resource = self.sync_resources.get(key)
+        if resource is not None:
+            await self._record(resource).report(self._failed(resource, failure_of(error)))
+
+    def _record(self, resource: SyncResource) -> Record[SyncResource]:
+        finalizer = names.SYNC_RESOURCE_FINALIZER
+        return Record(self.kcp, self.events, self.sync_resources, resource, finalizer=finalizer, action="Apply")
+
+    def _failed(self, resource: SyncResource, failure: SkrFailure) -> SyncResourceStatus:
+        return statuses.unreachable(resource, failure.reason, failure.message, self.clock.now())
+
+    def _note(self, causes: Causes, resource: SyncResource, state: SyncResourceState) -> frozenset[Identity] | None:
+        """Note what events reported; return the objects to read because of that, None where all are to be read."""
+        changes, now = causes.of(ObjectChanged), self.clock.monotonic()
+        everything = causes.overflowed or len(changes) < len(causes) or now >= state.check_due
+        has = identities(known_inventory(resource, state.inventory)) if changes else frozenset()
+        for change in changes:
+            if change.reference not in has:
+                continue
+            if not state.repairs.grants(change, now):
+                note = state.repairs.contested(change)
+                self.events.record(SYNC_RESOURCES, resource, CONTESTED, note, type="Warning", action="Apply")
+            elif not state.announcements.announce(change, now=now):
+                everything = True
+        announced = frozenset(each.object for each in state.announcements.of())
+        return None if everything or not (changes or announced) else announced
+
+    async def _snapshot(
+        self,
+        key: ObjectKey,
+        resource: SyncResource,
+        state: SyncResourceState,
+        announced: frozenset[Identity] | None,
+    ) -> Snapshot:
         kyma = self.kymas.get(ObjectKey(key.namespace, resource.spec.kyma))
         text: Text = ()
         if kyma is not None and not resource.metadata.being_deleted:
@@ -186,10 +236,16 @@ class SyncResourceReconciler:
         places |= {place_of(thing) for thing in text} if isinstance(text, tuple) else set()
         claims = tuple(dict.fromkeys(self._claims(key, resource.spec.kyma, places)))
         inventory = without(known, claimed_earlier(known, since(resource), claims))
-        seconds = self.settings.interval_seconds
-        rules = self.policies.of_sync_resources(resource.spec.module)
         return Snapshot(
-            resource, kyma, self.clock.now(), inventory, text, rules=rules, claims=claims, interval_seconds=seconds
+            resource,
+            kyma,
+            self.clock.now(),
+            inventory,
+            text,
+            rules=self.policies.of_sync_resources(resource.spec.module),
+            claims=claims,
+            interval_seconds=self.settings.interval_seconds,
+            announced=announced,
         )
 
     def _claims(self, key: ObjectKey, kyma: str, places: Collection[Place]) -> Iterable[Claim]:
@@ -206,15 +262,26 @@ class SyncResourceReconciler:
                     if (entry.group, entry.kind, entry.name) in places:
                         yield Claim(entry, *since(other))
 
-    async def _finish(self, record: Record[SyncResource], state: SyncResourceState, end: Done) -> Result:
+    async def _finish(
+        self, record: Record[SyncResource], state: SyncResourceState, end: Done, *, checked_all: bool
+    ) -> Result:
         if end.result is None:
             state.remember(set(state.inventory) - end.lost)
         elif end.result.changed:
             self._report_change(record.item, Counter(str(each.action) for each in end.result.outcomes))
+        if end.status != record.item.status:
+            self.publish(SyncResourceApplied(msgspec.structs.replace(record.item, status=end.status)))
         await record.report(end.status)
+        now, wait = self.clock.monotonic(), None
+        due = now + end.requeue_after
+        state.check_due = due if checked_all else min(due, state.check_due)
         if end.result is not None:
             end.result.raise_first_failure()
-        return Result(requeue_after=end.requeue_after)
+            state.repairs.remember(end.result.outcomes)
+            shown = seen_in(end.result.outcomes)
+            read = {each: shown.get(each.object, Seen()) for each in state.announcements.of()}
+            wait = state.announcements.settle(read, now=now)
+        return Result(requeue_after=max(0.0, state.check_due - now) if wait is None else wait)
 
     def _report_change(self, resource: SyncResource, objects: Mapping[str, int]) -> None:
         observed_at = resource.metadata.annotations.get(names.OBSERVED_AT, "")

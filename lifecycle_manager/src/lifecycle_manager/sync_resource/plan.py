@@ -7,6 +7,7 @@ pruned in a round with a failure; nothing is deleted that the inventory does not
 from collections.abc import Iterable
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject
+from lifecycle_manager.module_cr_verdict import CONFLICT, FORBIDDEN, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, listed, name_of, without
 from lifecycle_manager.object_set.ownership import conflicts
 from lifecycle_manager.object_set.policy import POLICY_VIOLATION, held_back, message_of, objections
@@ -21,14 +22,7 @@ from lifecycle_manager.object_set.steps import (
 )
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.snapshot import Snapshot, read_text, since
-from lifecycle_manager.sync_resource.status import (
-    CONFLICT,
-    FORBIDDEN,
-    KYMA_DELETING,
-    KYMA_NOT_FOUND,
-    TOO_MANY_OBJECTS,
-    Refusal,
-)
+from lifecycle_manager.sync_resource.status import KYMA_DELETING, KYMA_NOT_FOUND, Refusal
 from lifecycle_manager_api import State, SyncResource, SyncResourceStatus, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 
@@ -84,7 +78,8 @@ def plan(seen: Snapshot) -> Step:
         return RecordIntent(objects, seen.inventory)
     if seen.applied is None:
         namespaces = missing_namespaces(objects) if wants_namespaces(resource) else ()
-        return ApplyObjects(objects, seen.inventory, recheck=not _just_changed(resource), namespaces=namespaces)
+        recheck = seen.announced if seen.announced is not None else not _just_changed(resource)
+        return ApplyObjects(objects, seen.inventory, recheck=recheck, namespaces=namespaces)
     if not seen.pruned and (entries := prunable(seen, seen.applied)):
         return PruneObjects(objects, seen.applied, entries)
     _, held = held_back(kept(seen.applied) if resource.spec.prune else (), seen.rules)

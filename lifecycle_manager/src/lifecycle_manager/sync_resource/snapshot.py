@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, ManifestInvalid, parse_objects
-from lifecycle_manager.object_set.inventory import united
+from lifecycle_manager.module_cr_verdict import INVALID_RESOURCE
+from lifecycle_manager.object_set.inventory import Identity, united
 from lifecycle_manager.object_set.ownership import Claim
 from lifecycle_manager.sync_resource.intent import inventory_of
-from lifecycle_manager.sync_resource.status import INVALID_RESOURCE, Refusal
+from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, SyncResource
 from lifecycle_manager_api.policy_checks import ModuleRules, Scopes
 
@@ -26,6 +27,7 @@ class Snapshot:
     - `inventory`: what is in the SKR because of it or may be: by its own record, and by the memory of this process
     - `claims`: what other SyncResources of the Kyma have of the objects in the text
     - `rules`: what the module may have; `scopes` are those of the kinds in the text, as the SKR has stated them
+    - `announced`: the objects that events reported, where only these are to be read; None where all are
     - `recorded`: whether finalizer and intent are written; `too_many` says why the intent can't be, and `protected`
       are objects of the text, as the SKR resolves them, that may not be applied
     - `applied`, `removed`: the results of steps; `applied` with those of pruning once `pruned`
@@ -41,6 +43,7 @@ class Snapshot:
     scopes: Scopes | None = None
     claims: tuple[Claim, ...] = ()
     interval_seconds: float = 120.0
+    announced: frozenset[Identity] | None = None
     recorded: bool = False
     too_many: str = ""
     protected: tuple[InventoryEntry, ...] = ()

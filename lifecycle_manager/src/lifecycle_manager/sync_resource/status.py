@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, readiness
+from lifecycle_manager.module_cr_verdict import (
+    APPLY_FAILED,
+    CONFLICT,
+    OBJECTS_NOT_READY,
+)
 from lifecycle_manager.object_set.inventory import entries_of, failure_message, identities
 from lifecycle_manager.object_set.policy import POLICY_VIOLATION, message_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.sync_resource.intent import synced_object
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
-from lifecycle_manager_api.conditions import NewCondition
+from lifecycle_manager_api.conditions import NewCondition, counted
 from lifecycle_manager_api.policy_checks import Violation
 
 VALID = "Valid"
@@ -19,15 +24,9 @@ APPLIED = "Applied"
 TEXT_VALID = "Valid"
 OBJECTS_APPLIED = "Applied"
 OBJECTS_READY = "ObjectsReady"
-OBJECTS_NOT_READY = "ObjectsNotReady"
-APPLY_FAILED = "ApplyFailed"
 DELETING = "Deleting"
-CONFLICT = "Conflict"
-FORBIDDEN = "Forbidden"
-INVALID_RESOURCE = "InvalidResource"
 KYMA_DELETING = "KymaDeleting"
 KYMA_NOT_FOUND = "KymaNotFound"
-TOO_MANY_OBJECTS = "TooManyObjects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def deleting(
 ) -> SyncResourceStatus:
     """Return the status of a SyncResource whose objects are being deleted, but for those that are held back."""
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
-    message = f"waits for {len(result.inventory)} objects to be deleted: {waits}"
+    message = f"waits for {counted(len(result.inventory), 'object')} to be deleted: {waits}"
     synced = tuple(synced_object(entry, State.DELETING, "") for entry in (*result.inventory, *held))
     return _status(resource, now, State.DELETING, synced, [(READY, "False", DELETING, message)])
 

@@ -20,6 +20,7 @@ from lifecycle_manager_api.policy_checks import DEFAULTS, ModuleRules, needed_po
 __all__ = ["CHECKS", "NO_MODULE_CONFIG", "CheckResult", "needed_module_policy", "notices", "run_checks"]
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?")
+STATUS_FIELDS = ("state", "observedGeneration", "conditions")
 READ_VERBS = {"get", "list", "watch"}
 WRITE_VERBS = {"get", "create", "patch", "delete"}
 NO_MODULE_CONFIG = (
@@ -52,8 +53,24 @@ def notices(project: ModuleProject) -> Iterator[str]:
     """Yield what the author of a valid module should know about it."""
     if project.manager is not None and not _enables_module_config(project):
         yield NO_MODULE_CONFIG
+    if _enables_module_config(project):
+        yield from _missing_status_fields(project)
     if not project.of_kind(ModulePolicy.KIND) and (needed := needed_module_policy(project)) is not None:
         yield f"the module needs a ModulePolicy; ask the operators of the control plane for this one:\n\n{needed}"
+
+
+def _missing_status_fields(project: ModuleProject) -> Iterator[str]:
+    """Yield which fields of the status Lifecycle Manager would write if the CRD had them."""
+    crd = _one(project, "CustomResourceDefinition")["spec"]
+    for version in crd.get("versions", ()):
+        schema = version.get("schema", {}).get("openAPIV3Schema", {})
+        fields = schema.get("properties", {}).get("status", {}).get("properties", {})
+        if version.get("served") and (missing := [name for name in STATUS_FIELDS if name not in fields]):
+            yield (
+                f"version {version.get('name')} of {crd['names']['kind']} has no {', '.join(missing)} in its status: "
+                "Lifecycle Manager writes there whether a change of the user is in force, and why not. Without the "
+                "fields users find it in Events alone. klm module new generates a CRD with them and with their columns."
+            )
 
 
 def needed_module_policy(project: ModuleProject) -> str | None:

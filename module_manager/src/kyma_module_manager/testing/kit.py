@@ -1,7 +1,7 @@
 """Runs a manager on a Module CR without a cluster."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from kube_runtime import dump_yaml
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.rendering import render
-from lifecycle_manager_api import ModuleConfig, SyncedObject, SyncResource, names
+from lifecycle_manager_api import ModuleConfig, SyncedObject, SyncResource, aggregate, names
 
 __all__ = ["RenderedObjects", "module_config_of", "render_module_cr", "synced_object"]
 
@@ -21,10 +21,11 @@ ModuleCr = str | Path | Mapping[str, Any] | msgspec.Struct
 
 @dataclass(frozen=True)
 class RenderedObjects:
-    """The objects that a manager returned for a Module CR, and the text of the SyncResource."""
+    """What a manager returned for a Module CR: objects, the text of the SyncResource, fields for the status."""
 
     objects: tuple[dict[str, Any], ...]
     text: str
+    status: Mapping[str, Any] = field(default_factory=dict)
 
     def one(self, kind: str, name: str, namespace: str = "") -> dict[str, Any]:
         """Return the object with that identity. Raises LookupError with the identities of all objects."""
@@ -56,7 +57,7 @@ async def render_module_cr(
     states = tuple(synced)
     sync_resource = _sync_resource_of(config, written, states) if states or written else None
     rendering = await render(manager, ModuleContext(config, sync_resource))
-    return RenderedObjects(rendering.objects, rendering.text)
+    return RenderedObjects(rendering.objects, rendering.text, rendering.status)
 
 
 def module_config_of(module: str, module_cr: ModuleCr, *, kyma: str = "test-kyma") -> ModuleConfig:
@@ -88,7 +89,11 @@ def _sync_resource_of(config: ModuleConfig, text: str, synced: tuple[SyncedObjec
             "kind": SyncResource.KIND,
             "metadata": _metadata(spec.kyma, spec.module) | {"uid": "00000000-0000-4000-8000-000000000002"},
             "spec": {"kyma": spec.kyma, "module": spec.module, "resource": text},
-            "status": {"synced": [msgspec.to_builtins(each) for each in synced]},
+            "status": {
+                "state": aggregate(each.state for each in synced),
+                "observedGeneration": 1,
+                "synced": [msgspec.to_builtins(each) for each in synced],
+            },
         },
         SyncResource,
     )

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from kyma_module_manager.context import ModuleContext
-from kyma_module_manager.declaration import module_manager
-from lifecycle_manager_api import ObjectMeta, State
+from kyma_module_manager.declaration import Rendered, module_manager
+from lifecycle_manager_api import ObjectMeta, State, SyncedObject
 
 __all__ = ["Guestbook", "objects"]
 
@@ -28,20 +28,33 @@ class Guestbook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 @module_manager("guestbook", crd=Guestbook)
-def objects(guestbook: Guestbook, context: ModuleContext) -> Iterator[dict[str, Any]]:
-    """Return the database, and the application too as soon as the database is ready."""
+def objects(guestbook: Guestbook, context: ModuleContext) -> Rendered:
+    """Return the database, the application too as soon as the database is ready, and the state of both."""
+    namespace, name = guestbook.metadata.namespace, guestbook.metadata.name
+    synced = context.synced()
+    database = synced.find("StatefulSet", f"{name}-database", namespace, group="apps")
+    application = synced.find("Deployment", name, namespace, group="apps")
+    # Once started, the application stays while the database is being changed.
+    started = context.written("Deployment", name, namespace, group="apps") is not None
+    starts = started or (database is not None and database.state is State.READY)
+    return Rendered(
+        _objects(guestbook, with_application=starts),
+        status={"database": _shown(database), "application": _shown(application)},
+    )
+
+
+def _objects(guestbook: Guestbook, *, with_application: bool) -> Iterator[dict[str, Any]]:
     yield _service(guestbook)
     yield _database(guestbook)
-    if _may_start(guestbook, context):
+    if with_application:
         yield _application(guestbook)
 
 
-def _may_start(guestbook: Guestbook, context: ModuleContext) -> bool:
-    """Tell whether to return the application: once started, it stays while the database is being changed."""
-    namespace, name = guestbook.metadata.namespace, guestbook.metadata.name
-    database = context.synced("StatefulSet", f"{name}-database", namespace, group="apps")
-    started = context.written("Deployment", name, namespace, group="apps") is not None
-    return started or (database is not None and database.state == State.READY)
+def _shown(reported: SyncedObject | None) -> str:
+    """Return the state of an object for the status of the Module CR, with the reason for it."""
+    if reported is None:
+        return "Pending"
+    return f"{reported.state}: {reported.message}" if reported.message else reported.state or "Pending"
 
 
 def _service(guestbook: Guestbook) -> dict[str, Any]:

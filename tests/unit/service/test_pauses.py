@@ -1,12 +1,13 @@
 """What survives a long collection is skipped by later ones, and is freed all the same."""
 
 import gc
+import sys
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from lifecycle_manager.garbage import collect_less
+from lifecycle_manager.pauses import SWITCH_SECONDS, collect_less, keep_pauses_short
 
 
 class Thing:
@@ -75,3 +76,11 @@ def test_no_full_collection_looks_at_more_than_came_since_the_last_however_much_
     finally:
         gc.callbacks.remove(count)
         undo()
+
+
+def test_threads_that_compute_leave_the_interpreter_to_the_event_loop() -> None:
+    before = sys.getswitchinterval()
+    undo = keep_pauses_short()
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    undo()
+    assert sys.getswitchinterval() == before

@@ -1,0 +1,220 @@
+"""`klm check` and `klm version`."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from kube_runtime import Client, Forbidden, KindUnknown, KubeError, NotFound, Resource
+from kube_runtime.leases.lease import LEASES
+from kyma_certs import describe
+from kyma_fleet.checking import findings
+from kyma_fleet.checking.findings import Finding
+from kyma_fleet.overview.command import GROUP, read_tally, replicas_of
+from kyma_fleet.screen import Screen
+from kyma_fleet.text import plain
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, WATCHERS, Secret
+from lifecycle_manager.skr_webhook.tls_secret import CERTIFICATE_PURPOSE, key_pair_in
+from lifecycle_manager_api import names
+from lifecycle_manager_api.crds import all_crds
+from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION
+
+ADMISSION = "admissionregistration.k8s.io"
+AUTHORIZATION = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+POLICIES, BINDINGS, WEBHOOKS = (
+    Resource.dynamic(ADMISSION, "v1", kind, plural, namespaced=False)
+    for kind, plural in (
+        ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+        ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+    )
+)
+DEPLOYMENTS: Resource[dict[str, Any]] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
+OUR_DEPLOYMENTS = f"app.kubernetes.io/name={names.LIFECYCLE_MANAGER}"
+NEEDED_KINDS = (
+    (f"{ADMISSION}/v1", "ValidatingAdmissionPolicy"),
+    (f"{ADMISSION}/v1", "ValidatingWebhookConfiguration"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    ("coordination.k8s.io/v1", "Lease"),
+    ("events.k8s.io/v1", "Event"),
+)
+VIEWER = tuple(
+    ("list", names.GROUP, plural)
+    for plural in ("kymas", "manifests", "moduleconfigs", "modulereleasemetas", "moduletemplates", "syncresources")
+)
+INSTALLER = (
+    ("create", "apiextensions.k8s.io", "customresourcedefinitions"),
+    ("create", "rbac.authorization.k8s.io", "clusterroles"),
+    ("create", ADMISSION, "validatingadmissionpolicies"),
+    ("create", "", "namespaces"),
+)
+SIGNS = {"ok": ("✓", "green"), "bad": ("✗", "red"), "note": ("·", "white")}
+
+
+async def check(kcp: Client, screen: Screen, lease_namespace: str, *, before_installation: bool) -> int:
+    """Print what each check finds. Returns 1 where one fails."""
+    failed = 0
+    found = _before_installation(kcp) if before_installation else _installed(kcp, lease_namespace)
+    async for each in found:
+        sign, colour = SIGNS[each.mark]
+        screen.print(f"{screen.painted(sign, fg=colour)} {plain(each.title).ljust(13)} {plain(each.text)}")
+        if each.mark == "bad":
+            failed += 1
+            screen.print(f"{' ' * 16}next:  {plain(each.advice)}")
+        screen.flush()
+    return 1 if failed else 0
+
+
+async def print_version(kcp: Client, screen: Screen) -> int:
+    """Print the versions of klm, of Lifecycle Manager as it is deployed, and of the API server."""
+    screen.print(f"klm                {version('kyma-fleet')}")
+    try:
+        deployments = (await kcp.list(DEPLOYMENTS, names.KCP_NAMESPACE, label_selector=OUR_DEPLOYMENTS)).items
+        images = [_image(each) for each in deployments] or ["no Deployment of it in " + names.KCP_NAMESPACE]
+    except Forbidden:
+        images = ["not known: you may not list Deployments"]
+    for image in images:
+        screen.print(f"Lifecycle Manager  {plain(image)}")
+    screen.print(f"API server         {plain(await kcp.server_version())}")
+    return 0
+
+
+async def _before_installation(kcp: Client) -> AsyncIterator[Finding]:
+    yield findings.of_version(await kcp.server_version())
+    yield await _clocks(kcp)
+    yield findings.of_kinds([kind for api_version, kind in NEEDED_KINDS if not await _serves(kcp, api_version, kind)])
+    yield findings.of_rights("cluster-admin", await _missing_rights(kcp, INSTALLER))
+
+
+async def _installed(kcp: Client, lease_namespace: str) -> AsyncIterator[Finding]:
+    yield findings.of_version(await kcp.server_version())
+    yield await _clocks(kcp)
+    missing = await _missing_rights(kcp, VIEWER)
+    yield findings.of_rights("the ClusterRole klm-viewer", missing)
+    async for each in _crds(kcp):
+        yield each
+    for title, read in (
+        ("module policy", _policy),
+        ("webhooks", _webhooks),
+        ("Watchers", _watchers),
+        ("certificates", _certificates),
+    ):
+        yield await _allowed(title, kcp, read)
+    leases = await kcp.list(LEASES, lease_namespace, label_selector=GROUP)
+    yield findings.of_replicas(list(replicas_of(leases.items)), datetime.now(UTC))
+    yield findings.of_clusters(await read_tally(kcp, lease_namespace))
+
+
+async def _allowed(title: str, kcp: Client, read: Callable[[Client], Awaitable[Finding]]) -> Finding:
+    try:
+        return await read(kcp)
+    except KubeError as error:
+        return findings.not_checked(title, error)
+
+
+async def _crds(kcp: Client) -> AsyncIterator[Finding]:
+    good = 0
+    for wanted in all_crds():
+        name = wanted["metadata"]["name"]
+        try:
+            found = await _maybe(kcp, CUSTOM_RESOURCE_DEFINITIONS, name)
+        except KubeError as error:
+            yield findings.not_checked("CRDs", error)
+            return
+        problem = findings.of_crd(name, found, wanted)
+        good += problem is None
+        if problem is not None:
+            yield problem
+    if good:
+        yield Finding("ok", "CRDs", f"{good} are as this version needs them")
+
+
+async def _policy(kcp: Client) -> Finding:
+    found = [await _maybe(kcp, resource, MODULE_AUTHORIZATION) for resource in (POLICIES, BINDINGS)]
+    return findings.of_policy(*found)
+
+
+async def _webhooks(kcp: Client) -> Finding:
+    return findings.of_webhooks(await _maybe(kcp, WEBHOOKS, names.LIFECYCLE_MANAGER))
+
+
+async def _watchers(kcp: Client) -> Finding:
+    return findings.of_watchers((await kcp.list(WATCHERS, names.KCP_NAMESPACE)).items)
+
+
+async def _certificates(kcp: Client) -> Finding:
+    expiries: dict[str, datetime | None] = {}
+    selector = f"{names.PURPOSE}={CERTIFICATE_PURPOSE}"
+    async for page in kcp.pages(SECRETS, names.KCP_NAMESPACE, label_selector=selector, page_size=100):
+        expiries |= {each.metadata.name: _end_of(each) for each in page.items}
+    return findings.of_certificates(expiries, datetime.now(UTC))
+
+
+def _end_of(secret: Secret) -> datetime | None:
+    try:
+        pair = key_pair_in(secret)
+        return describe(pair.certificate_pem).not_after if pair is not None else None
+    except ValueError:
+        return None
+
+
+async def _clocks(kcp: Client) -> Finding:
+    before = datetime.now(UTC)
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = msgspec.json.decode(await kcp.raw("POST", REVIEW, body=msgspec.json.encode(body)), type=_Dated)
+    return findings.of_clocks(before, answer.metadata.creation_timestamp, datetime.now(UTC))
+
+
+async def _missing_rights(kcp: Client, wanted: tuple[tuple[str, str, str], ...]) -> list[str]:
+    missing = []
+    for verb, group, plural in wanted:
+        attributes = {"verb": verb, "group": group, "resource": plural}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = await kcp.raw("POST", AUTHORIZATION, body=msgspec.json.encode(body))
+        if not msgspec.json.decode(answer, type=_AccessReview).status.allowed:
+            missing.append(f"{verb} {plural}")
+    return missing
+
+
+async def _serves(kcp: Client, api_version: str, kind: str) -> bool:
+    try:
+        await kcp.mapper.resource(api_version, kind)
+    except KindUnknown:
+        return False
+    return True
+
+
+async def _maybe(kcp: Client, resource: Resource[dict[str, Any]], name: str) -> dict[str, Any] | None:
+    try:
+        return await kcp.get(resource, name)
+    except NotFound:
+        return None
+
+
+def _image(deployment: dict[str, Any]) -> str:
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    ready = deployment.get("status", {}).get("readyReplicas", 0)
+    return f"{containers[0]['image']}, {ready} of {deployment['spec'].get('replicas', 1)} replicas ready"
+
+
+class _Timestamp(msgspec.Struct, rename="camel"):
+    creation_timestamp: datetime | None = None
+
+
+class _Dated(msgspec.Struct):
+    metadata: _Timestamp = msgspec.field(default_factory=_Timestamp)
+
+
+class _Allowed(msgspec.Struct):
+    allowed: bool = False
+
+
+class _AccessReview(msgspec.Struct):
+    status: _Allowed

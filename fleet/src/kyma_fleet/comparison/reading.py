@@ -1,0 +1,150 @@
+"""The objects that a module wants in a cluster: those of its SyncResources, and those that its Manifest installs.
+
+They are read as Lifecycle Manager reads them, and get the labels and annotations that it would give them.
+"""
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from kube_runtime import (
+    Client,
+    ClientOptions,
+    InventoryEntry,
+    KubeconfigInvalid,
+    KubeconfigRefused,
+    KubernetesObject,
+    ManifestInvalid,
+    parse_objects,
+)
+from kyma_fleet.problems import Problem
+from lifecycle_manager.module_catalog import (
+    DescriptorUnreadable,
+    Offer,
+    module_of,
+    module_of_manifest,
+    wanted_manifest,
+)
+from lifecycle_manager.module_installation.logins import Logins
+from lifecycle_manager.module_installation.rendering import rendered
+from lifecycle_manager.object_set import SkrObjects
+from lifecycle_manager.object_set.inventory import entries_of
+from lifecycle_manager.object_set.reporting import set_owner
+from lifecycle_manager.oci import Blobs, ObjectStore, Registries, SourceError, source_in
+from lifecycle_manager.oci.downloads import Downloads
+from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.skr.access import (
+    AccessSecretUnusable,
+    SkrAccessError,
+    access_index,
+    choose_access_secret,
+    kubeconfig_in,
+)
+from lifecycle_manager_api import Manifest, ModuleTemplate, SyncResource, names
+
+SKR_OPTIONS = ClientOptions(
+    timeout_seconds=30,
+    connect_timeout_seconds=5,
+    attempts=2,
+    user_agent="klm",
+    max_response_bytes=32 * 1024 * 1024,
+    max_list_bytes=64 * 1024 * 1024,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSet:
+    """The objects that one resource in the control plane wants, and its inventory."""
+
+    owner: Manifest | SyncResource
+    objects: tuple[KubernetesObject, ...]
+    inventory: tuple[InventoryEntry, ...]
+
+
+@asynccontextmanager
+async def cluster_of(kcp: Client, kyma: str) -> AsyncIterator[Client]:
+    """Open a client of a Kyma's cluster by its access Secret. Raises Problem, KubeError.
+
+    The kubeconfig in it may not run commands or read files of this machine.
+    """
+    selector = f"{names.KYMA_NAME}={kyma},{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
+    secrets = (await kcp.list(SECRETS, names.KCP_NAMESPACE, label_selector=selector)).items
+    try:
+        secret = choose_access_secret(kyma, [each for each in secrets if kyma in access_index(each)])
+        try:
+            client = await Client.from_kubeconfig(kubeconfig_in(secret), options=SKR_OPTIONS)
+        except (KubeconfigInvalid, KubeconfigRefused) as error:
+            raise AccessSecretUnusable(secret, str(error)) from None
+    except SkrAccessError as error:
+        raise Problem(f"no access to the cluster of Kyma {kyma}: {error}") from None
+    async with client:
+        yield client
+
+
+async def wanted_sets(kcp: Client, kyma: str, module: str, namespace: str) -> list[WantedSet]:
+    """Return what a module wants in a cluster. Raises Problem, KubeError."""
+    selector = f"{names.KYMA_NAME}={kyma},{names.MODULE_NAME}={module}"
+    manifests = (await kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=selector)).items
+    resources = (await kcp.list(SYNC_RESOURCES, label_selector=selector)).items
+    found = [_of_sync_resource(each) for each in resources if not each.metadata.being_deleted]
+    found += [await _of_manifest(kcp, each, namespace) for each in manifests if not each.metadata.being_deleted]
+    if not found:
+        raise Problem(f"module {module} wants nothing in the cluster of Kyma {kyma}; klm explain {kyma} says why")
+    return found
+
+
+async def wanted_after(
+    kcp: Client, kyma: str, offer: Offer, template: ModuleTemplate, namespace: str
+) -> list[WantedSet]:
+    """Return what the Manifest of a module would want in a cluster with this template. Raises Problem, KubeError."""
+    module = module_of(template)
+    selector = f"{names.KYMA_NAME}={kyma},{names.MODULE_NAME}={module}"
+    item = await kcp.get(KYMAS, kyma, names.KCP_NAMESPACE)
+    known = (await kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=selector)).items
+    try:
+        wanted = wanted_manifest(item, template, offer.component(template), held=known[0] if known else None)
+    except DescriptorUnreadable as error:
+        raise Problem(f"ModuleTemplate {template.metadata.name}: {error}") from None
+    if wanted is None:
+        raise Problem(
+            f"ModuleTemplate {template.metadata.name} installs nothing by itself, so there is nothing to compare"
+        )
+    changed = msgspec.structs.replace(known[0], spec=wanted.spec) if known else wanted
+    return [await _of_manifest(kcp, changed, namespace)]
+
+
+def applier_objects(skr: Client, wanted: WantedSet, namespace: str) -> SkrObjects:
+    """Return what compares the objects of an owner, with the owner's labels and annotations."""
+    owner = wanted.owner
+    if isinstance(owner, Manifest):
+        return SkrObjects.of(None, skr, owner=set_owner(owner, module_of_manifest(owner)), namespace=namespace)
+    return SkrObjects.of(None, skr, owner=set_owner(owner, owner.spec.module))
+
+
+def _of_sync_resource(resource: SyncResource) -> WantedSet:
+    try:
+        objects = parse_objects(resource.spec.resource)
+    except ManifestInvalid as error:
+        raise Problem(f"SyncResource {resource.metadata.name}: {error}") from None
+    prunes = resource.spec.prune
+    return WantedSet(resource, tuple(objects), entries_of(resource.status.synced) if prunes else ())
+
+
+async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> WantedSet:
+    registries, logins = Registries(), Logins(kcp)
+    try:
+        with tempfile.TemporaryDirectory(prefix="klm-") as folder:
+            store = ObjectStore(registries, Downloads().text, Blobs(Path(folder)))
+            source = source_in(manifest.spec.install.source)
+            module = await store.objects(source, partial(logins.login, manifest), logins.whose(manifest))
+        rendering = rendered(module.digest, module.objects, manifest.spec.localized_images, namespace)
+    except SourceError as error:
+        raise Problem(f"Manifest {manifest.metadata.name}: {error.reason}: {error}") from None
+    finally:
+        await registries.close()
+    return WantedSet(manifest, rendering.objects, entries_of(manifest.status.synced))

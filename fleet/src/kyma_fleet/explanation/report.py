@@ -1,0 +1,88 @@
+"""Prints chains: the cause in one line, then the links, the last Events, and what to do next."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from kyma_fleet.explanation.chain import GOOD, Chain, Link
+from kyma_fleet.explanation.facts import Occurrence
+from kyma_fleet.screen import Columns, Screen
+from kyma_fleet.text import age, cut, plain, wrapped
+
+SIGNS = {"ok": ("✓", "green"), "wait": ("◌", "cyan"), "bad": ("✗", "red"), "note": ("·", "white")}
+EVENTS_SHOWN = 5
+MAX_TITLE = 28
+
+
+def print_chains(
+    chains: Sequence[Chain], events: Sequence[Occurrence], screen: Screen, now: datetime, *, about: Link | None = None
+) -> None:
+    """Print the chains of a Kyma, or the one of a module."""
+    for number, chain in enumerate(chains):
+        if number:
+            screen.print()
+        _print_chain(chain, screen, about if number == 0 else None)
+    if events:
+        screen.print()
+        screen.print(screen.painted("last Events", bold=True))
+        print_events(events[-EVENTS_SHOWN:], screen, now)
+    commands = dict.fromkeys(each.next_command for each in chains if each.next_command)
+    if commands:
+        screen.print()
+    for command in commands:
+        screen.print(f"next:  {screen.painted(plain(command), bold=True)}")
+
+
+def print_events(events: Iterable[Occurrence], screen: Screen, now: datetime) -> None:
+    """Print Events, the newest last: each in a line for programs, in as many as it takes on a terminal."""
+    if screen.width is None:
+        table = Columns(screen, ("LAST", "COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE"))
+        table.print(
+            (age(each.at, now), str(each.count), each.kind, each.reason, each.about, each.note) for each in events
+        )
+        return
+    for each in events:
+        times = f", {each.count} times" if each.count > 1 else ""
+        kind = screen.painted(plain(each.kind), **({"fg": "yellow"} if each.kind == "Warning" else {}))
+        when = f"{age(each.at, now)} ago".rjust(8)
+        head = plain(f"{each.reason}, {each.about}{times}")
+        screen.print(f"{when}  {kind} {cut(head, screen.width - 18)}")
+        for line in wrapped(plain(each.note), screen.width, 10):
+            screen.print(f"          {line}")
+
+
+def _print_chain(chain: Chain, screen: Screen, about: Link | None) -> None:
+    subject, name, cause = plain(chain.subject), chain.state.value or "new", chain.cause
+    headline = f"{screen.painted(subject, bold=True)} is {screen.state(name)}"
+    if cause is not None:
+        joint = ", but " if chain.state in GOOD else ": "
+        used = len(f"{subject} is {name}{joint}")
+        headline += joint + _limited(f"{cause.title}: {cause.text}", screen, used)
+    screen.print(headline)
+    links = [*([about] if about is not None else []), *chain.links]
+    width = min(max((len(plain(each.title)) for each in links), default=0), MAX_TITLE)
+    for link in links:
+        _print_link(link, screen, width)
+
+
+def _limited(text: str, screen: Screen, used: int) -> str:
+    line = plain(text)
+    room = max((screen.width or 10_000) - used, 20)
+    return line if len(line) <= room else f"{line[: room - 1]}…"
+
+
+def _print_link(link: Link, screen: Screen, width: int) -> None:
+    """Print a link; what is in order in one line, what is not in as many as it takes."""
+    sign, colour = SIGNS[link.mark]
+    title, text = plain(link.title), plain(link.text)
+    indent = " " * (width + 5)
+    lines = wrapped(text, screen.width, len(indent))
+    head = f"  {screen.painted(sign, fg=colour)} {title.ljust(width)} "
+    if len(title) > width:
+        screen.print(head.rstrip())
+        head = indent
+    screen.print(f"{head}{lines[0]}".rstrip())
+    for line in lines[1:]:
+        screen.print(f"{indent}{line}")
+    for detail in link.details:
+        for number, line in enumerate(wrapped(plain(detail), screen.width, len(indent) + 2)):
+            screen.print(f"{indent}{'  ' if number else '- '}{line}")

@@ -1,0 +1,129 @@
+"""Reads what was asked for, page by page, writes it, and follows its changes."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from kube_runtime import Client, ClusterUnreachable, Gone, ObjectUnreadable, Resource
+from kyma_fleet.listing.formats import Output, typed
+from kyma_fleet.listing.kinds import Kind
+from kyma_fleet.listing.selection import Selection
+from kyma_fleet.problems import Problem
+from kyma_fleet.screen import Screen
+from kyma_fleet.text import plain
+
+PAGE_SIZE = 500
+RETRY_SECONDS = 1.0
+
+
+@dataclass(eq=False)
+class Listing:
+    """One run of `klm get`."""
+
+    kcp: Client
+    kind: Kind[Any]
+    selection: Selection
+    namespace: str | None
+    output: Output
+    screen: Screen
+
+    async def run(self, *, watch: bool) -> int:
+        """Write what there is, and with `watch` each change until the operator stops it; return the exit code."""
+        count, version = 0, ""
+        async for items, at in self._pages():
+            count, version = count + self.output.page(self._selected(items), datetime.now(UTC)), at
+        if watch:
+            self.screen.flush()
+            await self._follow(version)
+        self.output.end()
+        if not count:
+            self._note(self._nothing())
+        return 0
+
+    @property
+    def _resource(self) -> Resource[Any]:
+        known = self.kind.resource
+        if not self.output.raw:
+            return known
+        return Resource.dynamic(known.group, known.version, known.kind, known.plural, known.namespaced)
+
+    async def _pages(self) -> AsyncIterator[tuple[Iterable[Any], str]]:
+        if self.selection.name and self.kind.named_objects and self.namespace is not None:
+            item = await self.kcp.get(self._resource, self.selection.name, self.namespace)
+            yield (item,), self._resource.version_of(item)
+            return
+        pages = self.kcp.pages(
+            self._resource,
+            self.namespace,
+            label_selector=self.kind.selector(self.selection),
+            field_selector=self._field_selector(),
+            page_size=PAGE_SIZE,
+            unreadable=lambda error: self._note(f"left out: {error}"),
+        )
+        async for page in pages:
+            yield page.items, page.resource_version
+
+    def _field_selector(self) -> str | None:
+        is_named = self.selection.name and self.kind.named_objects
+        return f"metadata.name={self.selection.name}" if is_named else None
+
+    def _selected(self, items: Iterable[Any]) -> Iterable[Any]:
+        for item in items:
+            try:
+                if self.kind.selects(self.selection, typed(self.kind, item) if self.output.raw else item):
+                    yield item
+            except ObjectUnreadable as error:
+                self._note(f"left out: {error}")
+
+    async def _follow(self, version: str) -> None:
+        while True:
+            try:
+                version = await self._watch(version)
+            except Gone:  # too much happened since: all is listed again
+                async for items, version in self._pages():  # noqa: B007 - the last one counts
+                    self.output.page(self._selected(items), datetime.now(UTC))
+            except ObjectUnreadable as error:
+                self._note(f"left out: {error}")
+                version = error.identity[2]
+            except ClusterUnreachable as error:
+                self._note(f"the watch broke and is opened again: {error}")
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _watch(self, version: str) -> str:
+        events = self.kcp.watch(
+            self._resource,
+            self.namespace,
+            resource_version=version,
+            label_selector=self.kind.selector(self.selection),
+            field_selector=self._field_selector(),
+        )
+        async with aclosing(events):
+            async for event in events:
+                version = event.resource_version
+                if event.object is None:
+                    continue
+                if event.type == "DELETED":
+                    self._note(f"deleted: {self.kind.resource.kind} {self._resource.key_of(event.object)}")
+                else:
+                    self.output.page(self._selected((event.object,)), datetime.now(UTC))
+                self.screen.flush()
+        return version
+
+    def _note(self, text: str) -> None:
+        self.screen.flush()
+        sys.stderr.write(f"klm: {plain(text)}\n")
+
+    def _nothing(self) -> str:
+        given = self.selection.given()
+        return f"no {self.kind.name} match" if given else f"there are no {self.kind.name}"
+
+
+def check_filters(kind: Kind[Any], selection: Selection) -> None:
+    """Raise Problem where a filter means nothing for the kind."""
+    if unknown := sorted(selection.given() - kind.filters):
+        known = ", ".join(f"--{each}" for each in sorted(kind.filters - {"name", "labels"}))
+        raise Problem(f"--{unknown[0]} does not select {kind.name}; they have {known} and -l")

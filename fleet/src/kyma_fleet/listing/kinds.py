@@ -1,0 +1,252 @@
+"""What `klm get` lists, and the columns of each kind: pure functions from an object to its rows."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from kube_runtime import Resource
+from kyma_fleet.listing.selection import OF_CONFIGS, OF_KYMAS, OF_MANIFESTS, Selection
+from kyma_fleet.marks import pause_of
+from kyma_fleet.text import age
+from lifecycle_manager.resources import (
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    SYNC_RESOURCES,
+    DatedReleaseMeta,
+)
+from lifecycle_manager_api import (
+    ApiObject,
+    Kyma,
+    Manifest,
+    ModuleConfig,
+    State,
+    SyncResource,
+    find,
+    names,
+)
+from lifecycle_manager_api.documents import plain
+
+T = TypeVar("T", bound=ApiObject)
+Row = tuple[str, ...]
+Document = Mapping[str, Any]
+NONE = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The titles of a table; `state` is the index of the column with a state, -1 for none."""
+
+    titles: Sequence[str]
+    wide: Sequence[str]
+    state: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """One kind that can be listed.
+
+    - `namespace`: where its objects are; None for every namespace
+    - `filters`: the fields of a Selection that mean something for it
+    - `selector`: the label selector for the API server
+    - `rows`: the rows of one object that were asked for, without and with the wide columns
+    - `documents`: the same as documents; None where the object itself is one
+    """
+
+    name: str
+    short: tuple[str, ...]
+    resource: Resource[T]
+    namespace: str | None
+    columns: Columns
+    filters: frozenset[str]
+    selector: Callable[[Selection], str | None]
+    selects: Callable[[Selection, T], bool]
+    rows: Callable[[T, Selection, datetime], Iterator[tuple[Row, Row]]]
+    documents: Callable[[T, Selection], Iterator[Document]] | None = None
+    named_objects: bool = True
+
+
+def _kyma_rows(kyma: Kyma, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
+    status, labels = kyma.status, kyma.metadata.labels
+    ready = find(status.conditions, "Ready")
+    good = sum(each.state in {State.READY, State.UNMANAGED} for each in status.modules)
+    pause = pause_of(kyma.metadata)
+    yield (
+        (
+            kyma.metadata.name,
+            status.state.value or NONE,
+            f"{good}/{len(status.modules)}",
+            status.active_channel or kyma.spec.channel,
+            labels.get(names.REGION) or NONE,
+            age(kyma.metadata.creation_timestamp, now),
+            ready.reason if ready is not None else NONE,
+        ),
+        (
+            "yes" if pause is not None else "no",
+            labels.get(names.BROKER_PLAN_NAME) or NONE,
+            labels.get(names.RUNTIME_ID) or NONE,
+            ready.message if ready is not None else NONE,
+        ),
+    )
+
+
+def _paused_rows(kyma: Kyma, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
+    pause = pause_of(kyma.metadata)
+    if pause is None:
+        return
+    since = age(pause.since, now)
+    reason = pause.reason or "the label was set by other means"
+    yield (kyma.metadata.name, kyma.status.state.value or NONE, since, pause.by or NONE, reason), ()
+
+
+def _module_rows(kyma: Kyma, selection: Selection, _now: datetime) -> Iterator[tuple[Row, Row]]:
+    for each in kyma.status.modules:
+        if selection.of_module(each):
+            row = (kyma.metadata.name, each.name, each.state.value or NONE, each.version or NONE, each.channel or NONE)
+            manifest = each.manifest.metadata.name if each.manifest is not None else NONE
+            region = kyma.metadata.labels.get(names.REGION) or NONE
+            yield (*row, each.message or NONE), (region, manifest)
+
+
+def _module_documents(kyma: Kyma, selection: Selection) -> Iterator[Document]:
+    for each in kyma.status.modules:
+        if selection.of_module(each):
+            yield {"kyma": kyma.metadata.name, **plain(each)}
+
+
+def _release_rows(release: DatedReleaseMeta, selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
+    spec = release.spec
+    channels = ", ".join(f"{each.channel} {each.version}" for each in spec.channels)
+    for_whom = [word for word, holds in (("beta", spec.beta), ("internal", spec.internal)) if holds]
+    for_whom += ["selected"] if spec.kyma_selector is not None else []
+    mandatory = spec.mandatory.version if spec.mandatory is not None else NONE
+    row = (spec.module_name, mandatory, ", ".join(for_whom) or "all", age(release.metadata.written_at, now))
+    yield (*row, channels or NONE), (spec.ocm_component_name or NONE,)
+
+
+def _manifest_rows(manifest: Manifest, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
+    ready, labels = find(manifest.status.conditions, "Ready"), manifest.metadata.labels
+    yield (
+        (
+            manifest.metadata.name,
+            manifest.status.state.value or NONE,
+            labels.get(names.KYMA_NAME) or NONE,
+            labels.get(names.MODULE_NAME) or NONE,
+            manifest.spec.version or NONE,
+            age(manifest.metadata.creation_timestamp, now),
+            ready.reason if ready is not None else NONE,
+        ),
+        (str(len(manifest.status.synced)), ready.message if ready is not None else NONE),
+    )
+
+
+def _config_rows(config: ModuleConfig, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
+    yield from _part_rows(config, age(config.metadata.creation_timestamp, now))
+
+
+def _sync_resource_rows(resource: SyncResource, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
+    yield from _part_rows(resource, age(resource.metadata.creation_timestamp, now), resource.status.objects or NONE)
+
+
+def _part_rows(part: ModuleConfig | SyncResource, old: str, *more: str) -> Iterator[tuple[Row, Row]]:
+    ready = find(part.status.conditions, "Ready")
+    name, state = part.metadata.name, part.status.state.value or NONE
+    reason, message = (ready.reason, ready.message) if ready is not None else (NONE, NONE)
+    yield (name, state, part.spec.kyma, part.spec.module, *more, old, reason), (part.metadata.namespace, message)
+
+
+KYMA_COLUMNS = ("NAME", "STATE", "MODULES", "CHANNEL", "REGION", "AGE", "REASON")
+PART_COLUMNS = ("NAME", "STATE", "KYMA", "MODULE", "AGE", "REASON")
+OF_ALL = frozenset({"name", "labels"})
+
+KINDS: tuple[Kind[Any], ...] = (
+    Kind(
+        "kymas",
+        ("kyma", "ky"),
+        KYMAS,
+        names.KCP_NAMESPACE,
+        Columns(KYMA_COLUMNS, ("PAUSED", "PLAN", "RUNTIME", "MESSAGE"), 1),
+        OF_ALL | {"state", "module", "version", "channel", "region", "paused"},
+        lambda wanted: wanted.label_selector(**OF_KYMAS),
+        Selection.of_kyma,
+        _kyma_rows,
+    ),
+    Kind(
+        "modules",
+        ("module",),
+        KYMAS,
+        names.KCP_NAMESPACE,
+        Columns(("KYMA", "MODULE", "STATE", "VERSION", "CHANNEL", "MESSAGE"), ("REGION", "MANIFEST"), 2),
+        OF_ALL | {"kyma", "state", "module", "version", "channel", "region"},
+        lambda wanted: wanted.label_selector(**OF_KYMAS),
+        lambda wanted, kyma: not wanted.kyma or kyma.metadata.name == wanted.kyma,
+        _module_rows,
+        _module_documents,
+        named_objects=False,
+    ),
+    Kind(
+        "releases",
+        ("release", "modulereleasemetas", "mrm"),
+        DATED_RELEASE_METAS,
+        names.KCP_NAMESPACE,
+        Columns(("MODULE", "MANDATORY", "FOR", "CHANGED", "CHANNELS"), ("COMPONENT",)),
+        OF_ALL | {"module", "version", "channel"},
+        lambda wanted: wanted.label_selector(),
+        Selection.of_release,
+        _release_rows,
+        named_objects=False,
+    ),
+    Kind(
+        "manifests",
+        ("manifest", "mf"),
+        MANIFESTS,
+        names.KCP_NAMESPACE,
+        Columns(("NAME", "STATE", "KYMA", "MODULE", "VERSION", "AGE", "REASON"), ("OBJECTS", "MESSAGE"), 1),
+        OF_ALL | {"kyma", "state", "module", "version", "channel", "paused"},
+        lambda wanted: wanted.label_selector(**OF_MANIFESTS),
+        Selection.of_manifest,
+        _manifest_rows,
+    ),
+    Kind(
+        "configs",
+        ("config", "moduleconfigs", "moduleconfig", "mc"),
+        MODULE_CONFIGS,
+        None,
+        Columns(PART_COLUMNS, ("NAMESPACE", "MESSAGE"), 1),
+        OF_ALL | {"kyma", "state", "module"},
+        lambda wanted: wanted.label_selector(**OF_CONFIGS),
+        Selection.of_part,
+        _config_rows,
+    ),
+    Kind(
+        "syncresources",
+        ("syncresource", "sr"),
+        SYNC_RESOURCES,
+        None,
+        Columns((*PART_COLUMNS[:4], "OBJECTS", *PART_COLUMNS[4:]), ("NAMESPACE", "MESSAGE"), 1),
+        OF_ALL | {"kyma", "state", "module"},
+        lambda wanted: wanted.label_selector(),
+        Selection.of_part,
+        _sync_resource_rows,
+    ),
+)
+
+PAUSED_KYMAS: Kind[Kyma] = Kind(
+    "kymas",
+    (),
+    KYMAS,
+    names.KCP_NAMESPACE,
+    Columns(("NAME", "STATE", "SINCE", "BY", "REASON"), (), 1),
+    KINDS[0].filters,
+    lambda wanted: wanted.label_selector(**OF_KYMAS),
+    Selection.of_kyma,
+    _paused_rows,
+)
+
+
+def kind_named(name: str) -> Kind[Any] | None:
+    """Return the kind that an operator named, by its plural, singular or short name."""
+    wanted = name.lower()
+    return next((each for each in KINDS if wanted == each.name or wanted in each.short), None)

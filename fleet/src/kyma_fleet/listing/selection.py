@@ -1,0 +1,98 @@
+"""Which objects an operator asked for: by the API server where it can select them, by ourselves otherwise."""
+
+from dataclasses import dataclass, fields
+
+from lifecycle_manager_api import (
+    Kyma,
+    KymaModuleStatus,
+    Manifest,
+    ModuleConfig,
+    ModuleReleaseMeta,
+    State,
+    SyncResource,
+    names,
+)
+
+OF_KYMAS = {"region": names.REGION}
+OF_MANIFESTS = {"kyma": names.KYMA_NAME, "module": names.MODULE_NAME, "channel": names.CHANNEL}
+OF_CONFIGS = {"kyma": names.KYMA_NAME, "module": names.MODULE_NAME}
+PAUSED = f"{names.SKIP_RECONCILIATION}=true"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was asked for; empty fields select everything. `labels` is a label selector as kubectl takes it."""
+
+    name: str = ""
+    kyma: str = ""
+    state: str = ""
+    module: str = ""
+    version: str = ""
+    channel: str = ""
+    region: str = ""
+    paused: bool = False
+    labels: str = ""
+
+    def given(self) -> set[str]:
+        """Return the names of the fields that select something."""
+        return {each.name for each in fields(self) if getattr(self, each.name)}
+
+    def label_selector(self, **by_field: str) -> str | None:
+        """Return the selector for the API server: the given one, and a label for each of these fields that is set."""
+        ours = [f"{label}={getattr(self, name)}" for name, label in by_field.items() if getattr(self, name)]
+        paused = [PAUSED] if self.paused else []
+        return ",".join([*([self.labels] if self.labels else []), *ours, *paused]) or None
+
+    def wants_state(self, state: State) -> bool:
+        """Tell whether a state was asked for."""
+        return not self.state or state.value == self.state
+
+    def of_kyma(self, kyma: Kyma) -> bool:
+        """Tell whether a Kyma was asked for: its modules count as one, not each by itself."""
+        if not self.wants_state(kyma.status.state):
+            return False
+        own_channel = self.channel and self.channel == kyma.spec.channel
+        if own_channel and not self.module and not self.version:
+            return True
+        if not (self.module or self.version or self.channel):
+            return True
+        return any(self._of_module_status(each) for each in kyma.status.modules)
+
+    def of_module(self, module: KymaModuleStatus) -> bool:
+        """Tell whether a module of a Kyma was asked for."""
+        named = not self.name or module.name == self.name
+        return named and self.wants_state(module.state) and self._of_module_status(module)
+
+    def of_release(self, release: ModuleReleaseMeta) -> bool:
+        """Tell whether a release was asked for."""
+        spec = release.spec
+        wanted = self.name or self.module
+        channels = [(each.channel, each.version) for each in spec.channels]
+        channels += [("", spec.mandatory.version)] if spec.mandatory is not None else []
+        return (not wanted or wanted in {spec.module_name, release.metadata.name}) and any(
+            (not self.channel or channel == self.channel) and (not self.version or version == self.version)
+            for channel, version in channels or [("", "")]
+        )
+
+    def of_manifest(self, manifest: Manifest) -> bool:
+        """Tell whether a Manifest was asked for."""
+        return (
+            self.wants_state(manifest.status.state)
+            and (not self.version or manifest.spec.version == self.version)
+            and (not self.module or manifest.metadata.labels.get(names.MODULE_NAME) == self.module)
+        )
+
+    def of_part(self, part: ModuleConfig | SyncResource) -> bool:
+        """Tell whether a ModuleConfig or SyncResource was asked for."""
+        return (
+            self.wants_state(part.status.state)
+            and (not self.module or part.spec.module == self.module)
+            and (not self.kyma or part.spec.kyma == self.kyma)
+        )
+
+    def _of_module_status(self, module: KymaModuleStatus) -> bool:
+        return (
+            (not self.module or module.name == self.module)
+            and (not self.version or module.version == self.version)
+            and (not self.channel or module.channel == self.channel)
+        )

@@ -1,0 +1,46 @@
+"""Errors as one line for an operator: what is wrong, and what to do."""
+
+from collections.abc import Mapping
+
+from kube_runtime import (
+    ClusterUnreachable,
+    Forbidden,
+    Gone,
+    KubeconfigInvalid,
+    KubeError,
+    NotFound,
+    Unauthorized,
+)
+from kyma_fleet.text import plain
+
+SECRETS = "access to clusters needs the ClusterRole klm-skr-access, bound in the namespace of the access Secrets"
+ROLES = "an administrator can bind you to the ClusterRole klm-viewer, or klm-operator for commands that write"
+CHOOSE = "choose another kubeconfig with --kubeconfig or --context"
+NAMED = "klm get lists what there is"
+NO_KIND = f"this may not be a control plane: {CHOOSE}; klm crds --kubeconfig FILE installs the CRDs"
+ADVICE: Mapping[type[KubeError], str] = {
+    KubeconfigInvalid: "set KUBECONFIG, or use --kubeconfig FILE",
+    Unauthorized: f"log in again, or {CHOOSE}",
+    Forbidden: ROLES,
+    Gone: "the list changed while it was read: try again",
+    ClusterUnreachable: f"check the network, or {CHOOSE}",
+    KubeError: "try again",
+}
+
+
+class Problem(Exception):
+    """What an operator asked for can't be done; the text says why and what to do."""
+
+
+def line_for(error: Exception) -> str:
+    """Return the line that is printed for an error."""
+    advice = _advice(error)
+    return plain(f"{error}; {advice}" if advice else str(error))
+
+
+def _advice(error: Exception) -> str:
+    if isinstance(error, NotFound):
+        return NAMED if error.details.get("name") else NO_KIND
+    if isinstance(error, Forbidden) and error.details.get("kind") == "secrets":
+        return SECRETS
+    return next((advice for kind, advice in ADVICE.items() if isinstance(error, kind)), "")

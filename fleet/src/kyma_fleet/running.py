@@ -1,0 +1,53 @@
+"""How a command runs: with a client of the control plane, and with one line for what fails."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+import uvloop
+
+from kube_runtime import Client, ClientOptions, KubeError
+from kyma_fleet.problems import Problem, line_for
+
+FAILED = 2
+"""The exit code of a command that could not do what it was asked for; 1 is an answer, such as that of a drift."""
+
+OPTIONS = ClientOptions(
+    timeout_seconds=30, connect_timeout_seconds=5, qps=0, attempts=2, user_agent="klm", watch_seconds=280
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which control plane: a kubeconfig and its context; both None for those of kubectl."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+    async def client(self) -> Client:
+        """Return a client of the control plane. Raises KubeconfigInvalid."""
+        return await Client.from_environment(self.kubeconfig, options=OPTIONS, context=self.context)
+
+
+def run(target: Target, command: Callable[[Client], Awaitable[int]]) -> None:
+    """Run a command with a client, and leave with its exit code."""
+
+    async def main() -> int:
+        async with await target.client() as kcp:
+            return await command(kcp)
+
+    try:
+        code = uvloop.run(main())
+    except (KubeError, Problem) as error:
+        typer.secho(f"klm: {line_for(error)}", err=True, fg=None if os.environ.get("NO_COLOR") else "red")
+        code = FAILED
+    except BrokenPipeError:  # whoever reads the output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        code = 130
+    raise typer.Exit(code)

@@ -1,0 +1,108 @@
+"""What is printed: on a terminal with colours and cut to its width, elsewhere plain and complete."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+import typer
+from rich.cells import cell_len
+
+from kyma_fleet.text import cut, padded, plain
+from lifecycle_manager_api import State
+
+STATE_COLOURS: Mapping[str, dict[str, Any]] = {
+    State.READY.value: {"fg": "green"},
+    State.PROCESSING.value: {"fg": "cyan"},
+    State.DELETING.value: {"fg": "cyan"},
+    State.WARNING.value: {"fg": "yellow"},
+    State.ERROR.value: {"fg": "red", "bold": True},
+    State.UNMANAGED.value: {"dim": True},
+}
+GAP = "  "
+MIN_LAST_COLUMN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Where output goes. `width` is None where lines are not cut."""
+
+    colour: bool = False
+    width: int | None = None
+    stream: TextIO = field(default_factory=lambda: sys.stdout)
+
+    @classmethod
+    def of_process(cls) -> "Screen":
+        """Return the screen of this process: colours and a width only on a terminal, and no colours with NO_COLOR."""
+        stream = sys.stdout
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+        is_terminal = stream.isatty()
+        colour = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return cls(colour, shutil.get_terminal_size((80, 24)).columns if is_terminal else None, stream)
+
+    def print(self, line: str = "") -> None:
+        """Print one line whose parts are safe already."""
+        self.stream.write(f"{line}\n")
+
+    def flush(self) -> None:
+        """Send what was printed."""
+        self.stream.flush()
+
+    def painted(self, text: str, **style: Any) -> str:
+        """Return a text with a colour, where colours are on."""
+        return typer.style(text, **style) if self.colour and text and style else text
+
+    def state(self, text: str, *, pad: int = 0) -> str:
+        """Return a state in its colour."""
+        return self.painted(padded(text, pad), **STATE_COLOURS.get(text.strip(), {}))
+
+
+@dataclass(eq=False)
+class Columns:
+    """A table that is printed while it is read: as wide as its first rows need, and wider where a later one does.
+
+    `state` is the index of the column with a state, -1 for none. The last column is cut to the width of the screen.
+    """
+
+    screen: Screen
+    titles: Sequence[str]
+    state: int = -1
+    _widths: list[int] = field(default_factory=list, init=False)
+
+    def print(self, rows: Iterable[Sequence[str]]) -> int:
+        """Print some rows, the titles before the first of all; return how many."""
+        safe = [tuple(map(plain, row)) for row in rows]
+        if not safe:
+            return 0
+        if not self._widths:
+            self._widths = [cell_len(title) for title in self.titles]
+            self._widen(safe)
+            self.screen.print(self.screen.painted(self._line(self.titles), bold=True))
+        else:
+            self._widen(safe)
+        for row in safe:
+            self.screen.print(self._line(row))
+        return len(safe)
+
+    def _widen(self, rows: Sequence[Sequence[str]]) -> None:
+        for index, column in enumerate(zip(*rows, strict=True)):
+            self._widths[index] = max(self._widths[index], *map(_width, column))
+
+    def _line(self, row: Sequence[str]) -> str:
+        room = self.screen.width
+        cells: list[str] = []
+        for index, (cell, width) in enumerate(zip(row, self._widths, strict=True)):
+            is_last = index == len(row) - 1
+            text = cell if is_last else padded(cell, width)
+            if room is not None:
+                text = cut(text, room) if is_last or width > room else text
+                room -= width + len(GAP)
+            cells.append(self.screen.state(text) if index == self.state else text)
+        return GAP.join(cells).rstrip()
+
+
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else cell_len(text)

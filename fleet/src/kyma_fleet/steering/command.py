@@ -1,0 +1,142 @@
+"""`klm pause`, `klm resume` and `klm reconcile`."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from kube_runtime import Client, EventRecorder, KubeError, Resource
+from kyma_fleet.marks import is_paused
+from kyma_fleet.problems import Problem, line_for
+from kyma_fleet.screen import Screen
+from kyma_fleet.steering.plan import DONE, EVENT_REASONS, Order, Steered, Step, Verb, plan
+from kyma_fleet.text import plain
+from lifecycle_manager.resources import KYMAS, MANIFESTS
+from lifecycle_manager_api import Kyma, names
+
+CONCURRENCY = 20
+FIELD_MANAGER = "klm"
+SHOWN = 20
+_WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """Which objects are meant: a Kyma, or one module of it; a module in all Kymas; or everything."""
+
+    kyma: str = ""
+    module: str = ""
+    everything: bool = False
+
+    @property
+    def is_one_kyma(self) -> bool:
+        """Whether no other cluster is concerned."""
+        return bool(self.kyma)
+
+
+class _User(msgspec.Struct):
+    username: str = "unknown"
+
+
+class _ReviewStatus(msgspec.Struct, rename="camel"):
+    user_info: _User = msgspec.field(default_factory=_User)
+
+
+class _Review(msgspec.Struct):
+    status: _ReviewStatus
+
+
+async def steer(
+    kcp: Client,
+    screen: Screen,
+    verb: Verb,
+    subjects: Subjects,
+    *,
+    reason: str,
+    confirm: Callable[[str], bool],
+) -> int:
+    """Change the objects that are meant. Returns 1 where some could not be changed."""
+    items = await read_subjects(kcp, subjects, verb)
+    if verb == "reconcile" and (paused := [each for each in items if is_paused(each.metadata)]):
+        raise Problem(f"nothing is reconciled while paused: {_described(paused)}; klm resume {subjects.kyma} ends that")
+    order = Order(verb, await who(kcp), datetime.now(UTC), reason)
+    steps = list(plan(order, items))
+    if not steps:
+        screen.print(f"nothing to do: {_described(items)} {'already' if verb == 'pause' else 'not'} paused")
+        return 0
+    described = _described([each.item for each in steps])
+    if not subjects.is_one_kyma and not confirm(f"{verb} {described}?"):
+        raise Problem("nothing was changed; --yes answers the question")
+    recorder = EventRecorder(kcp, controller="klm", instance=order.by)
+    failures = await _carry_out(kcp, recorder, order, steps)
+    done = [each.item for each, failure in zip(steps, failures, strict=True) if failure is None]
+    if done:
+        screen.print(f"{_described(done)}: {DONE[verb]} by {plain(order.by)}")
+    for step, failure in list(zip(steps, failures, strict=True))[:SHOWN]:
+        if failure is not None:
+            screen.print(f"not changed: {step.item.kind} {step.item.metadata.name}: {line_for(failure)}")
+    return 1 if len(done) < len(steps) else 0
+
+
+async def read_subjects(kcp: Client, subjects: Subjects, verb: Verb) -> list[Steered]:
+    """Return the objects that are meant. Raises Problem where there are none."""
+    namespace = names.KCP_NAMESPACE
+    labels = {names.KYMA_NAME: subjects.kyma, names.MODULE_NAME: subjects.module}
+    selector = ",".join(f"{label}={value}" for label, value in labels.items() if value) or None
+    kymas: list[Kyma] = []
+    if subjects.kyma:
+        kymas = [await kcp.get(KYMAS, subjects.kyma, namespace)]
+    elif subjects.everything:
+        kymas = [each async for page in kcp.pages(KYMAS, namespace) for each in page.items]
+    pages = kcp.pages(MANIFESTS, namespace, label_selector=selector)
+    manifests = [each async for page in pages for each in page.items]
+    if not subjects.module:
+        return [*kymas, *manifests]
+    if not manifests:
+        where = f"Kyma {subjects.kyma}" if subjects.kyma else "any cluster"
+        raise Problem(f"module {subjects.module} has no Manifest in {where}; {_without_manifest(subjects, verb)}")
+    return [*manifests]
+
+
+async def who(kcp: Client) -> str:
+    """Return the name by which the API server knows the operator."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = await kcp.raw("POST", _WHO, body=msgspec.json.encode(body))
+    return msgspec.json.decode(answer, type=_Review).status.user_info.username
+
+
+async def _carry_out(kcp: Client, recorder: EventRecorder, order: Order, steps: list[Step]) -> list[KubeError | None]:
+    places = asyncio.Semaphore(CONCURRENCY)
+
+    async def one(step: Step) -> KubeError | None:
+        resource: Resource[Steered] = KYMAS if isinstance(step.item, Kyma) else MANIFESTS  # type: ignore[assignment]
+        metadata = step.item.metadata
+        async with places:
+            try:
+                await kcp.merge_patch(
+                    resource, metadata.name, step.patch, metadata.namespace, field_manager=FIELD_MANAGER
+                )
+            except KubeError as error:
+                return error
+            await recorder.write_to(
+                kcp, resource, step.item, EVENT_REASONS[order.verb], order.note, action=order.verb.capitalize()
+            )
+        return None
+
+    return list(await asyncio.gather(*(one(each) for each in steps)))
+
+
+def _without_manifest(subjects: Subjects, verb: Verb) -> str:
+    name = subjects.kyma or "KYMA"
+    return f"its objects follow from ModuleConfigs: klm {verb} {name} concerns all of a cluster"
+
+
+def _described(items: list[Steered]) -> str:
+    kymas = sum(isinstance(each, Kyma) for each in items)
+    manifests = len(items) - kymas
+    if len(items) == 1:
+        return f"{items[0].kind} {plain(items[0].metadata.name)}"
+    parts = [(kymas, "Kyma"), (manifests, "Manifest")]
+    return " and ".join(f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in parts if count)

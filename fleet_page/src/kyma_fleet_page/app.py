@@ -1,0 +1,320 @@
+"""The pages: fleet, cluster, modules. Read-only; shown to whom `Access` allows, and to nobody without a token."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any, get_args
+from urllib.parse import parse_qs, urlencode
+
+from fastapi import FastAPI
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+
+from kube_runtime import KubeError
+from kyma_fleet_page.access import Access, Verdict
+from kyma_fleet_page.cluster import Parts, cluster_of
+from kyma_fleet_page.fleet import Filter, Grouping, grouped
+from kyma_fleet_page.live import Live, Update
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, State
+
+COOKIE = "fleet-token"
+MAX_FORM_BYTES = 32 * 1024
+MAX_TEXT = 100
+MAX_PAGES = 200
+PING_SECONDS = 15.0
+SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+STATIC = {
+    "fleet.css": "text/css; charset=utf-8",
+    "fleet.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "htmx-sse.min.js": "text/javascript; charset=utf-8",
+    "LICENSES.txt": "text/plain; charset=utf-8",
+}
+LETTERS = {
+    State.READY: "",
+    State.PROCESSING: "P",
+    State.WARNING: "W",
+    State.ERROR: "E",
+    State.DELETING: "D",
+    State.UNMANAGED: "U",
+    State.EMPTY: "?",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """A Kubernetes Event about a Kyma."""
+
+    when: str
+    type: str
+    reason: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the pages show, from caches; only Events are read from the API server when a page asks for them."""
+
+    kymas: Callable[[], Iterable[Kyma]]
+    kyma: Callable[[str], Kyma | None]
+    parts: Callable[[str], Parts]
+    releases: Callable[[], Iterable[ModuleReleaseMeta]]
+    events: Callable[[str], Awaitable[Sequence[RecordedEvent]]]
+
+
+def create_app(sources: Sources, access: Access) -> FastAPI:
+    """Return the application."""
+    app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    pages = _Pages(sources, access, Live(sources.kymas))
+    static = {name: files("kyma_fleet_page").joinpath("static", name).read_bytes() for name in STATIC}
+
+    async def asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in STATIC:
+            return Response("not found\n", 404, media_type="text/plain")
+        return Response(static[name], media_type=STATIC[name], headers={"Cache-Control": "max-age=300"} | SECURITY)
+
+    app.add_route("/static/{name}", asset, methods=["GET"])
+    app.add_route("/sign-in", pages.sign_in, methods=["POST"])
+    app.add_route("/sign-out", pages.sign_out, methods=["POST"])
+    for path, page in {
+        "/": pages.fleet,
+        "/squares": pages.squares,
+        "/live": pages.live,
+        "/modules": pages.modules,
+        "/modules/{name}": pages.module,
+        "/kymas/{name}": pages.cluster,
+        "/kymas/{name}/tree": pages.tree,
+    }.items():
+        app.add_route(path, pages.protected(page), methods=["GET"])
+    return app
+
+
+Page = Callable[[Request], Awaitable[Response]]
+
+
+class _Pages:
+    def __init__(self, sources: Sources, access: Access, live: Live) -> None:
+        self._sources = sources
+        self._access = access
+        self._live = live
+        self._open = 0
+        self._told: tuple[Update | None, str] = (None, "")
+        self._templates = Environment(
+            loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        )
+        self._templates.globals |= {"letters": LETTERS, "css": css_class, "link": _link}
+        self._templates.filters["age"] = _age
+
+    def protected(self, page: Page) -> Page:
+        """Return the page behind a check of the token."""
+
+        async def checked(request: Request) -> Response:
+            token = _token_of(request)
+            try:
+                verdict = await self._access.of(token) if token else Verdict.UNKNOWN
+            except KubeError:
+                return self._html("sign-in.html", 503, why="the control plane cannot be asked who you are; try again")
+            if verdict is Verdict.ALLOWED:
+                return await page(request)
+            why = verdict.value if token else ""
+            return self._html("sign-in.html", 403 if verdict is Verdict.FORBIDDEN else 401, why=why)
+
+        return checked
+
+    async def sign_in(self, request: Request) -> Response:
+        """Keep the token of the form in a cookie that no script can read and no other site can send."""
+        if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+            return Response("sign in on the page itself\n", 403, media_type="text/plain")
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_FORM_BYTES:
+                return Response("the form is too large\n", 413, media_type="text/plain")
+        token = parse_qs(body.decode("ascii", "replace"), max_num_fields=2).get("token", [""])[0].strip()
+        answer = RedirectResponse("./", 303, headers=SECURITY)
+        if token.isascii() and token.isprintable():
+            answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+        return answer
+
+    async def sign_out(self, _: Request) -> Response:
+        """Forget the token."""
+        answer = RedirectResponse("./", 303, headers=SECURITY)
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return answer
+
+    async def fleet(self, request: Request) -> Response:
+        """Show all clusters that match the filter."""
+        wanted, fleet = filter_of(request.query_params), self._live.current()
+        return await self._rendered(
+            "fleet.html",
+            fleet=fleet,
+            wanted=wanted,
+            squares=fleet.shown(wanted),
+            groups=get_args(Grouping)[1:],
+            version=self._live.version,
+        )
+
+    async def squares(self, request: Request) -> Response:
+        """Show the squares alone, for a page that loads them anew."""
+        wanted, fleet = filter_of(request.query_params), self._live.current()
+        return await self._rendered(
+            "shown.html", fleet=fleet, wanted=wanted, squares=fleet.shown(wanted), version=self._live.version
+        )
+
+    async def live(self, request: Request) -> Response:
+        """Send what changes, as server-sent events."""
+        if self._open >= MAX_PAGES:
+            return Response("too many open pages\n", 503, headers={"Retry-After": "30"}, media_type="text/plain")
+        shown = request.query_params.get("shown", "")
+        kyma = request.query_params.get("kyma", "")
+        version = int(shown[:9]) if shown.isdecimal() else -1
+        stream = self._cluster_changes(kyma) if kyma else self._fleet_changes(version, filter_of(request.query_params))
+        return StreamingResponse(
+            self._counted(stream), media_type="text/event-stream", headers={"Cache-Control": "no-store"} | SECURITY
+        )
+
+    async def modules(self, _: Request) -> Response:
+        """Show all modules with their versions and states."""
+        releases = sorted(self._sources.releases(), key=lambda each: each.spec.module_name)
+        return await self._rendered("modules.html", fleet=self._live.current(), releases=releases)
+
+    async def module(self, request: Request) -> Response:
+        """Show one module: versions, channels, states."""
+        name = request.path_params["name"]
+        fleet = self._live.current()
+        release = next((each for each in self._sources.releases() if each.spec.module_name == name), None)
+        if release is None and name not in fleet.modules:
+            return self._html("not-found.html", 404, what=f"a module {name}")
+        counts = sorted(fleet.modules.get(name, {}).items())
+        return await self._rendered("module.html", name=name, release=release, counts=counts)
+
+    async def cluster(self, request: Request) -> Response:
+        """Show one cluster as a tree."""
+        return await self._cluster(request, "cluster.html")
+
+    async def tree(self, request: Request) -> Response:
+        """Show the tree alone, for a page that loads it anew."""
+        return await self._cluster(request, "tree.html")
+
+    async def _cluster(self, request: Request, template: str) -> Response:
+        name = request.path_params["name"]
+        kyma = self._sources.kyma(name)
+        if kyma is None:
+            return self._html("not-found.html", 404, what=f"a Kyma {name}")
+        try:
+            events, problem = await self._sources.events(name), ""
+        except KubeError as error:
+            events, problem = (), f"Events cannot be read: {type(error).__name__}"
+        cluster = cluster_of(kyma, self._sources.parts(name))
+        return await self._rendered(template, cluster=cluster, events=events, problem=problem)
+
+    async def _counted(self, stream: AsyncIterator[str]) -> AsyncIterator[str]:
+        self._open += 1
+        try:
+            async for text in stream:
+                yield text
+        finally:
+            self._open -= 1
+
+    async def _fleet_changes(self, version: int, wanted: Filter) -> AsyncIterator[str]:
+        async with self._live.updates(version) as queue:
+            yield ": open\n\n"
+            while True:
+                try:
+                    async with asyncio.timeout(PING_SECONDS):
+                        update = await queue.get()
+                except TimeoutError:
+                    yield ": ping\n\n"
+                    continue
+                yield self._part("counts", fleet=update.fleet, wanted=wanted)
+                yield _event("reload", "") if update.reload or wanted != Filter() else self._told_to_all(update)
+
+    def _told_to_all(self, update: Update) -> str:
+        """Return the changed squares and the worst clusters, rendered once for all pages without a filter."""
+        known, text = self._told
+        if known is not update:
+            text = self._part("squares", template="changed", changed=update.changed)
+            text += self._part("worst", squares=update.fleet.worst_first)
+            self._told = update, text
+        return text
+
+    def _part(self, event: str, *, template: str = "", **context: Any) -> str:
+        return _event(event, self._templates.get_template(f"{template or event}.html").render(**context))
+
+    async def _cluster_changes(self, name: str) -> AsyncIterator[str]:
+        seen, silent = self._revisions(name), 0.0
+        yield ": open\n\n"
+        while True:
+            await asyncio.sleep(self._live.seconds)
+            silent += self._live.seconds
+            now = self._revisions(name)
+            if now != seen:
+                seen, silent = now, 0.0
+                yield _event("reload", "")
+            elif silent >= PING_SECONDS:
+                silent = 0.0
+                yield ": ping\n\n"
+
+    def _revisions(self, name: str) -> tuple[str, ...]:
+        kyma, parts = self._sources.kyma(name), self._sources.parts(name)
+        things = (*parts.manifests, *parts.module_configs, *parts.sync_resources)
+        return (kyma.metadata.resource_version if kyma else "", *(each.metadata.resource_version for each in things))
+
+    async def _rendered(self, template: str, **context: Any) -> Response:
+        """Render outside of the event loop: the page of a large fleet takes a while."""
+        return await asyncio.to_thread(self._html, template, 200, **context)
+
+    def _html(self, template: str, status: int, **context: Any) -> Response:
+        text = self._templates.get_template(template).render(**context, now=datetime.now(UTC), grouped=grouped)
+        return HTMLResponse(text, status, headers={"Cache-Control": "no-store"} | SECURITY)
+
+
+def filter_of(query: Mapping[str, str]) -> Filter:
+    """Return the filter in the address of a page; what is not valid restricts nothing."""
+    given = {key: query.get(key, "")[:MAX_TEXT] for key in ("state", "region", "module", "version", "text")}
+    group = query.get("group", "")
+    return Filter(**given, group=group if group in get_args(Grouping) else "")  # type: ignore[arg-type]
+
+
+def css_class(state: State) -> str:
+    """Return the CSS class of a state."""
+    return state.value.lower() or "new"
+
+
+def _link(wanted: Filter, **changes: str) -> str:
+    """Return the address of the fleet with another filter."""
+    query = {key: value for key, value in asdict(replace(wanted, **changes)).items() if value}  # type: ignore[arg-type]
+    return f"/?{urlencode(query)}" if query else "/"
+
+
+def _age(when: datetime | None, now: datetime) -> str:
+    """Return how long ago something was, as kubectl writes it."""
+    if when is None:
+        return ""
+    seconds = max(0, int((now - when).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _token_of(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
+
+
+def _event(name: str, html: str) -> str:
+    lines = "".join(f"data: {line}\n" for line in html.splitlines()) or "data:\n"
+    return f"event: {name}\n{lines}\n"

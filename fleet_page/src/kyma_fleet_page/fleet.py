@@ -1,0 +1,167 @@
+"""The fleet as the page shows it: one square for each cluster. Pure functions of Kymas."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from lifecycle_manager_api import Kyma, State, find, names
+
+Grouping = Literal["", "region", "module", "version"]
+
+WORST_FIRST = (State.ERROR, State.WARNING, State.DELETING, State.PROCESSING, State.EMPTY, State.UNMANAGED, State.READY)
+MAX_CAUSE = 200
+
+
+class Installed(NamedTuple):
+    """A module of a cluster."""
+
+    name: str
+    version: str
+    channel: str
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """One cluster. `cause` says why it is not ready."""
+
+    name: str
+    state: State
+    cause: str
+    region: str
+    modules: tuple[Installed, ...]
+    revision: str
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        """The place in a list of the worst clusters."""
+        return WORST_FIRST.index(self.state), self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a page shows; an empty field restricts nothing. It is kept in the address of the page."""
+
+    state: str = ""
+    region: str = ""
+    module: str = ""
+    version: str = ""
+    text: str = ""
+    group: Grouping = ""
+
+    def matches(self, square: Square) -> bool:
+        """Tell whether a cluster is shown."""
+        if self.state and square.state.value != self.state:
+            return False
+        if self.region and square.region != self.region:
+            return False
+        if self.text and self.text not in square.name:
+            return False
+        return not (self.module or self.version) or any(
+            (not self.module or each.name == self.module) and (not self.version or each.version == self.version)
+            for each in square.modules
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """All clusters at one moment, by name."""
+
+    squares: Mapping[str, Square] = field(default_factory=dict)
+
+    def updated(self, kymas: Iterable[Kyma]) -> "Fleet":
+        """Return the fleet of these Kymas; squares of unchanged ones are used again."""
+        known = self.squares
+        found: dict[str, Square] = {}
+        for kyma in kymas:
+            metadata = kyma.metadata
+            before = known.get(metadata.name)
+            unchanged = before is not None and before.revision == metadata.resource_version
+            found[metadata.name] = before if before is not None and unchanged else square_of(kyma)
+        return Fleet(found)
+
+    @cached_property
+    def worst_first(self) -> Sequence[Square]:
+        """All clusters, the worst first."""
+        return sorted(self.squares.values(), key=lambda each: each.rank)
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How many clusters have each state; those with none are left out."""
+        found = Counter(each.state for each in self.squares.values())
+        return {state.value: found[state] for state in WORST_FIRST if found[state]}
+
+    @cached_property
+    def regions(self) -> Sequence[str]:
+        """The regions of the clusters."""
+        return sorted({each.region for each in self.squares.values()} - {""})
+
+    @cached_property
+    def modules(self) -> Mapping[str, Counter[tuple[str, str, State]]]:
+        """For each module, how many clusters have it, by version, channel and state."""
+        found: dict[str, Counter[tuple[str, str, State]]] = {}
+        for square in self.squares.values():
+            for each in square.modules:
+                found.setdefault(each.name, Counter())[(each.version, each.channel, each.state)] += 1
+        return dict(sorted(found.items()))
+
+    def shown(self, wanted: Filter) -> Sequence[Square]:
+        """Return the clusters that match a filter, the worst first."""
+        return [each for each in self.worst_first if wanted.matches(each)]
+
+    def changed_since(self, before: "Fleet") -> Sequence[Square]:
+        """Return the clusters that another fleet has in another state, or with another cause."""
+        known = before.squares
+        return [
+            each
+            for name, each in self.squares.items()
+            if (old := known.get(name)) is not None
+            and old is not each
+            and (old.state, old.cause) != (each.state, each.cause)
+        ]
+
+    def has_others_than(self, before: "Fleet") -> bool:
+        """Tell whether clusters came or went."""
+        return self.squares.keys() != before.squares.keys()
+
+
+def square_of(kyma: Kyma) -> Square:
+    """Return the square of a Kyma, without modules that the control plane does not offer: their names are anybody's."""
+    ready = find(kyma.status.conditions, "Ready")
+    cause = "" if kyma.status.state is State.READY or ready is None else ready.message or ready.reason
+    return Square(
+        name=kyma.metadata.name,
+        state=kyma.status.state,
+        cause=cause if len(cause) <= MAX_CAUSE else f"{cause[: MAX_CAUSE - 1]}…",
+        region=kyma.metadata.labels.get(names.REGION) or kyma.metadata.labels.get(names.PLATFORM_REGION) or "",
+        modules=tuple(
+            Installed(each.name, each.version, each.channel, each.state)
+            for each in kyma.status.modules
+            if each.template is not None
+        ),
+        revision=kyma.metadata.resource_version,
+    )
+
+
+def grouped(squares: Iterable[Square], by: Grouping) -> Iterator[tuple[str, Sequence[Square]]]:
+    """Give the squares under headings. A cluster is below each of its modules or versions."""
+    if not by:
+        yield "", list(squares)
+        return
+    placed = sorted(
+        ((heading, square.rank, square) for square in squares for heading in _headings(square, by)),
+        key=lambda each: each[:2],
+    )
+    for heading, members in groupby(placed, key=lambda each: each[0]):
+        yield heading or "none", [square for _, _, square in members]
+
+
+def _headings(square: Square, by: Grouping) -> Iterable[str]:
+    if by == "region":
+        return (square.region,)
+    if by == "module":
+        return {each.name for each in square.modules} or ("",)
+    return {f"{each.name} {each.version}" for each in square.modules} or ("",)

@@ -1,0 +1,78 @@
+"""What open pages are told: the cache is compared once a second for all of them, and never while none is open."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from kyma_fleet_page.fleet import Fleet, Square
+from lifecycle_manager_api import Kyma
+
+SECONDS = 1.0
+MAX_CHANGES = 500
+"""Above this number of changed squares in a second a page loads all of them anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What changed since the last one. With `reload` a page loads all squares anew."""
+
+    fleet: Fleet
+    changed: tuple[Square, ...] = ()
+    reload: bool = False
+
+
+@dataclass(eq=False)
+class Live:
+    """Watches the Kymas for all open pages."""
+
+    kymas: Callable[[], Iterable[Kyma]]
+    seconds: float = SECONDS
+    fleet: Fleet = field(default_factory=Fleet)
+    version: int = 0
+    _pages: set[asyncio.Queue[Update]] = field(default_factory=set)
+    _task: asyncio.Task[None] | None = None
+
+    def current(self) -> Fleet:
+        """Return the fleet of this moment. `version` is another one whenever a page would look different."""
+        fleet = self.fleet.updated(self.kymas())
+        if fleet.has_others_than(self.fleet) or fleet.changed_since(self.fleet):
+            self.version += 1
+        self.fleet = fleet
+        return fleet
+
+    @asynccontextmanager
+    async def updates(self, shown: int) -> AsyncIterator[asyncio.Queue[Update]]:
+        """Give a queue of updates to a page that shows a version; if it does not read, it is given the newest only."""
+        queue: asyncio.Queue[Update] = asyncio.Queue(maxsize=1)
+        if shown != self.version:
+            queue.put_nowait(Update(self.fleet, reload=True))
+        self._pages.add(queue)
+        if self._task is None:
+            self._task = asyncio.create_task(self._watch())
+        try:
+            yield queue
+        finally:
+            self._pages.discard(queue)
+            if not self._pages and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    async def _watch(self) -> None:
+        shown = self.fleet
+        while True:
+            await asyncio.sleep(self.seconds)
+            fleet = self.current()
+            changed = fleet.changed_since(shown)
+            others = fleet.has_others_than(shown)
+            if changed or others:
+                self._tell(Update(fleet, tuple(changed), reload=others or len(changed) > MAX_CHANGES))
+            shown = fleet
+
+    def _tell(self, update: Update) -> None:
+        for queue in self._pages:
+            if queue.full():  # what it missed is in the whole fleet
+                queue.get_nowait()
+                queue.put_nowait(Update(update.fleet, reload=True))
+            else:
+                queue.put_nowait(update)

@@ -1,0 +1,49 @@
+"""A rate for the RESYNCs of each Kyma: the first at once, then one in 30 s, and the last one never lost.
+
+Each makes Lifecycle Manager read everything of a cluster, and in a cluster whose Pods reach its Watcher anybody can
+cause them (docs/watcher.md). The key is the name of a Kyma.
+"""
+
+from dataclasses import dataclass
+
+from kube_runtime import Causes, Controller, Manager, ObjectKey, Result
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager.signals import ResyncReported, ResyncRequested
+from lifecycle_manager_api import names
+
+RESYNC_SECONDS = 30.0
+
+
+@dataclass(eq=False, slots=True)
+class ResyncState:
+    """When the next RESYNC of a Kyma may be published, in monotonic time, and whether one waits for that."""
+
+    not_before: float = 0.0
+    is_pending: bool = False
+
+
+def setup(manager: Manager) -> Controller[str, ResyncState]:
+    """Publish ResyncRequested for the RESYNCs that were reported."""
+    kymas = manager.informer(KYMAS)
+    controller: Controller[str, ResyncState] = manager.controller(
+        "resync",
+        state=ResyncState,
+        owner=str,
+        exists=lambda name: kymas.get(ObjectKey(names.KCP_NAMESPACE, name)) is not None,
+        paced=False,
+    )
+    controller.receives(ResyncReported, to=lambda signal: (signal.kyma,), cause=lambda signal: signal)
+
+    async def publish(kyma: str, causes: Causes, state: ResyncState) -> Result:
+        state.is_pending |= bool(causes)
+        if not state.is_pending:
+            return Result()
+        now = manager.clock.monotonic()
+        if now < state.not_before:
+            return Result(requeue_after=state.not_before - now)
+        state.not_before, state.is_pending = now + RESYNC_SECONDS, False
+        manager.publish(ResyncRequested(kyma))
+        return Result()
+
+    controller.reconciles(publish)
+    return controller

@@ -1,0 +1,84 @@
+"""What is written to the status of a Module CR, and its Events. Pure functions, and their reasons."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from lifecycle_manager.module_cr_status.schema import StatusSchema
+from lifecycle_manager.module_cr_verdict import READY, Verdict
+from lifecycle_manager_api import State
+
+APPLIED = "Applied"
+REFUSED = "Refused"
+WAITING = "Waiting"
+FIELDS_REFUSED = "ModuleStatusRefused"
+"""The reason of an Event in KCP: the fields that a Module Manager adds do not fit into the CRD."""
+NOT_WRITTEN = "ModuleCRStatusNotWritten"
+"""The reason of an Event in KCP: the cluster refuses the status of a Module CR."""
+
+Fields = Mapping[str, Any]
+
+
+class Event(NamedTuple):
+    """An Event on a Module CR."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    note: str
+
+
+def fields_of(
+    verdict: Verdict, schema: StatusSchema, *, written: Fields, now: datetime, with_module_status: bool = True
+) -> Fields:
+    """Return the fields of the status, as far as the kind has them. `written` are those that it has now."""
+    given: dict[str, Any] = dict(verdict.status) if with_module_status else {}
+    state = _state(verdict.state, schema)
+    if state is not None:
+        given["state"] = state
+    if verdict.generation is not None:
+        given["observedGeneration"] = verdict.generation
+    given["conditions"] = [_condition(verdict, schema, written, now)]
+    return {name: value for name, value in given.items() if schema.has(name)}
+
+
+def event_of(verdict: Verdict) -> Event | None:
+    """Return the Event that says the same; None where the deletion of the Module CR says it."""
+    match verdict.state:
+        case State.READY:
+            return Event("Normal", APPLIED, verdict.message)
+        case State.PROCESSING:
+            return Event("Normal", WAITING, verdict.message)
+        case State.DELETING:
+            return None
+        case _:
+            return Event("Warning", REFUSED, f"{verdict.message} ({verdict.reason})")
+
+
+def _state(state: State, schema: StatusSchema) -> str | None:
+    """Return the state, or the nearest one that the kind has."""
+    if schema.states is None or state.value in schema.states:
+        return state.value
+    return State.ERROR.value if state is State.WARNING and State.ERROR.value in schema.states else None
+
+
+def _condition(verdict: Verdict, schema: StatusSchema, written: Fields, now: datetime) -> dict[str, Any]:
+    status = "True" if verdict.state is State.READY else "False"
+    condition = {
+        "type": READY,
+        "status": status,
+        "reason": verdict.reason,
+        "message": verdict.message,
+        "lastTransitionTime": _since(written, status) or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "observedGeneration": verdict.generation,
+    }
+    known = schema.condition_fields
+    return {name: value for name, value in condition.items() if value is not None and (known is None or name in known)}
+
+
+def _since(written: Fields, status: str) -> str | None:
+    """Return since when the condition has its status, where it has it already."""
+    conditions = written.get("conditions")
+    for each in conditions if isinstance(conditions, list) else ():
+        if isinstance(each, Mapping) and (each.get("type"), each.get("status")) == (READY, status):
+            return each["lastTransitionTime"] if isinstance(each.get("lastTransitionTime"), str) else None
+    return None

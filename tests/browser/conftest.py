@@ -1,0 +1,130 @@
+"""A real browser, and the fleet page of a made-up fleet that a test may change."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from http_guard import Bounds, server_for
+from kyma_fleet_page import Parts, RecordedEvent, Sources, create_app
+from kyma_fleet_page.access import Verdict
+from kyma_local.ports import free_port
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, names
+from tests import builders
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+TOKEN = "a-token-of-an-operator"
+REGIONS = ("eu-central-1", "us-east-1", "ap-south-1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a browser where there is none."""
+    for item in items:
+        if "tests/browser" in item.path.as_posix():
+            item.add_marker(pytest.mark.xdist_group("browser"))
+            if CHROMIUM is None:
+                item.add_marker(pytest.mark.skip(reason="needs Chromium: make browser, or CHROMIUM=/path/to/it"))
+
+
+class OneToken:
+    """Knows one token."""
+
+    async def of(self, token: str) -> Verdict:
+        return Verdict.ALLOWED if token == TOKEN else Verdict.UNKNOWN
+
+
+@dataclass(eq=False)
+class Fleet:
+    """Kymas by name. A change gives one another revision, as the API server does."""
+
+    kymas: dict[str, Kyma] = field(default_factory=dict)
+    parts: dict[str, Parts] = field(default_factory=dict)
+    releases: list[ModuleReleaseMeta] = field(default_factory=list)
+    revision: int = 0
+
+    def put(self, name: str, state: str = "Ready", message: str = "", *, version: str = "1.2.0", **given: Any) -> None:
+        """Add a Kyma or change it."""
+        self.revision += 1
+        template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": f"api-gateway-{version}"}}
+        module = {"name": "api-gateway", "channel": "regular", "version": version, "template": template}
+        ready = {
+            "type": "Ready",
+            "status": "True" if state == "Ready" else "False",
+            "reason": "Ready" if state == "Ready" else f"Module{state}",
+            "message": message,
+            "lastTransitionTime": "2026-11-22T10:00:00Z",
+        }
+        self.kymas[name] = builders.kyma(
+            name,
+            status={
+                "state": state,
+                "modules": given.get("modules", [module | {"state": state, "message": message}]),
+                "conditions": [ready],
+            },
+            labels={names.REGION: given.get("region", REGIONS[len(name) % 3])},
+            resourceVersion=str(self.revision),
+        )
+
+    async def events(self, _: str) -> tuple[RecordedEvent, ...]:
+        """Return what was recorded."""
+        return (RecordedEvent("2026-11-22T10:00:00", "Warning", "ModuleError", "module api-gateway: no nodes"),)
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    """An empty fleet."""
+    return Fleet()
+
+
+@pytest_asyncio.fixture
+async def address(fleet: Fleet) -> AsyncIterator[str]:
+    """Where the page is served."""
+    sources = Sources(
+        fleet.kymas.values,
+        fleet.kymas.get,
+        lambda name: fleet.parts.get(name, Parts()),
+        lambda: fleet.releases,
+        fleet.events,
+    )
+    port = free_port()
+    server = server_for(create_app(sources, OneToken()), "127.0.0.1", port, bounds=Bounds(connections=100))  # type: ignore[arg-type]
+    serving = asyncio.create_task(server.serve())
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    await serving
+
+
+@pytest_asyncio.fixture
+async def browser() -> AsyncIterator[Browser]:
+    """A headless Chromium."""
+    async with async_playwright() as playwright:
+        started = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+        )
+        yield started
+        await started.close()
+
+
+@pytest_asyncio.fixture
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    """A window of an operator, who has signed in by a proxy; an error of a script fails the test."""
+    made = await browser.new_context(extra_http_headers={"Authorization": f"Bearer {TOKEN}"})
+    made.set_default_timeout(20_000)
+    errors: list[str] = []
+    made.on("weberror", lambda error: errors.append(str(error.error)))
+    made.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    yield made
+    await made.close()
+    assert errors == []
+
+
+@pytest_asyncio.fixture
+async def page(context: BrowserContext) -> Page:
+    """A tab."""
+    return await context.new_page()

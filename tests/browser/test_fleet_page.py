@@ -1,0 +1,173 @@
+"""The fleet page in a real browser: every view, live updates, filters, hostile names, no token, and 10,000 clusters."""
+
+import os
+import re
+from pathlib import Path
+
+from playwright.async_api import Browser, BrowserContext, Page, expect
+
+from kyma_fleet_page import Parts
+from lifecycle_manager_api import names
+from tests import builders
+from tests.browser.conftest import REGIONS, TOKEN, Fleet
+
+SCREENSHOTS = os.environ.get("SCREENSHOTS")
+"""A folder for the pictures of the documentation: `SCREENSHOTS=docs/pictures pytest tests/browser`."""
+OBJECT = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system"}
+ERROR = re.compile("^error")
+MISTAKE = "Infrastructure default: VPC peering all is with the whole internet (NetworkTooWide)"
+
+
+async def photograph(page: Page, name: str) -> None:
+    if SCREENSHOTS:
+        await page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png")
+
+
+def many(fleet: Fleet, number: int) -> None:
+    for index in range(number):
+        state = {0: "Error", 1: "Warning", 2: "Processing"}.get(index % 97, "Ready")
+        message = {"Error": MISTAKE, "Warning": "no events from the Watcher for 60 s"}.get(state, "")
+        version = "1.3.0" if index % 5 == 0 else "1.2.0"
+        fleet.put(f"kyma-{index:05}", state, message, version=version, region=REGIONS[index % 3])
+
+
+async def test_change_of_a_cluster_shows_without_a_click(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 300)
+    await page.goto(address)
+    square = page.locator("#k-kyma-00010")
+    await expect(square).to_have_class("ready")
+    fleet.put("kyma-00010", "Error", "no nodes")
+    await expect(square).to_have_class(ERROR, timeout=5_000)
+    await expect(page.locator("#counts")).to_contain_text("5 Error")
+    await expect(page.locator(".worst")).to_contain_text("no nodes")
+    fleet.put("kyma-new")
+    await expect(page.locator("#k-kyma-new")).to_be_visible()
+    fleet.kymas.pop("kyma-new")
+    await expect(page.locator("#k-kyma-new")).to_have_count(0)
+
+
+async def test_filters_are_in_the_address_and_stay_live(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 100)
+    await page.goto(address)
+    await page.get_by_label("State").select_option("Error")
+    await page.get_by_label("Group by").select_option("region")
+    await page.get_by_role("button", name="Show").click()
+    assert "state=Error" in page.url
+    assert "group=region" in page.url
+    await expect(page.locator(".squares > a")).to_have_count(2)
+    await expect(page.get_by_role("heading", name=REGIONS[0])).to_be_visible()
+    fleet.put("kyma-00003", "Error", "no nodes", region=REGIONS[0])
+    await expect(page.locator(".squares > a")).to_have_count(3)
+    await page.goto(f"{address}/?module=api-gateway&version=1.3.0")
+    await expect(page.locator(".squares > a")).to_have_count(20)
+
+
+async def test_cluster_shows_the_way_to_the_cause(fleet: Fleet, address: str, page: Page) -> None:
+    module = {"name": "cloud-resources", "version": "0.2.0", "channel": "fast", "state": "Error", "message": MISTAKE}
+    fleet.put("demo", "Error", MISTAKE, modules=[module])
+    reference = {"apiVersion": "v1", "kind": "Infrastructure", "namespace": "kyma-system", "name": "default"}
+    condition = {"type": "Ready", "status": "False", "reason": "NetworkTooWide", "message": MISTAKE}
+    config = builders.module_config(
+        spec={"resourceRef": reference},
+        status={"state": "Error", "conditions": [condition]},
+        annotations={names.OBSERVED_AT: "2026-11-22T10:00:00.5Z"},
+    )
+    synced = [OBJECT | {"name": f"network-{number}", "state": "Ready"} for number in range(3)]
+    resource = builders.sync_resource(status={"state": "Ready", "synced": synced, "objects": "3/3"})
+    fleet.parts["demo"] = Parts((), (config,), (resource,))
+    await page.goto(address)
+    await page.locator("#k-demo").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("demo")
+    cause = page.locator(".tree summary", has_text="ModuleConfig")
+    await expect(cause).to_contain_text("NetworkTooWide")
+    await expect(cause).to_be_visible()
+    await expect(page.get_by_text("module api-gateway: no nodes")).to_be_visible()
+    await expect(page.locator(".timeline")).to_contain_text("the user changed Infrastructure kyma-system/default")
+    await photograph(page, "cluster")
+    fleet.put("demo", "Ready", modules=[module | {"state": "Ready", "message": ""}])
+    await expect(page.locator(".tree > li > details > summary")).to_contain_text("Ready", timeout=5_000)
+
+
+async def test_module_shows_versions_channels_and_states(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 97)
+    fleet.releases.append(builders.release("api-gateway", regular="1.2.0", fast="1.3.0"))
+    await page.goto(f"{address}/modules")
+    await page.get_by_role("link", name="api-gateway").click()
+    await expect(page.get_by_text("fast: 1.3.0")).to_be_visible()
+    await expect(page.get_by_role("row", name="1.3.0 regular Error 1")).to_be_visible()
+    await photograph(page, "module")
+    await page.get_by_role("link", name="1.3.0").first.click()
+    await expect(page.locator(".squares > a")).to_have_count(20)
+
+
+async def test_script_in_a_name_or_message_is_text(fleet: Fleet, address: str, page: Page) -> None:
+    script = "<img src=x onerror=\"document.title='taken over'\"><script>document.title='taken over'</script>"
+    fleet.put("demo", "Error", script, region=script, modules=[{"name": script, "state": "Error", "message": script}])
+    for path in ("/", "/?group=region", "/kymas/demo", "/?text=<script>document.title='taken over'</script>"):
+        await page.goto(address + path)
+        await expect(page.locator("main")).to_contain_text("Fleet" if "kymas" not in path else "onerror")
+        assert await page.title() != "taken over"
+    await page.goto(address)
+    fleet.put("demo", "Warning", script)
+    await expect(page.locator("#k-demo")).to_have_class(re.compile("^warning"), timeout=5_000)
+    assert await page.title() == "Fleet | Kyma"
+    assert await page.locator("main img, main script").count() == 0
+
+
+async def test_nothing_is_shown_without_a_token(fleet: Fleet, address: str, browser: Browser) -> None:
+    fleet.put("secret-cluster")
+    context = await browser.new_context()
+    page = await context.new_page()
+    answer = await page.goto(address)
+    assert answer is not None
+    assert answer.status == 401
+    assert "secret-cluster" not in await page.content()
+    await page.get_by_label("Token").fill("wrong")
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("alert")).to_contain_text("not valid")
+    await page.get_by_label("Token").fill(TOKEN)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.locator("#k-secret-cluster")).to_be_visible()
+    fleet.put("secret-cluster", "Error")
+    await expect(page.locator("#k-secret-cluster")).to_have_class(ERROR, timeout=5_000)
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    await context.close()
+
+
+async def test_keyboard_moves_between_the_squares(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 200)
+    await page.goto(address)
+    await page.locator(".squares > a").first.focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp", "End"):
+        await page.keyboard.press(key)
+    last = page.locator(".squares > a").last
+    await expect(last).to_be_focused()
+    name = (await last.get_attribute("id") or "").removeprefix("k-")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text(name)
+
+
+async def test_page_fits_a_phone_and_follows_the_colours_of_the_system(
+    fleet: Fleet, address: str, context: BrowserContext, page: Page
+) -> None:
+    many(fleet, 300)
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await page.emulate_media(color_scheme="dark")
+    await page.goto(address)
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+    dark = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+    await photograph(page, "phone")
+    await page.emulate_media(color_scheme="light")
+    assert await page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
+
+
+async def test_ten_thousand_clusters_are_shown(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 10_000)
+    await page.set_viewport_size({"width": 1400, "height": 900})
+    await page.goto(address)
+    await expect(page.locator(".squares > a")).to_have_count(10_000)
+    await expect(page.locator("#counts")).to_contain_text("10000 in all")
+    await photograph(page, "fleet")
+    fleet.put("kyma-09999", "Error", "no nodes")
+    await expect(page.locator("#k-kyma-09999")).to_have_class(ERROR, timeout=10_000)

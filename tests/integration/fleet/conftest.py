@@ -1,0 +1,66 @@
+"""A control plane on a real API server, with the rights that the chart ships, and `klm` as an operator runs it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+
+from kube_runtime import Client, parse_objects
+from kyma_demo.identities import create_identity
+from kyma_local.private_files import write_private
+from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager_api import names
+from tests.klm import Output, run_klm
+
+REGION = "eu-fleet-1"
+NAMESPACES = "\n---\n".join(
+    f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"
+    for name in (names.KCP_NAMESPACE, names.KCP_LEASE_NAMESPACE)
+)
+
+
+Klm = Callable[..., Awaitable[Output]]
+
+
+@pytest_asyncio.fixture
+async def control_plane(client: Client) -> Client:
+    """The client of an administrator of a control plane with its CRDs."""
+    await apply_objects(client, NAMESPACES)
+    await apply_crds(client)
+    return client
+
+
+async def identity(admin: Client, kubeconfig: Path, folder: Path, role: str) -> Path:
+    """Return the kubeconfig of somebody with one of the shipped ClusterRoles."""
+    text = files("kyma_fleet").joinpath("rbac.yaml").read_text()
+    roles = [dict(each.document) for each in parse_objects(text) if each.name == role]
+    assert roles
+    access = await create_identity(admin, kubeconfig, name=role, namespace=names.KCP_NAMESPACE, roles=roles)
+    return write_private(folder / role, access)
+
+
+@pytest_asyncio.fixture
+async def viewer(control_plane: Client, kcp: Path, tmp_path: Path) -> AsyncIterator[Klm]:
+    """`klm` of somebody who may only read."""
+    kubeconfig = await identity(control_plane, kcp, tmp_path, "klm-viewer")
+    yield lambda *arguments, **environment: run_klm(kubeconfig, *arguments, **environment)
+
+
+@pytest_asyncio.fixture
+async def operator(control_plane: Client, kcp: Path, tmp_path: Path) -> AsyncIterator[Klm]:
+    """`klm` of somebody who may pause and trigger."""
+    kubeconfig = await identity(control_plane, kcp, tmp_path, "klm-operator")
+    yield lambda *arguments, **environment: run_klm(kubeconfig, *arguments, **environment)
+
+
+async def put_kyma(admin: Client, name: str, status: dict[str, Any], **metadata: Any) -> None:
+    """Write a Kyma with a status, as Lifecycle Manager would have written it."""
+    labels = {names.REGION: REGION, **metadata.pop("labels", {})}
+    document = {"metadata": {"name": name, "labels": labels, **metadata}, "spec": {"channel": "regular"}}
+    await admin.apply(KYMAS, name, document, names.KCP_NAMESPACE, field_manager="test")
+    await admin.merge_patch(
+        KYMAS, name, {"status": status}, names.KCP_NAMESPACE, subresource="status", field_manager="test"
+    )

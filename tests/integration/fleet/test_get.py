@@ -1,0 +1,96 @@
+"""`klm get` against a real API server, by somebody with the ClusterRole `klm-viewer` alone."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest_asyncio
+
+from kube_runtime import Client
+from lifecycle_manager.resources import KYMAS
+from lifecycle_manager_api import names
+from tests.integration.fleet.conftest import REGION, Klm, put_kyma
+from tests.klm import KLM, run_klm
+
+KCP = names.KCP_NAMESPACE
+HOSTILE = "\x1b[2J[red]refused\x1b[0m"
+
+
+def module(name: str, state: str = "Ready", **more: Any) -> dict[str, Any]:
+    return {"name": name, "state": state, "version": "1.0.0", "channel": "regular", **more}
+
+
+@pytest_asyncio.fixture
+async def fleet(control_plane: Client) -> AsyncIterator[Client]:
+    """Three Kymas in a region of their own."""
+    await put_kyma(control_plane, "fleet-good", {"state": "Ready", "modules": [module("keda")]})
+    broken = [module("keda", "Error", message=HOSTILE), module("istio", version="2.0.0")]
+    await put_kyma(control_plane, "fleet-bad", {"state": "Error", "modules": broken})
+    await put_kyma(control_plane, "fleet-paused", {"state": "Warning"}, labels={names.SKIP_RECONCILIATION: "true"})
+    yield control_plane
+    for name in ("fleet-good", "fleet-bad", "fleet-paused"):
+        await control_plane.delete(KYMAS, name, KCP)
+
+
+def leading_nowhere(kubeconfig: Path, folder: Path) -> Path:
+    """Return a kubeconfig whose server does not answer."""
+    file = folder / "unreachable"
+    file.write_text(re.sub(r"https://127.0.0.1:\d+", "https://127.0.0.1:1", kubeconfig.read_text()))
+    return file
+
+
+async def test_lists_and_filters(fleet: Client, viewer: Klm) -> None:
+    listed = await viewer("get", "kymas", "--region", REGION)
+    assert (listed.code, listed.errors) == (0, "")
+    assert [line.split()[:3] for line in listed.lines] == [
+        ["NAME", "STATE", "MODULES"],
+        ["fleet-bad", "Error", "1/2"],
+        ["fleet-good", "Ready", "1/1"],
+        ["fleet-paused", "Warning", "0/0"],
+    ]
+    of_istio = await viewer("get", "kymas", "--region", REGION, "--module", "istio", "-o", "name")
+    assert of_istio.text == "kyma.operator.kyma-project.io/fleet-bad\n"
+    paused = await viewer("get", "kymas", "--region", REGION, "--paused")
+    assert [line.split()[0] for line in paused.lines[1:]] == ["fleet-paused"]
+    modules = await viewer("get", "modules", "keda", "--region", REGION, "--state", "error")
+    assert modules.lines[1:] == ["fleet-bad  keda    Error  1.0.0    regular  [red]refused"]
+
+
+async def test_one_kyma_as_a_document(fleet: Client, viewer: Klm) -> None:
+    document = msgspec.json.decode((await viewer("get", "kyma", "fleet-bad", "-o", "json")).text)
+    assert document["status"]["modules"][0]["message"] == HOSTILE
+    assert "managedFields" not in document["metadata"]
+
+
+async def test_errors_are_one_line_with_what_to_do(fleet: Client, viewer: Klm, kcp: Path, tmp_path: Path) -> None:
+    missing = await viewer("get", "kymas", "nobody")
+    assert (missing.code, missing.text) == (2, "")
+    assert missing.errors == (
+        'klm: kymas.operator.kyma-project.io "nobody" not found (404 NotFound); klm get lists what there is\n'
+    )
+    nothing = await viewer("get", "kymas", "--region", "nowhere")
+    assert (nothing.code, nothing.text, nothing.errors) == (0, "", "klm: no kymas match\n")
+    refused = await run_klm(leading_nowhere(kcp, tmp_path), "get", "kymas")
+    assert refused.code == 2
+    assert refused.errors.count("\n") == 1
+    assert "choose another kubeconfig" in refused.errors
+
+
+async def test_changes_are_followed(fleet: Client, kcp: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        KLM, "get", "kymas", "--region", REGION, "--watch", "--kubeconfig", kcp, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(30):
+            for _ in range(4):
+                await process.stdout.readline()
+            await put_kyma(fleet, "fleet-good", {"state": "Warning"})
+            while b"Warning" not in (line := await process.stdout.readline()) or b"fleet-good" not in line:
+                assert line
+    finally:
+        process.terminate()
+        await process.wait()

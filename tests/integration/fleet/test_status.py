@@ -1,0 +1,74 @@
+"""`klm status` and `klm explain` against a real API server, by somebody with the ClusterRole `klm-viewer` alone."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest_asyncio
+
+from kube_runtime import Client
+from kube_runtime.leases.lease import LEASES
+from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager_api import names
+from tests import builders
+from tests.integration.fleet.conftest import Klm, put_kyma
+
+KCP = names.KCP_NAMESPACE
+HOSTILE = "\x1b[2Jno [bold]Secret"
+
+
+def condition(kind: str, reason: str, message: str, status: str = "False") -> dict[str, Any]:
+    time = "2026-11-22T11:00:00Z"
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time}
+
+
+@pytest_asyncio.fixture
+async def broken(control_plane: Client) -> AsyncIterator[Client]:
+    """A Kyma without access to its cluster, a release, and a replica that renewed its Lease long ago."""
+    conditions = [condition(kind, "AccessSecretMissing", HOSTILE) for kind in ("SKRReachable", "Ready")]
+    module = {"name": "colours", "state": "Ready", "version": "1.0.0", "channel": "regular"}
+    status = {"state": "Error", "conditions": conditions, "observedGeneration": 1, "modules": [module]}
+    await put_kyma(control_plane, "locked-out", status)
+    for each in (builders.template("colours", "1.0.0"), builders.release("colours", regular="1.0.0")):
+        resource: Any = MODULE_TEMPLATES if each.KIND == "ModuleTemplate" else MODULE_RELEASE_METAS
+        await control_plane.apply(resource, each.metadata.name, builders.as_written(each), KCP, field_manager="test")
+    lease = {
+        "metadata": {"name": "lm-0", "labels": {"kube-runtime/group": names.LIFECYCLE_MANAGER}},
+        "spec": {
+            "holderIdentity": "lm-0",
+            "leaseDurationSeconds": 10,
+            "renewTime": "2026-11-01T00:00:00.000000Z",
+        },
+    }
+    await control_plane.apply(LEASES, "lm-0", lease, names.KCP_LEASE_NAMESPACE, field_manager="test")
+    yield control_plane
+    await control_plane.delete(LEASES, "lm-0", names.KCP_LEASE_NAMESPACE)
+    await control_plane.delete(KYMAS, "locked-out", KCP)
+    await control_plane.delete(MODULE_RELEASE_METAS, "colours", KCP)
+    await control_plane.delete(MODULE_TEMPLATES, "colours-1.0.0", KCP)
+
+
+async def test_status_names_what_is_wrong_and_says_so_by_its_exit_code(broken: Client, viewer: Klm) -> None:
+    told = await viewer("status")
+    assert told.code == 1, told.errors
+    assert "in state Error; 1 replica of Lifecycle Manager did not renew the Lease" in told.text
+    assert "AccessSecretMissing: no [bold]Secret" in told.text
+    assert "\x1b" not in told.text
+
+
+async def test_explain_says_what_to_do_about_the_first_cause(broken: Client, viewer: Klm) -> None:
+    told = await viewer("explain", "locked-out", "colours")
+    assert told.code == 1, told.errors
+    assert told.lines[0] == "locked-out/colours is Ready, but cluster: no [bold]Secret (since 1h)".replace(
+        "1h", told.lines[0].rpartition("since ")[2].rstrip(")")
+    )
+    assert "resolved to 1.0.0 (colours-1.0.0), by ModuleReleaseMeta colours generation 1, changed " in told.text
+    assert told.lines[-1].startswith("next:  kubectl -n kcp-system get secrets -l")
+    assert told.lines[-1].split("=")[1].startswith("locked-out")
+
+
+async def test_explain_lists_the_modules_that_there_are(broken: Client, viewer: Klm) -> None:
+    told = await viewer("explain", "locked-out", "keda")
+    assert (told.code, told.text) == (2, "")
+    assert "Kyma locked-out has no module keda; it has: colours" in told.errors
+    missing = await viewer("explain", "locked-out", "secret/nothing")
+    assert "no module of Kyma locked-out has an object secret/nothing" in missing.errors

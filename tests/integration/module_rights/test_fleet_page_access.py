@@ -1,0 +1,45 @@
+"""Who may see the fleet page, asked of a real API server with the rights that the chart grants."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kube_runtime import Client, Resource
+from kyma_fleet_page import Access
+from kyma_fleet_page.access import Verdict
+from lifecycle_manager.crd_installation import apply_objects
+from tests.integration.module_rights.identities import KCP, identity, page_roles
+
+ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)
+VIEWER = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: fleet-viewer, namespace: kcp-system}
+rules: [{apiGroups: [operator.kyma-project.io], resources: [kymas], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: fleet-viewer, namespace: kcp-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: fleet-viewer}
+subjects: [{kind: ServiceAccount, name: fleet-viewer, namespace: kcp-system}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("account", "verdict"), [("fleet-viewer", Verdict.ALLOWED), ("stranger", Verdict.FORBIDDEN), ("", Verdict.UNKNOWN)]
+)
+async def test_token_is_reviewed_by_the_api_server(
+    admin: Client, kcp: Path, tmp_path: Path, account: str, verdict: Verdict
+) -> None:
+    await apply_objects(admin, VIEWER)
+    token = "made-up"
+    if account:
+        document = {"metadata": {"name": account, "namespace": KCP}}
+        await admin.apply(ACCOUNTS, account, document, KCP, field_manager="test")
+        made = await admin.create_subresource(ACCOUNTS, account, KCP, "token", {"spec": {"expirationSeconds": 600}})
+        token = made["status"]["token"]
+    async with identity(admin, kcp, tmp_path, "page", page_roles()) as lifecycle_manager:
+        access = Access(lifecycle_manager, KCP)
+        assert await access.of(token) is verdict
+        assert await access.of(token) is verdict

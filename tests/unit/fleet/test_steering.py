@@ -1,0 +1,57 @@
+"""`klm pause`, `resume` and `reconcile`: which objects change, and how."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kyma_fleet.marks import PAUSED_AT, PAUSED_BY, PAUSED_REASON, RECONCILE_BY, RECONCILE_REASON, pause_of
+from kyma_fleet.steering.plan import Order, Verb, plan
+from lifecycle_manager_api import names
+from tests import builders
+
+AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
+SKIP = names.SKIP_RECONCILIATION
+PAUSED: dict[str, Any] = {"labels": {SKIP: "true"}}
+
+
+def order(verb: Verb) -> Order:
+    return Order(verb, "ada@example.com", AT, "incident 42")
+
+
+def test_pause_sets_the_label_and_says_who_when_and_why() -> None:
+    (step,) = plan(order("pause"), [builders.kyma("demo"), builders.kyma("other", **PAUSED)])
+    assert step.patch == {
+        "metadata": {
+            "uid": "uid-of-demo",
+            "labels": {SKIP: "true"},
+            "annotations": {
+                PAUSED_BY: "ada@example.com",
+                PAUSED_AT: "2026-11-22T12:00:00+00:00",
+                PAUSED_REASON: "incident 42",
+            },
+        }
+    }
+
+
+def test_resume_removes_what_a_pause_set_from_what_is_paused() -> None:
+    (step,) = plan(order("resume"), [builders.kyma("demo", **PAUSED), builders.manifest()])
+    assert step.labels == {SKIP: None}
+    assert step.annotations == dict.fromkeys((PAUSED_BY, PAUSED_AT, PAUSED_REASON))
+
+
+def test_a_request_to_reconcile_is_an_annotation() -> None:
+    (step,) = plan(order("reconcile"), [builders.manifest()])
+    assert step.patch["metadata"]["annotations"] == {
+        RECONCILE_BY: "ada@example.com",
+        names.RECONCILE_AT: "2026-11-22T12:00:00+00:00",
+        RECONCILE_REASON: "incident 42",
+    }
+    assert "labels" not in step.patch["metadata"]
+
+
+@pytest.mark.parametrize("at", ["", "yesterday", "2026-11-22T12:00:00"])
+def test_a_pause_by_other_means_has_no_time(at: str) -> None:
+    pause = pause_of(builders.kyma(annotations={PAUSED_AT: at}, **PAUSED).metadata)
+    assert pause is not None
+    assert pause.since is None

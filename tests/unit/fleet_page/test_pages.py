@@ -1,0 +1,95 @@
+"""The pages as a client without a browser sees them: who sees them, and that hostile text stays text."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from kube_runtime import KubeError
+from kyma_fleet_page import Parts, RecordedEvent, Sources, create_app
+from kyma_fleet_page.access import Verdict
+from lifecycle_manager_api import Kyma
+from tests import builders
+
+SCRIPT = "<script>alert(1)</script>"
+VERDICTS = {"good": Verdict.ALLOWED, "stranger": Verdict.FORBIDDEN}
+PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", "/kymas/a", "/kymas/a/tree")
+
+
+class KnownTokens:
+    """Knows two tokens; the API server does not answer about a third."""
+
+    async def of(self, token: str) -> Verdict:
+        if token == "outage":
+            raise KubeError("no answer")
+        return VERDICTS.get(token, Verdict.UNKNOWN)
+
+
+def hostile() -> Kyma:
+    template = {"apiVersion": "v1", "kind": "ModuleTemplate", "metadata": {"name": "api"}}
+    module = {"name": "api", "version": SCRIPT, "state": "Error", "message": SCRIPT, "template": template}
+    ready = {"type": "Ready", "status": "False", "reason": "ModuleError", "message": SCRIPT}
+    return builders.kyma("a", status={"state": "Error", "modules": [module], "conditions": [ready]})
+
+
+async def events(_: str) -> tuple[RecordedEvent, ...]:
+    return (RecordedEvent("2026-11-22T10:00:00", "Warning", "ModuleError", SCRIPT),)
+
+
+@pytest_asyncio.fixture
+async def browser() -> AsyncIterator[httpx.AsyncClient]:
+    kymas = {"a": hostile()}
+    sources = Sources(kymas.values, kymas.get, lambda _: Parts(), tuple, events)
+    app = create_app(sources, KnownTokens())  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(("token", "status"), [("", 401), ("wrong", 401), ("stranger", 403), ("outage", 503)])
+async def test_nothing_is_shown_without_a_token_that_allows_it(
+    browser: httpx.AsyncClient, path: str, token: str, status: int
+) -> None:
+    answer = await browser.get(path, headers={"Authorization": f"Bearer {token}"} if token else {})
+    assert answer.status_code == status
+    assert "/kymas/" not in answer.text
+    assert "Sign in" in answer.text
+
+
+async def test_texts_of_clusters_stay_texts_and_no_inline_script_is_allowed(browser: httpx.AsyncClient) -> None:
+    for path in set(PAGES) - {"/live"}:
+        answer = await browser.get(path, headers={"Authorization": "Bearer good"})
+        assert answer.status_code == 200
+        assert SCRIPT not in answer.text
+        policy = answer.headers["Content-Security-Policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+    assert "&lt;script&gt;" in (await browser.get("/kymas/a", headers={"Authorization": "Bearer good"})).text
+
+
+async def test_token_of_the_form_is_a_cookie_for_this_site_alone(browser: httpx.AsyncClient) -> None:
+    answer = await browser.post("/sign-in", data={"token": "good"})
+    cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert (await browser.get("/")).status_code == 200
+    await browser.post("/sign-out")
+    assert (await browser.get("/")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [("token=" + "x" * 40_000, {}, 413), ("token=good", {"Sec-Fetch-Site": "cross-site"}, 403), ("\xff=%", {}, 303)],
+)
+async def test_form_of_somebody_else_or_too_large_is_refused(
+    browser: httpx.AsyncClient, body: str, headers: dict[str, str], status: int
+) -> None:
+    answer = await browser.post("/sign-in", content=body.encode("latin-1"), headers=headers)
+    assert answer.status_code == status
+
+
+async def test_unknown_names_are_not_found(browser: httpx.AsyncClient) -> None:
+    for path in ("/kymas/b", "/modules/b", "/static/secrets", "/kymas/..%2f"):
+        assert (await browser.get(path, headers={"Authorization": "Bearer good"})).status_code == 404

@@ -1,0 +1,353 @@
+"""What a Kyma says of its modules: the causes as their users know them, and nothing of the control plane in the SKR."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lifecycle_manager import kyma_conditions, module_cr_verdict
+from lifecycle_manager.catalog_sync import status as catalog
+from lifecycle_manager.kyma import plan as planned
+from lifecycle_manager.kyma.causes import HIDDEN, MAX_CAUSES, Cause, told
+from lifecycle_manager.kyma.events import events_between
+from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH
+from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
+from lifecycle_manager.kyma_changes import CRD_HASH
+from lifecycle_manager.kyma_conditions import PUBLIC_REASONS
+from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_installation import status as installation
+from lifecycle_manager.module_installation.rendering import ObjectsForbidden
+from lifecycle_manager.object_set import policy
+from lifecycle_manager.rollout import Timing
+from lifecycle_manager.skr_webhook import status as watcher
+from lifecycle_manager.sync_resource import status as sync_resource
+from lifecycle_manager_api import Kyma, KymaStatus, Manifest, ModuleConfig, State, find, names
+from tests import builders
+
+TOO_WIDE = "VPC peering all is with the whole internet"
+OFFER = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0")])
+NOTHING_TO_INSTALL = Offer.of([builders.template()], [builders.release(regular="0.1.0")])
+REQUESTED = [{"name": "cloud-resources", "managed": True}]
+SECRET = "kcp-only"
+"""A mark in all names of objects in KCP, and in what its conditions say of hosts and Secrets there."""
+
+
+def condition(kind: str, status: str, reason: str, message: str = "", generation: int | None = None) -> dict[str, Any]:
+    given: dict[str, Any] = {"type": kind, "status": status, "reason": reason, "message": message}
+    observed = {} if generation is None else {"observedGeneration": generation}
+    return given | observed | {"lastTransitionTime": "2026-11-01T12:00:00Z"}
+
+
+WATCHER = condition("SKRWebhook", "True", "WatcherReady")
+CATALOG = condition("ModuleCatalog", "True", "Synced")
+UNREACHABLE = condition("SKRReachable", "False", "AccessSecretUnusable", "Secret kcp-system/kcp-only: no kubeconfig")
+OTHERS_READY = {"conditions": [WATCHER, CATALOG]}
+
+
+def kyma(**given: Any) -> Kyma:
+    return builders.kyma("demo", annotations={CRD_HASH: "hash"}, **{"status": OTHERS_READY} | given)
+
+
+def in_skr(of: Kyma, modules: Sequence[dict[str, Any]] = REQUESTED) -> Kyma:
+    labels, annotations = planned.visible_metadata(of)
+    return builders.kyma(
+        "default",
+        labels=labels,
+        annotations=annotations,
+        namespace="kyma-system",
+        finalizers=[],
+        modules=list(modules),
+        generation=5,
+    )
+
+
+def seen(kyma_in_kcp: Kyma, offer: Offer = NOTHING_TO_INSTALL, **parts: Any) -> Snapshot:
+    return Snapshot(Timing(builders.NOW), kyma_in_kcp, offer, SkrView(in_skr(kyma_in_kcp)), "hash", **parts)
+
+
+def written(snapshot: Snapshot) -> tuple[KymaStatus, KymaStatus]:
+    """Return the statuses that are written to KCP and to the SKR."""
+    decided = planned.plan(snapshot)
+    (inner,) = [each.status for each in decided.in_skr if isinstance(each, planned.WriteSkrStatus)]
+    (outer,) = [each.status for each in decided.in_kcp if isinstance(each, planned.WriteStatus)]
+    return outer, inner
+
+
+def said(status: KymaStatus, kind: str) -> tuple[str, str, str]:
+    found = find(status.conditions, kind)
+    assert found is not None
+    return found.status, found.reason, found.message
+
+
+def config(name: str = "bad", *, namespace: str = "kyma-system", **status: Any) -> ModuleConfig:
+    reference = {
+        "apiVersion": "cloud-resources.kyma-project.io/v1beta1",
+        "kind": "Infrastructure",
+        "namespace": namespace,
+        "name": name,
+        "uid": f"uid-of-{name}",
+        "generation": 3,
+    }
+    return builders.module_config(
+        f"demo-{SECRET}-{name}", spec={"resourceRef": reference}, status=status, generation=2, uid=f"uid-{name}"
+    )
+
+
+def refused(name: str = "bad", message: str = TOO_WIDE, reason: str = "NetworkTooWide", **given: Any) -> ModuleConfig:
+    conditions = [condition(kind, "False", reason, message, 2) for kind in ("Rendered", "Ready")]
+    return config(name, state="Error", observedGeneration=2, conditions=conditions, **given)
+
+
+def test_mistake_in_a_module_cr_is_told_in_the_words_of_the_module_manager() -> None:
+    for status in written(seen(kyma(), module_configs=(refused(),))):
+        (module,) = status.modules
+        cause = f"Infrastructure bad: {TOO_WIDE} (NetworkTooWide)"
+        assert (module.state, module.message) == (State.ERROR, cause)
+        whole = f"0 of 1 module is ready; cloud-resources: {cause}"
+        assert said(status, "Modules") == ("False", "ModulesNotReady", whole)
+        assert said(status, "Ready") == ("False", "ModuleError", whole)
+        assert status.last_operation is not None
+        assert status.last_operation.operation == f"kyma is error: {whole}"
+
+
+def test_module_cr_in_another_namespace_is_named_with_it() -> None:
+    _, inner = written(seen(kyma(), module_configs=(refused(namespace="shop"),)))
+    assert inner.modules[0].message.startswith("Infrastructure shop/bad: ")
+
+
+def test_worst_three_causes_are_told_and_the_others_counted() -> None:
+    waiting = [config(f"new-{number}") for number in range(3)]
+    wrong = [refused(f"bad-{number}", "no", "Wrong") for number in range(2)]
+    _, inner = written(seen(kyma(), module_configs=(*waiting, *wrong)))
+    assert inner.modules[0].message == (
+        "Infrastructure bad-0: no (Wrong); Infrastructure bad-1: no (Wrong); "
+        "Infrastructure new-0: waits for the module manager (WaitingForModuleManager) and 2 more"
+    )
+
+
+def test_refused_object_is_told_in_the_words_of_the_api_server() -> None:
+    message = 'document 1: NetworkPolicy kyma-system/all: Forbidden: "0.0.0.0/0"'
+    resource = builders.sync_resource(
+        "demo-cloud-resources",
+        annotations={names.MODULE_CONFIG_GENERATION: "2"},
+        status={
+            "state": "Error",
+            "observedGeneration": 1,
+            "conditions": [condition("Ready", "False", "ApplyFailed", message)],
+        },
+        ownerReferences=[{"apiVersion": "v1", "kind": "ModuleConfig", "name": "x", "uid": "uid-bad"}],
+    )
+    own = builders.module_config("x", spec=msgspec.to_builtins(config().spec), generation=2, uid="uid-bad")
+    _, inner = written(seen(kyma(), module_configs=(own,), sync_resources=(resource,)))
+    assert inner.modules[0].message == f"Infrastructure bad: {message} (ApplyFailed)"
+
+
+def manifest(state: str, reason: str, message: str) -> Manifest:
+    status = {"state": state, "conditions": [condition("Ready", "False", reason, message)]}
+    return builders.manifest(status=status)
+
+
+def installed(broken: Manifest) -> Snapshot:
+    """Return a snapshot in which the Manifest is as it has to be, but for its state."""
+    base = seen(kyma(), OFFER)
+    (applied,) = [each.manifest for each in planned.plan(base).in_kcp if isinstance(each, planned.ApplyManifest)]
+    return replace(base, manifests=(msgspec.structs.replace(applied, status=broken.status),))
+
+
+def test_manifest_is_told_with_its_reason_and_the_object() -> None:
+    message = "Deployment kyma-system/manager: 0 of 1 replica is available"
+    _, inner = written(installed(manifest("Processing", "ManagerNotReady", message)))
+    assert inner.modules[0].message == f"{message} (ManagerNotReady)"
+    assert said(inner, "Ready")[1] == "ModuleProcessing"
+
+
+def test_hosts_of_the_control_plane_are_told_to_its_operators_alone() -> None:
+    message = "registry.internal.example answers 401 for modules/telemetry; check the registry's credentials"
+    outer, inner = written(installed(manifest("Error", "RegistryAccessRefused", message)))
+    assert outer.modules[0].message == f"{message} (RegistryAccessRefused)"
+    assert inner.modules[0].message == f"{HIDDEN} (RegistryAccessRefused)"
+    assert "internal.example" not in msgspec.json.encode(inner).decode()
+
+
+def test_text_for_users_that_differs_is_not_written_again() -> None:
+    base = installed(manifest("Error", "RegistryAccessRefused", "registry.internal.example is away"))
+    outer, inner = written(base)
+    skr = msgspec.structs.replace(in_skr(base.kyma), status=inner)
+    later = Timing(builders.NOW + timedelta(minutes=1))
+    settled = replace(base, kyma=msgspec.structs.replace(base.kyma, status=outer), skr=SkrView(skr), timing=later)
+    decided = planned.plan(settled)
+    assert (decided.in_skr, decided.in_kcp) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("broken", "state", "reason"),
+    [
+        ([condition("SKRWebhook", "False", "WatcherSilent", "no events"), CATALOG], "Warning", "WatcherSilent"),
+        ([CATALOG], "Processing", "WatcherPending"),
+        ([WATCHER, condition("ModuleCatalog", "False", "CatalogSyncFailed")], "Warning", "CatalogSyncFailed"),
+    ],
+)
+def test_ready_has_the_reason_of_what_is_wrong(broken: list[dict[str, Any]], state: str, reason: str) -> None:
+    ready = config("good", state="Ready", observedGeneration=2)
+    outer, _ = written(seen(kyma(status={"conditions": broken}), module_configs=(ready,)))
+    assert (outer.state, said(outer, "Ready")[:2]) == (state, ("False", reason))
+    assert said(outer, "Modules")[2] == "1 of 1 module is ready"
+
+
+def test_numbers_of_modules_are_counted_in_words() -> None:
+    base = seen(kyma())
+    assert said(written(replace(base, skr=SkrView(in_skr(base.kyma, []))))[0], "Modules")[2] == "no modules are enabled"
+    two = [*REQUESTED, {"name": "tpyo", "managed": True}]
+    _, _, message = said(written(replace(base, skr=SkrView(in_skr(base.kyma, two))))[0], "Modules")
+    assert message == (
+        "1 of 2 modules is ready; tpyo: the module is not in the catalog for channel 'regular'; check its name "
+        "(ModuleNotFound)"
+    )
+
+
+def test_event_has_the_cause_and_is_not_repeated_for_the_kyma() -> None:
+    ready = config("bad", state="Ready", observedGeneration=2)
+    before, _ = written(seen(kyma(), module_configs=(ready,)))
+    after, _ = written(seen(kyma(status=msgspec.to_builtins(before)), module_configs=(refused(),)))
+    note = f"module cloud-resources: Infrastructure bad: {TOO_WIDE} (NetworkTooWide)"
+    assert [(each.reason, each.note) for each in events_between(before, after)] == [("ModuleError", note)]
+    assert [each.reason for each in events_between(after, before)] == ["ModuleReady", "Ready"]
+    waiting, _ = written(seen(kyma(), module_configs=(config(),)))
+    assert [each.reason for each in events_between(before, waiting)] == ["ModuleProcessing"]
+
+
+def edited(observed_at: str) -> ModuleConfig:
+    changed = config("bad", state="Ready", observedGeneration=1)
+    metadata = msgspec.structs.replace(changed.metadata, annotations={names.OBSERVED_AT: observed_at})
+    return msgspec.structs.replace(changed, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("observed_at", "state"),
+    [
+        ("2026-11-01T11:59:59.500Z", State.READY),
+        ("2026-11-01T11:59:58Z", State.PROCESSING),
+        ("2026-11-01T12:00:09Z", State.PROCESSING),
+        ("2026-11-01T11:59:59.500", State.PROCESSING),
+        ("9999-12-31T23:59:59.900Z", State.PROCESSING),
+        ("yesterday", State.PROCESSING),
+    ],
+)
+def test_change_that_is_under_way_does_not_change_a_module_that_is_ready(observed_at: str, state: State) -> None:
+    """Otherwise each edit would be two more writes of the status, in both clusters."""
+    before, _ = written(seen(kyma(), module_configs=(config("bad", state="Ready", observedGeneration=2),)))
+    decided = planned.plan(seen(kyma(status=msgspec.to_builtins(before)), module_configs=(edited(observed_at),)))
+    after = [each.status.modules[0].state for each in decided.in_kcp if isinstance(each, planned.WriteStatus)]
+    assert after == ([] if state is State.READY else [state])
+    assert decided.again == (builders.NOW + timedelta(seconds=0.5) if state is State.READY else None)
+
+
+STATES = st.sampled_from([state.value for state in State])
+REASONS = st.sampled_from(
+    [
+        "ApplyFailed",
+        "PolicyViolation",
+        "Conflict",
+        "SourceUnreachable",
+        "AccessSecretUnusable",
+        "KymaDeleting",
+        "X" * 900,
+    ]
+)
+TEXTS = st.sampled_from(["", "short", "line one\nline two", "long " * 400])
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Generate conditions; what LM found about the control plane names it, what users and teams say does not."""
+    reason, text = draw(REASONS), draw(TEXTS)
+    is_told = reason in {"ApplyFailed", "PolicyViolation"} or reason.startswith("X")
+    return [condition("Ready", "False", reason, text if is_told else f"{SECRET} {text}", draw(st.sampled_from([1, 2])))]
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> dict[str, Any]:
+    configs = tuple(
+        config(f"cr-{number}", state=draw(STATES), observedGeneration=draw(st.sampled_from([1, 2])))
+        for number in range(draw(st.integers(0, 5)))
+    )
+    resources = tuple(
+        builders.sync_resource(
+            draw(st.sampled_from([f"demo-{SECRET}-cr-{number}", f"{SECRET}-{number}"])),
+            annotations={names.MODULE_CONFIG_GENERATION: draw(st.sampled_from(["1", "2"]))},
+            status={"state": draw(STATES), "observedGeneration": 1, "conditions": draw(told_or_not())},
+        )
+        for number in range(draw(st.integers(0, 5)))
+    )
+    broken = builders.manifest(
+        status={"state": draw(STATES), "conditions": draw(told_or_not())},
+        deletionTimestamp=draw(st.sampled_from([None, "2026-11-01T12:00:00Z"])),
+    )
+    broken = msgspec.structs.replace(
+        broken, metadata=msgspec.structs.replace(broken.metadata, name=f"{SECRET}-manifest")
+    )
+    return {
+        "module_configs": configs,
+        "sync_resources": resources,
+        "manifests": draw(st.sampled_from([(), (broken,)])),
+    }
+
+
+def told_or_not() -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Generate the conditions of a Manifest or SyncResource; a reason that is made up may say anything."""
+    return conditions().map(
+        lambda found: [
+            each | {"message": f"{SECRET} {each['message']}"} if each["reason"][0] == "X" else each for each in found
+        ]
+    )
+
+
+@given(parts(), st.sampled_from([OFFER, NOTHING_TO_INSTALL]), st.booleans(), conditions())
+def test_nothing_that_is_written_to_the_skr_names_an_object_of_the_control_plane(
+    found: dict[str, Any], offer: Offer, is_deleted: bool, webhook: list[dict[str, Any]]
+) -> None:
+    webhook = [each | {"type": "SKRWebhook", "reason": each["reason"][:60]} for each in webhook]
+    hidden = [each | {"message": SECRET} if each["reason"][0] == "X" else each for each in webhook]
+    times = {"deletionTimestamp": "2026-11-01T11:00:00Z"} if is_deleted else {}
+    decided = planned.plan(seen(kyma(status={"conditions": [*hidden, CATALOG, UNREACHABLE]}, **times), offer, **found))
+    for action in decided.in_skr:
+        if isinstance(action, planned.WriteSkrStatus):
+            assert SECRET not in msgspec.json.encode(action.status).decode()
+            assert all(SECRET not in event.note for event in action.events)
+            assert all(len(module.message) <= MAX_MESSAGE_LENGTH for module in action.status.modules)
+            states = {module.state for module in action.status.modules}
+            assert action.status.state is not State.READY or states <= {State.READY, State.UNMANAGED}
+            assert all(module.message for module in action.status.modules if module.state is not State.READY)
+
+
+def test_reasons_with_which_a_message_is_shown_to_users_are_in_use() -> None:
+    modules = (catalog, installation, kyma_conditions, module_cr_verdict, policy, sync_resource, watcher)
+    used = {value for module in modules for value in vars(module).values() if isinstance(value, str)}
+    of_module_crs = {f"ModuleCR{state}" for state in State}
+    assert used | of_module_crs | {ObjectsForbidden.reason} >= PUBLIC_REASONS
+
+
+CAUSES = st.lists(
+    st.builds(
+        Cause,
+        st.sampled_from([state for state in State if state not in {State.READY, State.UNMANAGED}]),
+        st.text(max_size=200),
+        st.text(max_size=2000),
+        st.text(max_size=400),
+    ),
+    max_size=30,
+)
+
+
+@given(CAUSES, st.sampled_from([MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH]))
+def test_text_of_causes_is_bounded_and_counts_what_it_leaves_out(causes: list[Cause], max_length: int) -> None:
+    text = told(causes, max_length)
+    assert len(text) <= max_length
+    assert bool(text) is bool(causes)
+    left = len(causes) - MAX_CAUSES
+    assert text.endswith(f" and {left} more") if left > 0 else True

@@ -1,0 +1,283 @@
+"""The status of Module CRs on simulated clusters: what is written when, and what is left to others."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kube_runtime import Result
+from kube_simulation import Refuse, Refused, Simulation, serve_simulation
+from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS
+from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
+from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
+from lifecycle_manager.skr import AccessSecretMissing
+from tests.manifest_world import simulated_client, simulated_control_plane
+from tests.unit.module_cr_status.world import (
+    INFRASTRUCTURES,
+    SKR,
+    TOO_WIDE,
+    World,
+    condition,
+    crd,
+    is_status_write,
+    ready_of,
+    status_properties,
+)
+
+
+@pytest.fixture
+async def simulation() -> AsyncIterator[Simulation]:
+    async with serve_simulation() as served:
+        yield served
+
+
+@pytest.fixture
+async def bare(simulation: Simulation) -> AsyncIterator[World]:
+    """A world whose SKR has no CRD yet."""
+    async with await simulated_control_plane(simulation) as kcp, await simulated_client(simulation, "skr") as skr:
+        world = World(kcp, skr)
+        async with world.process():
+            yield world
+
+
+@pytest.fixture
+async def world(bare: World) -> World:
+    await bare.install(crd())
+    return bare
+
+
+async def test_change_in_force_is_one_write(world: World, simulation: Simulation) -> None:
+    await world.edit("10.0.0.0/8")
+    result = await world.reconcile()
+    assert result.requeue_after == 1.0
+    await world.render()
+    await world.reconcile()
+    await world.applied()
+    await world.reconcile()
+    status = await world.status()
+    assert (status["state"], status["observedGeneration"]) == ("Ready", 1)
+    assert ready_of(status) == ("True", "Applied", "1 object is applied and ready", 1)
+    await world.report()
+    await world.reconcile()
+    assert len(simulation.requests(is_status_write)) == 1
+    assert world.events.in_skr == [("Applied", "1 object is applied and ready")]
+
+
+async def test_change_that_takes_longer_is_processing_first(world: World, simulation: Simulation) -> None:
+    await world.in_force("10.0.0.0/8")
+    await world.edit("10.1.0.0/16")
+    await world.reconcile()
+    world.clock.advance(1.1)
+    result = await world.reconcile()
+    status = await world.status()
+    assert (status["state"], status["observedGeneration"]) == ("Processing", 2)
+    assert ready_of(status) == ("False", "WaitingForModuleManager", "waits for the module manager", 2)
+    assert result.requeue_after is None
+    await world.render()
+    await world.reconcile()  # what it waits for is told again only after a while
+    await world.applied()
+    await world.reconcile()
+    assert ((await world.status())["state"], len(simulation.requests(is_status_write))) == ("Ready", 3)
+    assert [reason for reason, _ in world.events.in_skr] == ["Applied", "Waiting", "Applied"]
+
+
+async def test_mistake_is_told_at_once_and_its_correction_too(world: World) -> None:
+    await world.in_force("10.0.0.0/8")
+    await world.edit("0.0.0.0/0")
+    await world.refuse(*TOO_WIDE)
+    await world.reconcile()
+    status = await world.status()
+    assert (status["state"], ready_of(status)) == ("Error", ("False", *TOO_WIDE, 2))
+    await world.in_force("10.2.0.0/16")
+    status = await world.status()
+    assert (status["state"], status["observedGeneration"], ready_of(status)[0]) == ("Ready", 3, "True")
+    assert ("Refused", f"{TOO_WIDE[1]} ({TOO_WIDE[0]})") in world.events.in_skr
+
+
+async def test_time_of_the_transition_stays_while_the_status_does(world: World) -> None:
+    await world.in_force("10.0.0.0/8")
+    before = (await world.status())["conditions"]
+    world.clock.advance(60)
+    await world.in_force("10.1.0.0/16")
+    after = (await world.status())["conditions"]
+    assert after[0]["lastTransitionTime"] == before[0]["lastTransitionTime"]
+    assert after[0]["observedGeneration"] == 2
+
+
+async def test_restart_writes_and_says_nothing(world: World, simulation: Simulation) -> None:
+    await world.in_force("10.0.0.0/8")
+    writes, events = len(simulation.requests(is_status_write)), list(world.events.in_skr)
+    async with world.process():
+        world.clock.advance(60)
+        await world.reconcile()
+        assert (len(simulation.requests(is_status_write)), world.events.in_skr) == (writes, events)
+        await world.in_force("10.1.0.0/16")
+        assert (await world.status())["observedGeneration"] == 2
+
+
+async def test_replaced_cluster_gets_the_status_again(world: World) -> None:
+    await world.in_force("10.0.0.0/8")
+    await world.operator_writes({"state": None, "conditions": None, "observedGeneration": None})
+    await world.reconcile(ClusterReplaced("demo"))
+    assert (await world.status())["state"] == "Ready"
+
+
+async def test_end_of_an_outage_is_no_news(world: World, simulation: Simulation) -> None:
+    """By the time that the status could be written again, it would be outdated."""
+    await world.in_force("10.0.0.0/8")
+    writes = len(simulation.requests(is_status_write))
+    unreachable = condition("False", "ClusterUnreachable") | {"type": "Synced"}
+    await world.report(conditions=[unreachable])
+    world.access = AccessSecretMissing("demo")
+    await world.reconcile()
+    world.clock.advance(600)
+    world.access = None
+    await world.reconcile(ClusterReachable("demo"))
+    assert len(simulation.requests(is_status_write)) == writes
+    world.clock.advance(ACCESS_SECONDS + 1)
+    await world.reconcile()
+    assert ready_of(await world.status())[1] == "ClusterNotAccessible"
+
+
+async def test_fields_of_an_operator_stay(world: World) -> None:
+    await world.install(crd({**status_properties(), "phase": {"type": "string"}}))
+    await world.edit("10.0.0.0/8")
+    await world.operator_writes({"phase": "Bound"})
+    await world.in_force("10.0.0.0/8")
+    status = await world.status()
+    assert (status["phase"], status["state"]) == ("Bound", "Ready")
+
+
+async def test_status_that_an_operator_writes_is_left_alone(world: World, simulation: Simulation) -> None:
+    await world.edit("10.0.0.0/8")
+    await world.operator_writes({"state": "Warning"})
+    await world.in_force("10.0.0.0/8")
+    assert await world.status() == {"state": "Warning"}
+    writes = len(simulation.requests(is_status_write))
+    await world.in_force("10.1.0.0/16")
+    assert len(simulation.requests(is_status_write)) == writes
+
+
+async def test_operator_that_begins_to_write_takes_the_status_over(world: World) -> None:
+    """What is left of ours would be stale for ever."""
+    await world.in_force("10.0.0.0/8")
+    await world.operator_writes({"state": "Warning"})
+    await world.in_force("10.1.0.0/16")
+    assert await world.status() == {"state": "Warning"}
+
+
+async def test_object_created_again_never_gets_the_status_of_its_predecessor(world: World) -> None:
+    await world.in_force("10.0.0.0/8")
+    await world.skr.delete(INFRASTRUCTURES, "default", SKR)
+    await world.skr.apply(
+        INFRASTRUCTURES, "default", {"metadata": {"name": "default"}, "spec": {}}, SKR, field_manager="user"
+    )
+    await world.refuse(*TOO_WIDE)
+    await world.reconcile()
+    assert await world.status() == {}
+    await world.in_force("10.1.0.0/16")
+    assert (await world.status())["state"] == "Ready"
+
+
+async def test_deleted_module_cr_is_no_failure(world: World) -> None:
+    await world.in_force("10.0.0.0/8")
+    await world.skr.delete(INFRASTRUCTURES, "default", SKR)
+    await world.refuse(*TOO_WIDE)
+    assert (await world.reconcile()) == Result()
+
+
+@pytest.mark.parametrize("known", ["state", "observedGeneration", "conditions"])
+async def test_only_the_fields_that_the_kind_has_are_written(bare: World, known: str) -> None:
+    await bare.install(crd({known: status_properties()[known]}))
+    await bare.in_force("10.0.0.0/8")
+    assert set(await bare.status()) == {known}
+
+
+async def test_state_that_the_kind_does_not_have_becomes_the_nearest_one(bare: World) -> None:
+    await bare.install(crd({"state": {"type": "string", "enum": ["Ready", "Error"]}}))
+    await bare.edit("10.0.0.0/8")
+    await bare.report(state="Warning")
+    await bare.reconcile()
+    assert await bare.status() == {"state": "Error"}
+
+
+@pytest.mark.parametrize("document", [crd({}), crd(subresource=False)], ids=["no fields", "no subresource"])
+async def test_kind_without_status_gets_events(bare: World, document: dict[str, Any], simulation: Simulation) -> None:
+    await bare.install(document)
+    await bare.edit("0.0.0.0/0")
+    await bare.reconcile()
+    await bare.refuse(*TOO_WIDE)
+    await bare.reconcile()
+    await bare.reconcile()
+    said = ("Refused", f"{TOO_WIDE[1]} ({TOO_WIDE[0]})")
+    assert bare.events.in_skr == [said]
+    async with bare.process():
+        await bare.reconcile()
+        assert bare.events.in_skr == [said]
+    assert not simulation.requests(is_status_write)
+
+
+async def test_crd_that_gets_a_status_is_found_later(bare: World) -> None:
+    await bare.install(crd({}))
+    await bare.in_force("10.0.0.0/8")
+    await bare.install(crd())
+    bare.clock.advance(KEPT_SECONDS + 1)
+    await bare.in_force("10.1.0.0/16")
+    assert (await bare.status())["observedGeneration"] == 2
+
+
+async def test_crd_is_read_once_for_a_kind(world: World, simulation: Simulation) -> None:
+    for number in range(5):
+        await world.edit("10.0.0.0/8", f"cr-{number}", f"config-{number}")
+        await world.reconcile(config=f"config-{number}")
+    reads = simulation.requests(lambda it: it.cluster == "skr" and it.verb == "get" and "definitions" in it.path)
+    assert len(reads) == 1
+
+
+async def test_fields_of_the_module_manager_are_written_and_removed(world: World) -> None:
+    await world.install(crd({**status_properties(), "gateway": {"type": "string"}}))
+    await world.edit("10.0.0.0/8")
+    await world.render()
+    await world.applied()
+    await world.report(moduleStatus={"gateway": "10.0.0.1", "state": "Error", "unknown": 1})
+    await world.reconcile()
+    status = await world.status()
+    assert (status["gateway"], status["state"], "unknown" in status) == ("10.0.0.1", "Ready", False)
+    await world.report()
+    await world.reconcile()
+    assert "gateway" not in await world.status()
+
+
+async def test_fields_of_the_module_manager_that_do_not_fit_are_left_out(world: World, simulation: Simulation) -> None:
+    await world.install(crd({**status_properties(), "gateway": {"type": "string", "maxLength": 3}}))
+    await world.edit("10.0.0.0/8")
+    await world.render()
+    await world.applied()
+    await world.report(moduleStatus={"gateway": "10.0.0.1"})
+    await world.reconcile()
+    assert "gateway" not in await world.status()
+    assert (await world.status())["state"] == "Ready"
+    assert [reason for reason, _ in world.events.in_kcp] == ["ModuleStatusRefused"]
+    writes = len(simulation.requests(is_status_write))
+    await world.reconcile()
+    assert len(simulation.requests(is_status_write)) == writes
+
+
+async def test_missing_right_is_reported_once_and_not_retried(world: World, simulation: Simulation) -> None:
+    refused = Refused(403, "Forbidden", "infrastructures/status is forbidden")
+    simulation.cluster("skr").add_rule(rule := Refuse(is_status_write, refused=refused))
+    await world.in_force("10.0.0.0/8")
+    await world.reconcile()
+    await world.reconcile()
+    assert [reason for reason, _ in world.events.in_kcp] == ["ModuleCRStatusNotWritten"]
+    assert len(simulation.requests(is_status_write)) == 1
+    simulation.cluster("skr").remove_rule(rule)
+    await world.in_force("10.1.0.0/16")
+    assert (await world.status())["state"] == "Ready"
+
+
+async def test_crd_that_may_not_be_read_is_tried(world: World, simulation: Simulation) -> None:
+    refused = Refused(403, "Forbidden", "customresourcedefinitions is forbidden")
+    simulation.cluster("skr").add_rule(Refuse(lambda it: "definitions" in it.path, refused=refused))
+    await world.in_force("10.0.0.0/8")
+    assert (await world.status())["state"] == "Ready"

@@ -1,0 +1,110 @@
+"""When the status of a Module CR is written, and what, without any cluster."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from lifecycle_manager.module_cr_status.plan import (
+    PATIENCE_SECONDS,
+    PROGRESS_SECONDS,
+    Done,
+    ReadModuleCr,
+    SayEvent,
+    WriteStatus,
+    plan,
+)
+from lifecycle_manager.module_cr_status.schema import ANYTHING, NO_STATUS, StatusSchema
+from lifecycle_manager.module_cr_status.snapshot import Snapshot
+from lifecycle_manager.module_cr_status.status import Event
+from lifecycle_manager.module_cr_verdict import Verdict
+from lifecycle_manager_api import ObjectReference, State
+from tests import builders
+
+REFERENCE = ObjectReference(api_version="example.com/v1", kind="Thing", name="one", uid="uid", generation=3)
+READY = Verdict(State.READY, "Applied", "1 object is applied and ready", 3)
+ERROR = Verdict(State.ERROR, "TooWide", "too wide", 3)
+PROCESSING = Verdict(State.PROCESSING, "Applying", "its objects are being applied", 3, is_settled=False)
+VERDICTS = st.builds(
+    Verdict,
+    st.sampled_from(State),
+    st.sampled_from(["Applied", "TooWide"]),
+    st.sampled_from(["", "too wide"]),
+    st.none() | st.integers(1, 3),
+    is_settled=st.booleans(),
+)
+SCHEMAS = st.sampled_from(
+    [ANYTHING, NO_STATUS, StatusSchema(frozenset({"state"})), StatusSchema(frozenset({"conditions"}))]
+)
+
+
+def snapshot(verdict: Verdict, **known: Any) -> Snapshot:
+    """Return what is known of a Module CR that was read, and has no status."""
+    given: dict[str, Any] = {"written": {}, "schema": ANYTHING} | known
+    return Snapshot(REFERENCE, verdict, builders.NOW, 100.0, **given)
+
+
+def after(seen: Snapshot, step: WriteStatus | SayEvent) -> Snapshot:
+    said: dict[str, Any] = {"said": step.event, "said_at": seen.seconds} if step.event is not None else {}
+    written = step.fields if isinstance(step, WriteStatus) else seen.written
+    return replace(seen, written=written, **said)
+
+
+def test_nothing_is_written_before_the_module_cr_was_read() -> None:
+    assert plan(snapshot(READY, written=None)) == ReadModuleCr()
+    assert plan(snapshot(READY, schema=None)) == ReadModuleCr()
+
+
+def test_nothing_is_done_without_a_reference_to_one_object() -> None:
+    assert plan(replace(snapshot(READY), reference=None)) == Done()
+    assert plan(replace(snapshot(READY), reference=ObjectReference(api_version="v1", kind="Thing"))) == Done()
+
+
+def test_settled_verdict_is_written_at_once() -> None:
+    for verdict in (READY, ERROR):
+        assert isinstance(plan(snapshot(verdict, unsettled_since=100.0)), WriteStatus)
+
+
+def test_change_on_its_way_is_written_after_a_second() -> None:
+    assert plan(snapshot(PROCESSING, unsettled_since=99.5)) == Done(PATIENCE_SECONDS - 0.5)
+    assert isinstance(plan(snapshot(PROCESSING, unsettled_since=99.0)), WriteStatus)
+
+
+def test_progress_is_written_now_and_then() -> None:
+    said = Event("Normal", "Waiting", "waits for the module manager")
+    seen = snapshot(PROCESSING, unsettled_since=0.0, said=said, said_at=96.0)
+    assert plan(seen) == Done(PROGRESS_SECONDS - 4.0)
+    assert isinstance(plan(replace(seen, verdict=READY)), WriteStatus)
+
+
+def test_kind_without_status_gets_an_event() -> None:
+    assert plan(snapshot(ERROR, schema=NO_STATUS)) == SayEvent(Event("Warning", "Refused", "too wide (TooWide)"))
+
+
+def test_refused_fields_are_not_sent_again() -> None:
+    step = plan(snapshot(ERROR))
+    assert isinstance(step, WriteStatus)
+    assert isinstance(plan(snapshot(ERROR, refused=step.fields)), SayEvent)
+    assert isinstance(plan(snapshot(READY, refused=step.fields)), WriteStatus)
+
+
+@for_all(verdict=VERDICTS, schema=SCHEMAS, seconds=st.floats(0, 20), alone=st.booleans(), gone=st.booleans())
+def test_what_was_written_is_not_written_again(
+    verdict: Verdict, schema: StatusSchema, seconds: float, alone: bool, gone: bool
+) -> None:
+    seen = snapshot(verdict, schema=schema, unsettled_since=seconds, is_left_alone=alone, is_gone=gone)
+    step = plan(seen)
+    if isinstance(step, WriteStatus | SayEvent):
+        assert not alone
+        assert not gone
+        assert isinstance(plan(after(seen, step)), Done)
+
+
+@for_all(verdict=VERDICTS, schema=SCHEMAS)
+def test_only_fields_of_the_kind_are_written(verdict: Verdict, schema: StatusSchema) -> None:
+    step = plan(snapshot(verdict, schema=schema, unsettled_since=0.0))
+    if isinstance(step, WriteStatus):
+        assert all(schema.has(name) for name in step.fields)
+        if verdict.state is State.READY and "state" in step.fields:
+            assert step.fields["state"] == "Ready"
