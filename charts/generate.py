@@ -118,6 +118,9 @@ def generated_texts() -> dict[str, str]:
         "lifecycle-manager/files/rbac-cert-manager.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-cert-manager.yaml", f"{RBAC}/kcp-cert-manager.yaml"
         ),
+        "lifecycle-manager/files/rbac-takeover.yaml": _copy(
+            "lifecycle_manager.rbac", "kcp-takeover.yaml", f"{RBAC}/kcp-takeover.yaml"
+        ),
         "lifecycle-manager/files/rbac-page.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-page.yaml", f"{RBAC}/kcp-page.yaml"
         ),

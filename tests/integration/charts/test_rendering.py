@@ -232,6 +232,18 @@ async def test_rights_for_an_option_are_granted_only_with_it(helm: Helm) -> None
     assert of_kind(rendered, "RoleBinding")[name]["roleRef"]["name"] == name
 
 
+async def test_rights_for_the_takeover_are_in_the_namespace_of_the_former_ca(helm: Helm) -> None:
+    text = files("lifecycle_manager.rbac").joinpath("kcp-takeover.yaml").read_text()
+    (wanted,) = (each.document for each in parse_objects(text))
+    name = wanted["metadata"]["name"]
+    assert name not in of_kind(await helm.render(LIFECYCLE_MANAGER), "Role")
+    option = "options.self-signed-cert-issuer-namespace=certificates"
+    rendered = await helm.render(LIFECYCLE_MANAGER, "--set", option)
+    role, binding = of_kind(rendered, "Role")[name], of_kind(rendered, "RoleBinding")[name]
+    assert (role["metadata"]["namespace"], role["rules"]) == ("certificates", wanted["rules"])
+    assert (binding["metadata"]["namespace"], binding["roleRef"]["name"]) == ("certificates", name)
+
+
 async def test_chart_of_a_new_module_is_the_one_for_module_managers(helm: Helm, tmp_path: Path) -> None:
     generate_project(ModuleNames.of("tea-room"), tmp_path / "tea-room")
     chart = tmp_path / "tea-room" / "chart"
