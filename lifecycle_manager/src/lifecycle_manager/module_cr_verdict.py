@@ -61,6 +61,7 @@ MAX_STATUS_BYTES = 16 * 1024
 """How large the fields are that a Module Manager adds."""
 MAX_MESSAGE_LENGTH = 1024
 MAX_NAMED = 3
+MAX_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,10 @@ def config_of(resource: SyncResource) -> str:
 
 
 def belongs_to(config: ModuleConfig, resource: SyncResource) -> bool:
-    """Tell whether a SyncResource was made from a ModuleConfig. One of another module or Kyma never was."""
+    """Tell whether a SyncResource was made from a ModuleConfig. One of another namespace, module or Kyma never was."""
     if (resource.spec.kyma, resource.spec.module) != (config.spec.kyma, config.spec.module):
+        return False
+    if resource.metadata.namespace != config.metadata.namespace:
         return False
     owners = [each.uid for each in resource.metadata.owner_references if each.kind == ModuleConfig.KIND]
     return config.metadata.uid in owners if owners else resource.metadata.name == config.metadata.name
@@ -120,10 +123,13 @@ def _cause(config: ModuleConfig, resources: Sequence[SyncResource]) -> Cause:
         return State.DELETING, DELETING, "its objects are being deleted"
     if unusable := _unread(config) or _refused(config):
         return unusable
-    made = bool(resources) and all(_is_made_from(config, each) for each in resources)
+    made = bool(resources) and all(_made_from(each) >= config.metadata.generation for each in resources)
     reports = config.status.state is not State.EMPTY and _is_current(config, config.status.observed_generation)
     if not made and not reports:
         return State.PROCESSING, WAITING_FOR_MANAGER, "waits for the module manager"
+    if not made and config.status.state is State.PROCESSING and any(map(_made_from, resources)):
+        # Its text is the same as before, or the newer one is not seen yet. What is seen may be of an earlier text.
+        return State.PROCESSING, APPLYING, "its objects are being applied"
     found = [_cause_of(each) for each in resources]
     # A manager with the condition Rendered only repeats what it saw in its SyncResources, later than it is seen here.
     if reports and not (made and find(config.status.conditions, RENDERED) is not None):
@@ -210,10 +216,10 @@ def _name(each: SyncedObject) -> str:
     return f"{each.kind} {each.namespace}/{each.name}" if each.namespace else f"{each.kind} {each.name}"
 
 
-def _is_made_from(config: ModuleConfig, resource: SyncResource) -> bool:
-    """Tell whether a SyncResource was made from the current text, or a later one."""
+def _made_from(resource: SyncResource) -> int:
+    """Return the generation of the ModuleConfig that a SyncResource was made from; 0 where it is not named."""
     made = resource.metadata.annotations.get(names.MODULE_CONFIG_GENERATION, "")
-    return made.isascii() and made.isdigit() and len(made) < 20 and int(made) >= config.metadata.generation
+    return int(made) if made.isascii() and made.isdigit() and len(made) < MAX_DIGITS else 0
 
 
 def _is_current(config: ModuleConfig, observed: int | None) -> bool:

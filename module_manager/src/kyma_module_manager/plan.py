@@ -84,7 +84,9 @@ def desired_status(
             rendered: NewCondition = (RENDERED, "False", reason, message)
             return DesiredStatus(State.ERROR, rendered, (READY, *rendered[1:]), before)
         case Rendering():
-            state, ready = _sync_status(existing)
+            # One of an earlier text says nothing: it is in a cache that has not seen the newest yet.
+            is_current = existing is not None and _matches(config, existing, outcome)
+            state, ready = _sync_status(existing if is_current else None)
             return DesiredStatus(
                 state, (RENDERED, "True", "Rendered", counted(len(outcome.objects), "object")), ready, outcome.status
             )

@@ -428,7 +428,9 @@ async def test_release_of_a_missing_version_is_stored_with_a_warning(environment
 
 
 @pytest.mark.usefixtures("layers")
-async def test_failed_lookup_of_a_component_is_shown_to_users(walkthrough: Walkthrough) -> None:
+async def test_failed_lookup_of_a_component_is_shown_to_users_and_its_cause_to_operators(
+    walkthrough: Walkthrough,
+) -> None:
     environment, document = walkthrough.environment, template(MODULE, "0.1.0", data=None)
     document["spec"]["descriptor"] = {}
     named = release(MODULE, regular="0.1.0", spec={"ocmComponentName": f"kyma-project.io/module/{MODULE}"})
@@ -436,9 +438,14 @@ async def test_failed_lookup_of_a_component_is_shown_to_users(walkthrough: Walkt
         await walkthrough.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
 
         async def reported() -> bool:
-            kyma = await environment.skr.get(KYMAS, "default", SKR)
-            shown = [each for each in kyma.status.modules if each.name == MODULE]
-            return bool(shown) and "oci-registry-host names no registry" in shown[0].message
+            inner = await environment.skr.get(KYMAS, "default", SKR)
+            outer = await environment.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)
+            messages = [each.message for kyma in (inner, outer) for each in kyma.status.modules if each.name == MODULE]
+            return (
+                len(messages) == 2
+                and all(each.endswith("(DescriptorUnreadable)") for each in messages)
+                and ["oci-registry-host names no registry" in each for each in messages] == [False, True]
+            )
 
         await eventually(reported)
         await walkthrough.set_modules([CLOUD_RESOURCES])

@@ -4,6 +4,7 @@ from contextlib import aclosing
 from typing import Any
 
 from kube_runtime import Client, Resource
+from kyma_demo.environment import infrastructure as document_of
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.owned_fields import MODULE_CR_STATUS_MANAGER
 from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
@@ -113,3 +114,40 @@ async def test_text_for_the_module_manager_has_nothing_that_we_wrote(walkthrough
     config = await walkthrough.environment.kcp.get(MODULE_CONFIGS, CONFIG, KCP)
     assert "331Gi" in config.spec.resource
     assert "status:" not in config.spec.resource
+
+
+async def test_condition_of_an_operator_stays(walkthrough: Walkthrough) -> None:
+    await walkthrough.change_volume("340Gi")
+    await has_ready(walkthrough, "True")
+    attached = {"type": "Attached", "status": "True", "reason": "Attached", "message": ""}
+    status = {"conditions": [attached | {"lastTransitionTime": "2026-11-01T12:00:00Z"}]}
+    skr = walkthrough.environment.skr
+    await skr.apply(INFRASTRUCTURES, "default", {"status": status}, SKR, field_manager="operator", subresource="status")
+    await walkthrough.change_volume("341Gi")
+    module_cr = await has_ready(walkthrough, "True")
+    assert {each["type"] for each in module_cr["status"]["conditions"]} == {"Ready", "Attached"}
+    await skr.apply(INFRASTRUCTURES, "default", {}, SKR, field_manager="operator", subresource="status")
+
+
+async def test_status_that_an_operator_writes_is_left_alone(walkthrough: Walkthrough) -> None:
+    skr = walkthrough.environment.skr
+    await walkthrough.create_second("logs", "10Gi")
+    second = await eventually(lambda: answered(walkthrough, "second"))
+    assert second["status"]["state"] == "Ready"
+    await skr.merge_patch(
+        INFRASTRUCTURES, "second", {"status": {"state": "Warning"}}, SKR, subresource="status", field_manager="operator"
+    )
+    patch = {"spec": document_of("second", {"logs": "11Gi"}, {})["spec"]}
+    await skr.merge_patch(INFRASTRUCTURES, "second", patch, SKR, field_manager="user")
+
+    async def is_left() -> bool:
+        status: dict[str, Any] = (await skr.get(INFRASTRUCTURES, "second", SKR))["status"]
+        return status == {"state": "Warning"}
+
+    await eventually(is_left)
+    await skr.delete(INFRASTRUCTURES, "second", SKR)
+
+
+async def answered(walkthrough: Walkthrough, name: str) -> dict[str, Any] | None:
+    module_cr = await walkthrough.environment.skr.get(INFRASTRUCTURES, name, SKR)
+    return module_cr if ready_of(module_cr) is not None else None

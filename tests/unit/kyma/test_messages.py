@@ -45,6 +45,7 @@ def condition(kind: str, status: str, reason: str, message: str = "", generation
 
 WATCHER = condition("SKRWebhook", "True", "WatcherReady")
 CATALOG = condition("ModuleCatalog", "True", "Synced")
+UNREACHABLE = condition("SKRReachable", "False", "AccessSecretUnusable", "Secret kcp-system/kcp-only: no kubeconfig")
 OTHERS_READY = {"conditions": [WATCHER, CATALOG]}
 
 
@@ -313,7 +314,7 @@ def test_nothing_that_is_written_to_the_skr_names_an_object_of_the_control_plane
     webhook = [each | {"type": "SKRWebhook", "reason": each["reason"][:60]} for each in webhook]
     hidden = [each | {"message": SECRET} if each["reason"][0] == "X" else each for each in webhook]
     times = {"deletionTimestamp": "2026-11-01T11:00:00Z"} if is_deleted else {}
-    decided = planned.plan(seen(kyma(status={"conditions": [*hidden, CATALOG]}, **times), offer, **found))
+    decided = planned.plan(seen(kyma(status={"conditions": [*hidden, CATALOG, UNREACHABLE]}, **times), offer, **found))
     for action in decided.in_skr:
         if isinstance(action, planned.WriteSkrStatus):
             assert SECRET not in msgspec.json.encode(action.status).decode()

@@ -7,8 +7,10 @@ import pytest
 
 from kube_runtime import Result
 from kube_simulation import Refuse, Refused, Simulation, serve_simulation
+from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
-from lifecycle_manager.signals import ClusterReplaced
+from lifecycle_manager.signals import ClusterReachable, ClusterReplaced
+from lifecycle_manager.skr import AccessSecretMissing
 from tests.manifest_world import simulated_client, simulated_control_plane
 from tests.unit.module_cr_status.world import (
     INFRASTRUCTURES,
@@ -120,6 +122,23 @@ async def test_replaced_cluster_gets_the_status_again(world: World) -> None:
     assert (await world.status())["state"] == "Ready"
 
 
+async def test_end_of_an_outage_is_no_news(world: World, simulation: Simulation) -> None:
+    """By the time that the status could be written again, it would be outdated."""
+    await world.in_force("10.0.0.0/8")
+    writes = len(simulation.requests(is_status_write))
+    unreachable = condition("False", "ClusterUnreachable") | {"type": "Synced"}
+    await world.report(conditions=[unreachable])
+    world.access = AccessSecretMissing("demo")
+    await world.reconcile()
+    world.clock.advance(600)
+    world.access = None
+    await world.reconcile(ClusterReachable("demo"))
+    assert len(simulation.requests(is_status_write)) == writes
+    world.clock.advance(ACCESS_SECONDS + 1)
+    await world.reconcile()
+    assert ready_of(await world.status())[1] == "ClusterNotAccessible"
+
+
 async def test_fields_of_an_operator_stay(world: World) -> None:
     await world.install(crd({**status_properties(), "phase": {"type": "string"}}))
     await world.edit("10.0.0.0/8")
@@ -177,7 +196,7 @@ async def test_only_the_fields_that_the_kind_has_are_written(bare: World, known:
 async def test_state_that_the_kind_does_not_have_becomes_the_nearest_one(bare: World) -> None:
     await bare.install(crd({"state": {"type": "string", "enum": ["Ready", "Error"]}}))
     await bare.edit("10.0.0.0/8")
-    await bare.report(conditions=[condition("False", "AccessSecretMissing") | {"type": "Synced"}])
+    await bare.report(state="Warning")
     await bare.reconcile()
     assert await bare.status() == {"state": "Error"}
 
@@ -262,3 +281,15 @@ async def test_crd_that_may_not_be_read_is_tried(world: World, simulation: Simul
     simulation.cluster("skr").add_rule(Refuse(lambda it: "definitions" in it.path, refused=refused))
     await world.in_force("10.0.0.0/8")
     assert (await world.status())["state"] == "Ready"
+
+
+async def test_unforeseen_exception_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.edit("10.0.0.0/8")
+
+    def broken(*_: object) -> None:
+        raise AssertionError("a mistake in the program")
+
+    monkeypatch.setattr(world, "to", broken)
+    with pytest.raises(AssertionError):
+        await world.reconcile()
+    assert [reason for reason, _ in world.events.in_kcp] == ["ModuleCRStatusNotWritten"]

@@ -90,6 +90,13 @@ def test_manager_that_has_not_seen_its_objects_applied_is_believed() -> None:
     assert verdict_of(config(status=status), [made(1)]).state is State.PROCESSING
 
 
+def test_failure_of_an_earlier_text_does_not_count_while_the_manager_waits() -> None:
+    """The newer SyncResource may not have arrived here."""
+    status = {"state": "Processing", "observedGeneration": 2}
+    seen = made(1, status=failed("Error", "ApplyFailed", "refused"))
+    assert verdict_of(config(status=status), [seen]).state is State.PROCESSING
+
+
 def test_late_status_of_the_manager_does_not_hide_applied_objects() -> None:
     conditions = [condition("Rendered", "True", "Rendered", "", 2), condition("Ready", "False", "NotApplied", "", 2)]
     status = {"state": "Processing", "observedGeneration": 2, "conditions": conditions}

@@ -21,6 +21,7 @@ from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.kyma_conditions import COMPLETE, PUBLIC_REASONS
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.module_cr_verdict import config_of, verdict_of
+from lifecycle_manager.module_namespaces import Standing
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,
@@ -157,8 +158,8 @@ def _causes_of_module_crs(snapshot: Snapshot, name: str) -> Iterator[Cause | dat
 
     A change of a module that was ready is no cause while it is under way: each edit would be two writes of the status.
     """
-    configs = [each for each in snapshot.module_configs if each.spec.module == name]
-    made = _by_config(each for each in snapshot.sync_resources if each.spec.module == name)
+    configs = [each for each in snapshot.module_configs if _is_present(snapshot, each, name)]
+    made = _by_config(each for each in snapshot.sync_resources if _is_present(snapshot, each, name))
     was_ready = any(each.name == name and each.state is State.READY for each in snapshot.kyma.status.modules)
     for config in configs:
         verdict = verdict_of(config, made.pop(config.metadata.name, ()))
@@ -175,6 +176,11 @@ def _causes_of_module_crs(snapshot: Snapshot, name: str) -> Iterator[Cause | dat
             reason, why = _said_by(resource)
             is_internal = bool(why) and reason not in PUBLIC_REASONS
             yield Cause(resource.status.state, reason, why or "objects are being applied", is_internal=is_internal)
+
+
+def _is_present(snapshot: Snapshot, part: ModuleConfig | SyncResource, module: str) -> bool:
+    """Tell whether a part is one of a module, in the namespace that the module has now."""
+    return part.spec.module == module and snapshot.assignment.standing(part) is Standing.CURRENT
 
 
 def _by_config(resources: Iterable[SyncResource]) -> dict[str, list[SyncResource]]:

@@ -123,11 +123,18 @@ def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> Kym
     )
 
 
-def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed: bool) -> KymaStatus:
+def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed: bool) -> Statuses:
     """Return the status of a Kyma that is being deleted, with what it waits for.
 
     Modules are listed as long as their Manifests exist.
     """
+    in_kcp, in_skr = (
+        _deleting(snapshot, waits, modules_removed=modules_removed, to_users=to_users) for to_users in (False, True)
+    )
+    return Statuses(in_kcp, in_skr, again=snapshot.deletion_plus(snapshot.patience.deletion))
+
+
+def _deleting(snapshot: Snapshot, waits: Sequence[str], *, modules_removed: bool, to_users: bool) -> KymaStatus:
     message = f"waits for {named(waits)}"
     stuck_at = snapshot.deletion_plus(snapshot.patience.deletion)
     stuck = stuck_at is not None and stuck_at <= snapshot.timing.now
@@ -138,7 +145,9 @@ def deleting_status(snapshot: Snapshot, waits: Sequence[str], *, modules_removed
         snapshot.kyma,
         snapshot.timing.now,
         state=State.WARNING if stuck else State.DELETING,
-        modules=tuple(removed_module(snapshot, manifest).shown(to_users=True) for _, manifest in sorted(known.items())),
+        modules=tuple(
+            removed_module(snapshot, manifest).shown(to_users=to_users) for _, manifest in sorted(known.items())
+        ),
         conditions=(
             removed if modules_removed else removing,
             (READY, "False", reasons.DELETION_STUCK if stuck else reasons.DELETING, message),
@@ -170,7 +179,8 @@ def _module_for_skr(module: KymaModuleStatus) -> KymaModuleStatus:
 
 
 def _condition_for_skr(condition: Condition, generation: int) -> Condition:
-    is_public = condition.status == "True" or condition.type in OWN_CONDITIONS or condition.reason in PUBLIC_REASONS
+    is_for_users = condition.type in {MODULES, READY}
+    is_public = condition.status == "True" or is_for_users or condition.reason in PUBLIC_REASONS
     message = condition.message if is_public else HIDDEN
     return msgspec.structs.replace(condition, message=message, observed_generation=generation)
 

@@ -6,9 +6,12 @@ from typing import Any, TypeGuard
 
 from lifecycle_manager.module_cr_status.snapshot import Snapshot
 from lifecycle_manager.module_cr_status.status import WAITING, Event, event_of, fields_of
+from lifecycle_manager.module_cr_verdict import NOT_ACCESSIBLE, Verdict
 
 PATIENCE_SECONDS = 1.0
 """How long a change may be on its way until the status says so: most are in force before, and need one write."""
+ACCESS_SECONDS = 30.0
+"""How long other requests to the cluster may fail until the status says so: they are retried meanwhile."""
 REPEAT_SECONDS = 360.0
 """After how long the same Event is a new one."""
 PROGRESS_SECONDS = 10.0
@@ -83,10 +86,15 @@ def tells_state(fields: Mapping[str, Any]) -> bool:
 
 def _wait(seen: Snapshot) -> float:
     """Return for how many seconds a change that is on its way is left unmentioned."""
-    if seen.verdict.is_settled:
+    if is_settled(seen.verdict):
         return 0.0
     since = seen.unsettled_since if seen.unsettled_since is not None else seen.seconds
-    due = since + PATIENCE_SECONDS
+    due = since + (ACCESS_SECONDS if seen.verdict.reason == NOT_ACCESSIBLE else PATIENCE_SECONDS)
     if seen.said is not None and seen.said.reason == WAITING:
         due = max(due, seen.said_at + PROGRESS_SECONDS)
     return due - seen.seconds
+
+
+def is_settled(verdict: Verdict) -> bool:
+    """Tell whether a verdict is worth writing at once; that of an outage is outdated by the time it can be written."""
+    return verdict.is_settled and verdict.reason != NOT_ACCESSIBLE
