@@ -27,24 +27,53 @@ from lifecycle_manager.module_cr_status.schema import StatusSchemas
 from lifecycle_manager.module_cr_status.snapshot import Snapshot
 from lifecycle_manager.module_cr_status.status import FIELDS_REFUSED, NOT_WRITTEN, Event, event_of
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
-from lifecycle_manager.owned_fields import MODULE_CR_STATUS_MANAGER, only_owned, owned_status_fields
+from lifecycle_manager.owned_fields import MODULE_CR_STATUS_MANAGER, Fields, only_owned
 from lifecycle_manager.resources import MODULE_CONFIGS
 from lifecycle_manager_api import ModuleConfig, ObjectReference
 
 log = structlog.get_logger("module_cr_status")
 
-MODULE_CR = JsonLimits(max_bytes=4 * 1024 * 1024, max_nodes=200_000)
+MODULE_CR = JsonLimits(max_bytes=4 * 1024 * 1024, max_nodes=1_600_000, max_depth=None)
+MAX_STATUS_BYTES = 64 * 1024
+"""What is decoded of a status and of its field owners: several times what Lifecycle Manager writes."""
 FIELD_MANAGER_CONFLICT = "FieldManagerConflict"
+
+
+class _Managed(msgspec.Struct, rename="camel"):
+    manager: str = ""
+    subresource: str = ""
+    fields: msgspec.Raw = msgspec.field(name="fieldsV1", default=msgspec.Raw(b"{}"))
+
+    @property
+    def is_ours(self) -> bool:
+        is_small = len(bytes(self.fields)) <= MAX_STATUS_BYTES
+        return is_small and (self.manager, self.subresource) == (MODULE_CR_STATUS_MANAGER, "status")
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
     uid: str = ""
-    managed_fields: list[Any] = []
+    managed_fields: list[_Managed] = []
 
 
 class _ModuleCr(msgspec.Struct, frozen=True):
+    """What is read of a Module CR. Users decide how large the rest is, so it is not decoded."""
+
     metadata: _Metadata
-    status: dict[str, Any] | None = None
+    status: dict[str, msgspec.Raw] | None = None
+
+    def written(self) -> dict[str, Any]:
+        """Return the fields of the status that Lifecycle Manager wrote. Raises msgspec.DecodeError, RecursionError."""
+        ours = (each for each in self.metadata.managed_fields if each.is_ours)
+        owned = next((_owned(msgspec.json.decode(each.fields)) for each in ours), {})
+        named = {name: raw for name, raw in (self.status or {}).items() if f"f:{name}" in owned}
+        small = {name: raw for name, raw in named.items() if len(bytes(raw)) <= MAX_STATUS_BYTES}
+        return only_owned({name: msgspec.json.decode(raw) for name, raw in small.items()}, owned)
+
+
+def _owned(fields: Any) -> Fields:
+    """Return the fields of the status in a record of field owners."""
+    found = fields.get("f:status") if isinstance(fields, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 @dataclass(eq=False, slots=True)
@@ -111,11 +140,11 @@ class Steps:
         try:
             raw = await client.get_undecoded(resource, reference.name, namespace, limits=MODULE_CR)
             found = msgspec.json.decode(raw, type=_ModuleCr)
+            written = found.written()
         except (ResponseInvalid, msgspec.DecodeError, RecursionError):
             return replace(seen, is_gone=True)  # as module_config says: it can't be read
         if found.metadata.uid != reference.uid:
             return replace(seen, is_gone=True)  # another object, which gets a new reference
-        written = only_owned(found.status or {}, owned_status_fields(found.metadata.managed_fields))
         self.memory.written = written
         if seen.verdict.is_settled and not schema.has("state") and not schema.has("conditions"):
             # An earlier process has said this: there is no status to read it from.
