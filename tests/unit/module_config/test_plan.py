@@ -24,7 +24,7 @@ from lifecycle_manager.module_config.plan import (
 )
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import SyncedCondition, too_large, unreadable
-from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, text_of
+from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, Memory, text_of
 from lifecycle_manager.module_cr_verdict import MODULE_CR_TOO_LARGE, QUOTA_EXCEEDED
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ModuleConfig
@@ -109,6 +109,30 @@ def test_older_version_never_follows_a_newer_one() -> None:
     assert plan(snapshot(reading(newer, complete=False), written)) == ()
     restored = plan(snapshot(reading(older, complete=True), written))
     assert [type(step) for step in restored] == [WriteModuleConfig]
+
+
+def test_answer_from_the_past_is_recognized_although_its_successor_changed_no_text() -> None:
+    """Labels that were changed and changed back lead to no write, so the ModuleConfig names an earlier version."""
+    first, labelled, back = (builders.infrastructure(resource_version=version) for version in ("5", "7", "9"))
+    labelled["metadata"]["labels"] = {"a": "b"}
+    memory = Memory()
+    for read, complete in ((first, True), (back, False)):
+        memory.note(as_read(read), msgspec.json.encode(read), complete=complete)
+    write = plan(snapshot(reading(first)))[0]
+    assert isinstance(write, WriteModuleConfig)
+    late = as_read(labelled)
+    assert memory.is_passed(late)
+    seen = snapshot(reading(labelled, complete=False), as_written(write))
+    assert plan(replace(seen, passed=frozenset({late.source}))) == ()
+    memory.note(late, msgspec.json.encode(labelled), complete=True)  # a restored cluster
+    assert not memory.is_passed(late)
+
+
+def test_new_version_with_the_same_text_and_generation_writes_nothing() -> None:
+    """Such as after each write of a status."""
+    write = plan(snapshot(reading(builders.infrastructure(resource_version="7"))))[0]
+    assert isinstance(write, WriteModuleConfig)
+    assert plan(snapshot(reading(builders.infrastructure(resource_version="8")), as_written(write))) == ()
 
 
 def test_object_of_the_same_name_is_not_older_than_its_predecessor() -> None:
