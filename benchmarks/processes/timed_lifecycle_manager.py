@@ -1,7 +1,8 @@
 """`klm` with the turns of its event loop timed: those that used much CPU time are appended to a file, a JSON line each.
 
-It is CPU time of the loop's thread, so that it does not matter who else wants the core. Run by
-`python -m benchmarks.processes.timed_lifecycle_manager FILE ARGUMENTS OF klm`.
+For each change of a Module CR there is a line with the CPU time that the thread spent, on whatever, from the event
+until the ModuleConfig was written. It is CPU time of the loop's thread, so that it does not matter who else wants the
+core. Run by `python -m benchmarks.processes.timed_lifecycle_manager FILE ARGUMENTS OF klm`.
 """
 
 import asyncio
@@ -10,21 +11,53 @@ import sys
 import time
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import uvloop
 
 from lifecycle_manager.cli import main as klm
+from lifecycle_manager.events import EventPublisher, VerifiedEvent
+from lifecycle_manager.module_config.apply import ModuleConfigWrites
+from lifecycle_manager.module_config.plan import WriteModuleConfig
+from lifecycle_manager.module_config.snapshot import Snapshot
 
 TICK_SECONDS = 0.002
 REPORTED_SECONDS = 0.005
 
 
+class _Events:
+    """Measures from the event of a Kyma to the write of a ModuleConfig of it."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._began: dict[str, float] = {}
+
+    def observe(self) -> None:
+        """Begin to measure all events of this process."""
+        take, write = EventPublisher.take, ModuleConfigWrites.apply
+
+        def timed_take(publisher: EventPublisher, kyma_name: str, verified: VerifiedEvent) -> None:
+            self._began[kyma_name] = time.thread_time()
+            take(publisher, kyma_name, verified)
+
+        async def timed_write(
+            writes: ModuleConfigWrites, seen: Snapshot, steps: Any, traces: Any, **options: Any
+        ) -> bool:
+            writing = tuple(steps)
+            if any(isinstance(step, WriteModuleConfig) for step in writing) and seen.kyma in self._began:
+                spent = time.thread_time() - self._began.pop(seen.kyma)
+                self._file.write(json.dumps({"at": time.monotonic(), "kyma": seen.kyma, "event": spent}) + "\n")
+            return await write(writes, seen, writing, traces, **options)
+
+        setattr(EventPublisher, "take", timed_take)  # noqa: B010 - mypy takes no assignment to a method
+        setattr(ModuleConfigWrites, "apply", timed_write)  # noqa: B010
+
+
 class _Turns:
     """Measures from tick to tick, which is a tick and a turn of the loop."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file.open("a", buffering=1)
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
         self._loop = asyncio.get_running_loop()
         self._used = time.thread_time()
 
@@ -38,14 +71,16 @@ class _Turns:
 
 def main() -> None:
     """Run klm with the event loop that production uses, and a timer on it."""
-    file, run = Path(sys.argv.pop(1)), uvloop.run
+    path, run = Path(sys.argv.pop(1)), uvloop.run
+    with path.open("a", buffering=1) as file:
 
-    async def timed(service: Coroutine[Any, Any, Any]) -> Any:
-        _Turns(file).tick()
-        return await service
+        async def timed(service: Coroutine[Any, Any, Any]) -> Any:
+            _Events(file).observe()
+            _Turns(file).tick()
+            return await service
 
-    uvloop.run = lambda service, **options: run(timed(service), **options)
-    klm()
+        uvloop.run = lambda service, **options: run(timed(service), **options)
+        klm()
 
 
 if __name__ == "__main__":

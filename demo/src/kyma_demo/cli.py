@@ -94,12 +94,12 @@ async def _run(
         if not quiet:
             print_summary(console, walkthrough.report)
         if stay and walkthrough.report.verified:
-            _print_next_commands(console, environment)
+            _print_next_commands(console, environment, walkthrough.programs.page_port)
             await stopping.wait()
     return walkthrough.report
 
 
-def _print_next_commands(console: Console, environment: Environment) -> None:
+def _print_next_commands(console: Console, environment: Environment, page_port: int) -> None:
     kcp, skr = environment.kcp_kubeconfig, environment.skr_kubeconfig
     console.print(
         "\nEverything runs until Ctrl-C. Try as the user of the cluster, for instance:\n"
@@ -107,6 +107,8 @@ def _print_next_commands(console: Console, environment: Environment) -> None:
         f"  [bold]kubectl --kubeconfig {skr} -n kyma-system get configmaps,networkpolicies[/]\n"
         "and in the control plane:\n"
         f"  [bold]kubectl --kubeconfig {kcp} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
+        f"The fleet page is at [bold]http://127.0.0.1:{page_port}[/], with the token of\n"
+        f"  [bold]kubectl --kubeconfig {kcp} -n kcp-system create token lifecycle-manager[/]\n"
         f"Logs: {environment.logs}",
         highlight=False,
         soft_wrap=True,

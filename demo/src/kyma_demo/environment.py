@@ -96,7 +96,11 @@ async def prepare_kcp(environment: Environment) -> tuple[Path, Path]:
         environment.kcp_kubeconfig,
         name="lifecycle-manager",
         namespace=names.KCP_NAMESPACE,
-        roles=_roles(files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()),
+        roles=[
+            role
+            for file in ("kcp.yaml", "kcp-page.yaml")
+            for role in _roles(files("lifecycle_manager.rbac").joinpath(file).read_text())
+        ],
     )
     module = await create_identity(
         environment.kcp,

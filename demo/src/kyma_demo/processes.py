@@ -32,15 +32,17 @@ def lifecycle_manager(
     *,
     by_interval: bool,
     admission_port: int | None = None,
+    page_port: int | None = None,
     name: str = "lifecycle-manager",
 ) -> Program:
-    """The Lifecycle Manager, with its event endpoint and its admission webhooks on loopback ports.
+    """The Lifecycle Manager, with its event endpoint, admission webhooks and fleet page on loopback ports.
 
     A second replica has another `name`. `by_interval`: the cluster cannot send events to this machine, so the Lifecycle
     Manager polls every second.
     """
     admission = ("--enable-webhooks", f"--webhook-bind-address=127.0.0.1:{admission_port}")
     intervals = ("--kyma-requeue-success-interval=1s", "--module-config-requeue-success-interval=1s")
+    page = (f"--ui-bind-address=127.0.0.1:{page_port}",)
     address = f"127.0.0.1:{event_port}"
     replica_address = f"127.0.0.1:{free_port()}"
     return Program(
@@ -59,6 +61,7 @@ def lifecycle_manager(
             "--log-format=json",
             *(intervals if by_interval else ()),
             *(admission if admission_port is not None else ()),
+            *(page if page_port is not None else ()),
         ),
         {},
     )

@@ -30,6 +30,7 @@ class Programs:
     event_port: int = field(default_factory=free_port)
     webhook_port: int = field(default_factory=free_port)
     admission_port: int = field(default_factory=free_port)
+    page_port: int = field(default_factory=free_port)
     running: dict[str, ChildProcess] = field(default_factory=dict)
     started: dict[str, processes.Program] = field(default_factory=dict)
 
@@ -42,6 +43,7 @@ class Programs:
                 self.event_port,
                 by_interval=self.environment.skr_routes is None,
                 admission_port=None if kcp_routes is None else self.admission_port,
+                page_port=self.page_port,
             )
         )
         if kcp_routes is not None:

@@ -1,6 +1,7 @@
 """Text of clusters, made safe for a terminal: nothing that is printed may move the cursor or hide what follows."""
 
 import re
+import textwrap
 from datetime import datetime, timedelta
 
 from rich.cells import cell_len, set_cell_size
@@ -32,6 +33,13 @@ def cut(text: str, width: int) -> str:
     if width <= 0:
         return ""
     return text if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
+
+
+def wrapped(line: str, width: int | None, used: int) -> list[str]:
+    """Return a line in as many as it takes beside so many used columns; one where nothing is cut."""
+    if width is None:
+        return [line]
+    return textwrap.wrap(line, max(width - used, 20), break_long_words=True, break_on_hyphens=False) or [""]
 
 
 def padded(text: str, width: int) -> str:

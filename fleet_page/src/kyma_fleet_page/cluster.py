@@ -32,8 +32,9 @@ class Node:
 
     @property
     def is_open(self) -> bool:
-        """Whether the page shows what is below it at first: the way to whatever is not ready."""
-        return self.state not in {State.READY, State.UNMANAGED} or any(each.is_open for each in self.children)
+        """Whether the page shows what is below it at first: the modules, and the way to whatever is not ready."""
+        is_ready = self.state in {State.READY, State.UNMANAGED}
+        return self.kind == "Kyma" or not is_ready or any(each.is_open for each in self.children)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,8 @@ def main() -> None:
     """
     found = {each.name: each for each in entry_points(group="klm.commands")}
     called = sys.argv[1] if len(sys.argv) > 1 else ""
-    for name in [called] if called in found else sorted(found):
+    own = {each.callback.__name__ for each in app.registered_commands if each.callback is not None}
+    for name in [called] if called in found else [] if called in own else sorted(found):
         command = found[name].load()
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)

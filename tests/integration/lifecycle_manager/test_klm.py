@@ -130,3 +130,15 @@ async def test_silent_watcher(walkthrough: Walkthrough) -> None:
         told = await run_klm(environment.kcp_kubeconfig, "status")
     assert told.code == 1
     assert "1 Kyma without events" in told.text
+
+
+async def test_timeline_of_a_change(environment: Environment) -> None:
+    async def drawn() -> list[str] | None:
+        told = await run_klm(environment.kcp_kubeconfig, "trace", "demo", MODULE)
+        lines = [line for line in told.lines if "SyncResource traced" in line]
+        return lines if any("wrote the status" in line for line in lines) else None
+
+    async with repaired(environment, nothing), wanting(environment, "traced", {"a": "b"}):
+        lines = await eventually(drawn, within=UNDERSTOOD, every=0.5)
+    assert [line.partition("● ")[2] for line in lines if "content" in line] != []
+    assert any("lifecycle-manager wrote the status of SyncResource traced" in " ".join(line.split()) for line in lines)

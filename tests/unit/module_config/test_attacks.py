@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import Client, JsonLimits, KubeError, Resource
+from kube_runtime import Client, JsonLimits, KubeError, Priority, Resource
 from kube_runtime.client import check_json
 from kube_runtime.client.decoding import decoding_for
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config import plan as rules
-from lifecycle_manager.module_config.controller import Read
+from lifecycle_manager.module_config.controller import ModuleKey, Read
 from lifecycle_manager.module_config.plan import DeleteModuleConfig, WriteModuleConfig, acceptable, plan, sources_of
 from lifecycle_manager.module_config.reading import ANSWER, find_all, find_some
 from lifecycle_manager.module_config.snapshot import Quota, Reading, Snapshot
@@ -270,6 +270,32 @@ async def test_large_module_crs_delay_no_small_one() -> None:
         assert state.budget.wait(it.world.clock.monotonic()) >= 0
 
 
+async def test_large_module_cr_is_not_requested_before_there_is_time_for_its_text() -> None:
+    async with module() as it:
+        cluster = it.world.cluster("demo")
+        cluster.create(large("large-0", 0))
+        await it.write("one")
+        await it.reconcile(Read.EVERYTHING)
+        state: Any = it.world.manager.controllers["module-config"].state(("kcp-system", "demo", "cloud-resources"))
+        edited = replace(changed(), reference=KIND.reference(SKR, "large-0"))
+        state.memory.postponed = frozenset({edited.reference})
+        state.budget.charge(1.0, it.world.clock.monotonic())
+        since = it.world.requests
+        for version in range(5):
+            await it.reconcile(replace(edited, resource_version=str(version)))
+        await it.write("two")
+        await it.reconcile(edited, changed(version="older"))
+        requested = {each.path.rpartition("/")[2] for each in cluster.requests(lambda _: True, since=since)}
+        assert "default" in requested
+        assert not requested & {"large-0", "infrastructures"}
+        assert "two" in await it.text()
+        assert state.memory.postponed == {edited.reference}
+        assert not state.announcements.of()
+        it.world.clock.advance(state.budget.wait(it.world.clock.monotonic()) + 1)
+        await it.reconcile(changed(version="oldest"))
+        assert not state.memory.postponed
+
+
 async def test_number_of_module_configs_is_limited_and_reported() -> None:
     async with module() as it:
         for number in range(250):
@@ -292,6 +318,30 @@ async def test_number_of_module_configs_is_limited_and_reported() -> None:
         await it.reconcile(Read.EVERYTHING)
         configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
         assert len(configs) == 10
+
+
+async def test_event_does_not_wait_for_the_writes_of_hundreds_of_module_crs() -> None:
+    async with module() as it:
+        await it.write("one")
+        await it.reconcile(Read.EVERYTHING)
+        for number in range(150):
+            it.world.cluster("demo").create(large(f"n-{number:03}", 0) | {"spec": {}})
+        controller, key = (
+            it.world.manager.controllers["module-config"],
+            ModuleKey("kcp-system", "demo", "cloud-resources"),
+        )
+        controller.enqueue(key, changed(), priority=Priority.EVENT)
+        await it.reconcile(Read.EVERYTHING)  # while the event waits
+        written = len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items)
+        assert 1 < written < 50
+        controller.queue.take_causes(key)
+        await it.write("two")
+        await it.reconcile(changed(version="older"))
+        assert "two" in await it.text()
+        assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == written
+        it.world.clock.advance(1)
+        await it.reconcile()
+        assert len((await it.world.kcp.list(MODULE_CONFIGS, KCP)).items) == 151
 
 
 async def test_exception_in_the_plan_becomes_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:

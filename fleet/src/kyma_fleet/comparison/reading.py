@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from kube_runtime import (
     Client,
     ClientOptions,
@@ -21,7 +23,13 @@ from kube_runtime import (
     parse_objects,
 )
 from kyma_fleet.problems import Problem
-from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_catalog import (
+    DescriptorUnreadable,
+    Offer,
+    module_of,
+    module_of_manifest,
+    wanted_manifest,
+)
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.rendering import rendered
 from lifecycle_manager.object_set import SkrObjects
@@ -29,7 +37,7 @@ from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.oci import Blobs, ObjectStore, Registries, SourceError, source_in
 from lifecycle_manager.oci.downloads import Downloads
-from lifecycle_manager.resources import MANIFESTS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager.skr.access import (
     AccessSecretUnusable,
     SkrAccessError,
@@ -37,7 +45,7 @@ from lifecycle_manager.skr.access import (
     choose_access_secret,
     kubeconfig_in,
 )
-from lifecycle_manager_api import Manifest, SyncResource, names
+from lifecycle_manager_api import Manifest, ModuleTemplate, SyncResource, names
 
 SKR_OPTIONS = ClientOptions(
     timeout_seconds=30,
@@ -88,6 +96,28 @@ async def wanted_sets(kcp: Client, kyma: str, module: str, namespace: str) -> li
     if not found:
         raise Problem(f"module {module} wants nothing in the cluster of Kyma {kyma}; klm explain {kyma} says why")
     return found
+
+
+async def wanted_after(
+    kcp: Client, kyma: str, offer: Offer, template: ModuleTemplate, namespace: str
+) -> list[WantedSet]:
+    """Return what the Manifest of a module would want in a cluster with this template. Raises Problem, KubeError."""
+    module = module_of(template)
+    selector = f"{names.KYMA_NAME}={kyma},{names.MODULE_NAME}={module}"
+    item = await kcp.get(KYMAS, kyma, names.KCP_NAMESPACE)
+    known = (await kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=selector)).items
+    try:
+        wanted = wanted_manifest(
+            item, template, offer.component(template), name=known[0].metadata.name if known else ""
+        )
+    except DescriptorUnreadable as error:
+        raise Problem(f"ModuleTemplate {template.metadata.name}: {error}") from None
+    if wanted is None:
+        raise Problem(
+            f"ModuleTemplate {template.metadata.name} installs nothing by itself, so there is nothing to compare"
+        )
+    changed = msgspec.structs.replace(known[0], spec=wanted.spec) if known else wanted
+    return [await _of_manifest(kcp, changed, namespace)]
 
 
 def applier_objects(skr: Client, wanted: WantedSet, namespace: str) -> SkrObjects:

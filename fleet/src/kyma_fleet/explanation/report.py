@@ -1,13 +1,12 @@
 """Prints chains: the cause in one line, then the links, the last Events, and what to do next."""
 
-import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from kyma_fleet.explanation.chain import GOOD, Chain, Link
 from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.screen import Columns, Screen
-from kyma_fleet.text import age, cut, plain
+from kyma_fleet.text import age, cut, plain, wrapped
 
 SIGNS = {"ok": ("✓", "green"), "wait": ("◌", "cyan"), "bad": ("✗", "red"), "note": ("·", "white")}
 EVENTS_SHOWN = 5
@@ -47,7 +46,7 @@ def print_events(events: Iterable[Occurrence], screen: Screen, now: datetime) ->
         when = f"{age(each.at, now)} ago".rjust(8)
         head = plain(f"{each.reason}, {each.about}{times}")
         screen.print(f"{when}  {kind} {cut(head, screen.width - 18)}")
-        for line in _wrapped(plain(each.note), screen, 10):
+        for line in wrapped(plain(each.note), screen.width, 10):
             screen.print(f"          {line}")
 
 
@@ -76,7 +75,7 @@ def _print_link(link: Link, screen: Screen, width: int) -> None:
     sign, colour = SIGNS[link.mark]
     title, text = plain(link.title), plain(link.text)
     indent = " " * (width + 5)
-    lines = _wrapped(text, screen, len(indent))
+    lines = wrapped(text, screen.width, len(indent))
     head = f"  {screen.painted(sign, fg=colour)} {title.ljust(width)} "
     if len(title) > width:
         screen.print(head.rstrip())
@@ -85,11 +84,5 @@ def _print_link(link: Link, screen: Screen, width: int) -> None:
     for line in lines[1:]:
         screen.print(f"{indent}{line}")
     for detail in link.details:
-        for number, line in enumerate(_wrapped(plain(detail), screen, len(indent) + 2)):
+        for number, line in enumerate(wrapped(plain(detail), screen.width, len(indent) + 2)):
             screen.print(f"{indent}{'  ' if number else '- '}{line}")
-
-
-def _wrapped(text: str, screen: Screen, used: int) -> list[str]:
-    if screen.width is None:
-        return [text]
-    return textwrap.wrap(text, max(screen.width - used, 20), break_long_words=True, break_on_hyphens=False) or [""]

@@ -1,6 +1,6 @@
 """Carries out the steps for a module's ModuleConfigs, in KCP."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
@@ -21,6 +21,9 @@ from lifecycle_manager_api import ModuleConfig, ObjectMeta, names
 
 log = structlog.get_logger("module_config")
 
+MIN_STEPS = 20
+"""So many steps are carried out in any case, so that events without end delay them and do not prevent them."""
+
 
 @dataclass(frozen=True, eq=False)
 class ModuleConfigWrites:
@@ -31,9 +34,21 @@ class ModuleConfigWrites:
     latency: ChangeLatency
     clock: Clock
 
-    async def apply(self, seen: Snapshot, steps: Iterable[Step], traces: Mapping[ObjectReference, Trace]) -> None:
-        """Carry out the steps in their order. Raises KubeError at the first that fails."""
-        for step in steps:
+    async def apply(
+        self,
+        seen: Snapshot,
+        steps: Iterable[Step],
+        traces: Mapping[ObjectReference, Trace],
+        *,
+        is_awaited: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Carry out the steps in their order. Raises KubeError at the first that fails.
+
+        Returns false where it stopped after some of them, because the key is awaited for something more urgent.
+        """
+        for number, step in enumerate(steps):
+            if number >= MIN_STEPS and is_awaited():
+                return False
             match step:
                 case WriteModuleConfig():
                     trace = traces.get(step.source, Trace())
@@ -45,6 +60,7 @@ class ModuleConfigWrites:
                     await self._set_condition(seen, step)
                 case _:
                     assert_never(step)
+        return True
 
     async def _write(self, seen: Snapshot, step: WriteModuleConfig, trace: Trace) -> None:
         origin = {names.TRACEPARENT: trace.traceparent, names.OBSERVED_AT: trace.observed_at}

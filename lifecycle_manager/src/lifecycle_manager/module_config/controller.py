@@ -4,6 +4,7 @@ Of an announced change only the announced object is read. For any other reason, 
 CRs of the module are read.
 """
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -50,6 +51,9 @@ RULES_SECONDS = 2.0
 
 
 MIN_POSTPONED_SECONDS = 0.5
+RESUME_SECONDS = 0.5
+"""When everything is read again after the writes of thousands of Module CRs stopped for an event."""
+
 NOTHING_REMEMBERED = Memory()
 
 
@@ -263,10 +267,13 @@ class _Reconciler:
     async def _synchronize(self, key: ModuleKey, state: ModuleConfigState, template: ModuleTemplate) -> Result:
         """Read what is announced, postponed or due, and carry out what follows."""
         pending, started = state.announcements.of(), self.clock.monotonic()
-        named = {each.object for each in pending}
-        if state.budget.wait(started) == 0:
-            named |= state.memory.postponed
-        is_complete = not named or started >= state.full_read_due
+        wanted = state.memory.postponed.union(each.object for each in pending)
+        # Not even requested before there is time for their texts; then the newest is read, whatever announced it.
+        left_out = state.memory.postponed if state.budget.wait(started) > 0 else frozenset()
+        named, is_complete = wanted - left_out, not wanted or started >= state.full_read_due
+        if not named and not is_complete:
+            state.announcements.settle({each: Seen() for each in pending}, now=started)
+            return Result(requeue_after=min(state.full_read_due - started, _until_affordable(state, started)))
         try:
             kinds = await self.modules.kinds.of(template)
             async with self.connections.to(key.kyma) as skr:
@@ -277,18 +284,22 @@ class _Reconciler:
             await self._apply(key, state, problem=failed(error))
             raise
         reading = await self._with_texts(key, state, found)
-        await self._apply(key, state, reading)
+        await asyncio.sleep(0)
+        if not is_complete:
+            state.memory.postponed |= left_out
+        is_done = await self._apply(key, state, reading)
         now = self.clock.monotonic()
         seen = {announcement: _seen(reading.found.get(announcement.object)) for announcement in pending}
         again = state.announcements.settle(seen, now=now)
         if is_complete:
             kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
-            state.full_read_due = started + interval_for(kyma, self.settings.interval_seconds)
+            interval = interval_for(kyma, self.settings.interval_seconds)
+            state.full_read_due = started + interval if is_done else now + RESUME_SECONDS
         waits = [max(0.0, state.full_read_due - now)]
         if again is not None:
             waits.append(again)
         if state.memory.postponed:
-            waits.append(max(MIN_POSTPONED_SECONDS, state.budget.wait(now)))
+            waits.append(_until_affordable(state, now))
         return Result(requeue_after=min(waits))
 
     async def _with_texts(self, key: ModuleKey, state: ModuleConfigState, found: Found) -> Reading:
@@ -297,6 +308,7 @@ class _Reconciler:
         seen = self._snapshot(key, identities)
         maker = TextMaker(thread=self.thread, memory=state.memory, budget=state.budget, clock=self.clock)
         accepted, configs = acceptable(seen, identities), sources_of(seen, identities)
+        await asyncio.sleep(0)  # each of these takes milliseconds for thousands of Module CRs
         return await maker.with_texts(found, accepted, configs, bytes_left(seen))
 
     def _snapshot(
@@ -326,13 +338,23 @@ class _Reconciler:
         state: ModuleConfigState,
         reading: Reading | None = None,
         problem: SyncedCondition | None = None,
-    ) -> None:
+    ) -> bool:
+        """Carry out what follows. Returns false where it stopped for an event; what is left is found again."""
         seen = self._snapshot(key, reading, problem, state.memory)
         traces = {announcement.object: announcement.trace for announcement in state.announcements.of()}
         # A change that was announced during the read may have been read as well.
         waiting = self.controller.waiting_causes(key).of(ObjectChanged)
         traces |= {change.reference: change.trace for change in waiting}
-        await self.writes.apply(seen, plan(seen), traces)
+        return await self.writes.apply(
+            seen,
+            plan(seen),
+            traces,
+            is_awaited=lambda: bool(self.controller.waiting_causes(key).of(ObjectChanged)),
+        )
+
+
+def _until_affordable(state: ModuleConfigState, now: float) -> float:
+    return max(MIN_POSTPONED_SECONDS, state.budget.wait(now))
 
 
 def _note(causes: Causes, state: ModuleConfigState, *, now: float) -> None:

@@ -33,6 +33,9 @@ MODULE_CR = JsonLimits(max_bytes=4 * MIB, max_nodes=50_000)
 MAX_TEXT_BYTES = MIB
 SMALL_BYTES, SMALL_NODES = 16 * 1024, 500
 """What becomes a text on the event loop: about 5 ms for the most that the values may be."""
+RECALLED_NODES = 10
+"""What it costs to recognize a small one, in values of one that becomes a text."""
+
 MAX_REMEMBERED = 1000
 MAX_WAIT_SECONDS = 0.25
 
@@ -165,6 +168,7 @@ class TextMaker:
             await asyncio.sleep(0)
         known = self.memory.recall(module_cr, raw, config_text, bytes_left)
         if known is not None:
+            await self._turn(RECALLED_NODES)
             return known
         try:
             nodes = check_json(raw, MODULE_CR)

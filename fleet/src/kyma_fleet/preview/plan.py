@@ -1,0 +1,158 @@
+"""What a release would mean for each Kyma, by the function that decides it in Lifecycle Manager; pure functions."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import msgspec
+
+from kyma_fleet.marks import is_paused
+from kyma_fleet.problems import Problem
+from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING, WAITS_FOR_MAINTENANCE
+from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
+from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.rollout import Timing
+from lifecycle_manager_api import (
+    ChannelVersion,
+    Kyma,
+    KymaModule,
+    KymaModuleStatus,
+    KymaSpec,
+    ModuleTemplate,
+    State,
+    template_name,
+)
+
+PAUSED = "Paused"
+EXAMPLES = 3
+MAX_REASONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A version of a module in a channel, as it would be; an empty channel stands for all that the module has."""
+
+    module: str
+    version: str
+    channel: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a release means for one Kyma: when it gets it, or why not."""
+
+    kyma: str
+    before: str
+    at: datetime | None = None
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def gets_it(self) -> bool:
+        """Whether the Kyma gets the version without anybody's doing."""
+        return self.at is not None
+
+
+@dataclass(slots=True)
+class Held:
+    """Why some Kymas do not get a version: how many, some of them, and the message for the first."""
+
+    count: int = 0
+    message: str = ""
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Sums:
+    """What a release means for the fleet. `versions` are those that would be replaced; `sample` gets it first."""
+
+    sample_size: int = 0
+    have_it: int = 0
+    get_it: int = 0
+    others: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+    versions: Counter[str] = field(default_factory=Counter)
+    held: dict[str, Held] = field(default_factory=dict)
+    sample: list[str] = field(default_factory=list)
+
+    def add(self, release: Release, outcome: Outcome | None) -> None:
+        """Count one Kyma; None for one that the release does not concern."""
+        if outcome is None:
+            self.others += 1
+        elif outcome.gets_it:
+            self._add_change(outcome)
+        elif outcome.before == release.version and not outcome.reason:
+            self.have_it += 1
+        else:
+            reason = outcome.reason if outcome.reason in self.held or len(self.held) < MAX_REASONS else "Other"
+            held = self.held.setdefault(reason, Held(message=outcome.message))
+            held.count += 1
+            if len(held.examples) < EXAMPLES:
+                held.examples.append(outcome.kyma)
+
+    def _add_change(self, outcome: Outcome) -> None:
+        at = outcome.at
+        self.get_it += 1
+        self.versions[outcome.before or "none"] += 1
+        self.first = at if self.first is None or (at is not None and at < self.first) else self.first
+        self.last = at if self.last is None or (at is not None and at > self.last) else self.last
+        if len(self.sample) < self.sample_size:
+            self.sample.append(outcome.kyma)
+
+
+def released(offer: Offer, release: Release) -> tuple[Offer, ModuleTemplate]:
+    """Return the catalog as it would be after a release. Raises Problem where that is not possible."""
+    name = template_name(release.module, release.version)
+    template = offer.templates.get(name)
+    known = offer.releases.get(release.module)
+    if template is None:
+        versions = sorted(each for each in offer.templates if each.startswith(f"{release.module}-"))
+        there = ", ".join(versions[:10]) or "none"
+        raise Problem(f"ModuleTemplate {name} does not exist; apply it first: it changes no cluster. There is: {there}")
+    if known is None:
+        raise Problem(f"module {release.module} has no ModuleReleaseMeta; klm get releases lists those that have one")
+    if known.spec.mandatory is not None:
+        raise Problem(f"module {release.module} is mandatory: its new version is applied to all clusters at once")
+    channels = {each.channel: each.version for each in known.spec.channels}
+    for channel in [release.channel] if release.channel else list(channels):
+        channels[channel] = release.version
+    entries = tuple(ChannelVersion(channel=name, version=version) for name, version in channels.items())
+    spec = msgspec.structs.replace(known.spec, channels=entries)
+    releases = {**offer.releases, release.module: msgspec.structs.replace(known, spec=spec)}
+    return replace(offer, releases=releases), template
+
+
+def outcome_for(kyma: Kyma, release: Release, offer: Offer, timing: Timing) -> Outcome | None:
+    """Return what a release means for a Kyma; None where the Kyma does not have the module in this channel."""
+    known = next((each for each in kyma.status.modules if each.name == release.module), None)
+    if known is None or known.state is State.DELETING or (release.channel and known.channel != release.channel):
+        return None
+    name, before = kyma.metadata.name, known.version
+    if is_paused(kyma.metadata):
+        return Outcome(name, before, reason=PAUSED, message="its Kyma is paused")
+    found, at = _resolution(kyma, known, offer, timing), timing.now
+    if found.reason == ROLLOUT_PENDING and found.again is not None:
+        at = found.again  # its turn; then a maintenance window may still have to be waited for
+        found = _resolution(kyma, known, offer, replace(timing, now=at))
+    return _outcome(name, before, found, at)
+
+
+def _outcome(name: str, before: str, found: Resolution, now: datetime) -> Outcome:
+    if found.reason == WAITS_FOR_MAINTENANCE and found.again is not None:
+        return Outcome(name, before, at=found.again)
+    if found.reason or found.version == before:
+        return Outcome(name, before, reason=found.reason, message=found.message)
+    return Outcome(name, before, at=now)
+
+
+def _resolution(kyma: Kyma, known: KymaModuleStatus, offer: Offer, timing: Timing) -> Resolution:
+    module = KymaModule(name=known.name, channel=known.channel or None, managed=known.state is not State.UNMANAGED)
+    spec = KymaSpec(
+        channel=kyma.status.active_channel or kyma.spec.channel,
+        modules=(module,),
+        skip_maintenance_windows=kyma.spec.skip_maintenance_windows,
+    )
+    installed = {known.name: Installed(known.version, known.channel)} if known.version else {}
+    (found,) = resolve(spec, kyma.metadata, offer=offer, installed=installed, timing=timing)
+    return found

@@ -1,0 +1,72 @@
+"""The moments of the last changes: who wrote what, as the objects record it. Pure functions."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from kyma_fleet.explanation.facts import Occurrence
+from lifecycle_manager_api import names
+
+Document = Mapping[str, Any]
+MAX_ENTRIES = 50
+"""How many entries of one object count; API servers keep fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One thing that was done, by whom, and to which object."""
+
+    at: datetime
+    by: str
+    what: str
+
+    @property
+    def rank(self) -> tuple[datetime, str, str]:
+        """The sort key."""
+        return self.at, self.by, self.what
+
+
+def moments(documents: Iterable[Document], events: Iterable[Occurrence]) -> list[Moment]:
+    """Return what was done, the oldest first."""
+    found = [*(each for document in documents for each in _of_object(document)), *map(_of_event, events)]
+    return sorted(set(found), key=lambda each: each.rank)
+
+
+def last_change(found: list[Moment], pause_seconds: float) -> list[Moment]:
+    """Return the moments of the last change: those after the last pause of such a length."""
+    for index in range(len(found) - 1, 0, -1):
+        if (found[index].at - found[index - 1].at).total_seconds() > pause_seconds:
+            return found[index:]
+    return found
+
+
+def _of_object(document: Document) -> Iterator[Moment]:
+    metadata = document.get("metadata") or {}
+    name = f"{document.get('kind', '')} {metadata.get('name', '')}"
+    annotations = metadata.get("annotations") or {}
+    observed = _time(annotations.get(names.OBSERVED_AT))
+    if observed is not None and document.get("kind") == "ModuleConfig":
+        yield Moment(observed, "skr-watcher", f"has seen the user's write that became {name}")
+    deleted = _time(metadata.get("deletionTimestamp"))
+    if deleted is not None:
+        yield Moment(deleted, "somebody", f"requested the deletion of {name}")
+    for entry in list(metadata.get("managedFields") or ())[:MAX_ENTRIES]:
+        at = _time(entry.get("time"))
+        if at is not None:
+            part = entry.get("subresource") or "content"
+            yield Moment(at, str(entry.get("manager", "")), f"wrote the {part} of {name}")
+
+
+def _of_event(event: Occurrence) -> Moment:
+    return Moment(event.at, "Event", f"{event.reason}, {event.about}: {event.note}")
+
+
+def _time(text: object) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

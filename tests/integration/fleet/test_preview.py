@@ -1,0 +1,59 @@
+"""`klm preview` against a real API server, by somebody with the ClusterRole `klm-viewer` alone."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest_asyncio
+
+from kube_runtime import Client
+from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager_api import names
+from tests import builders
+from tests.integration.fleet.conftest import Klm, put_kyma
+
+KCP = names.KCP_NAMESPACE
+
+
+def having(version: str, channel: str = "regular") -> dict[str, Any]:
+    module = {"name": "lights", "state": "Ready", "version": version, "channel": channel}
+    return {"state": "Ready", "modules": [module]}
+
+
+@pytest_asyncio.fixture
+async def offered(control_plane: Client) -> AsyncIterator[Client]:
+    """A module in two versions, the newer of which is not released, and three Kymas."""
+    catalog = (
+        builders.template("lights", "1.0.0", installs=True),
+        builders.template("lights", "2.0.0", installs=True),
+        builders.release("lights", regular="1.0.0", fast="1.0.0"),
+    )
+    for each in catalog:
+        resource: Any = MODULE_TEMPLATES if each.KIND == "ModuleTemplate" else MODULE_RELEASE_METAS
+        await control_plane.apply(resource, each.metadata.name, builders.as_written(each), KCP, field_manager="test")
+    await put_kyma(control_plane, "lit", having("1.0.0"))
+    await put_kyma(control_plane, "ahead", having("3.0.0"))
+    await put_kyma(control_plane, "fast", having("1.0.0", "fast"))
+    yield control_plane
+    for name in ("lit", "ahead", "fast"):
+        await control_plane.delete(KYMAS, name, KCP)
+    await control_plane.delete(MODULE_RELEASE_METAS, "lights", KCP)
+    for version in ("1.0.0", "2.0.0"):
+        await control_plane.delete(MODULE_TEMPLATES, f"lights-{version}", KCP)
+
+
+async def test_release_is_previewed_and_nothing_is_written(offered: Client, viewer: Klm) -> None:
+    told = await viewer("preview", "lights", "2.0.0", "--channel", "regular")
+    assert told.code == 0, told.errors
+    assert told.lines[:2] == ["lights 2.0.0 in channel regular", "  1 Kyma would get it, instead of 1.0.0 (1)"]
+    assert "DowngradeNotAllowed  1      ahead" in told.text
+    release = await offered.get(MODULE_RELEASE_METAS, "lights", KCP)
+    assert {each.version for each in release.spec.channels} == {"1.0.0"}
+    missing = await viewer("preview", "lights", "9.0.0")
+    assert (missing.code, "ModuleTemplate lights-9.0.0 does not exist" in missing.errors) == (2, True)
+
+
+async def test_a_cluster_that_cannot_be_compared_does_not_end_the_preview(offered: Client, viewer: Klm) -> None:
+    told = await viewer("preview", "lights", "2.0.0", "--sample", "2", "-o", "markdown")
+    assert told.code == 0, told.errors
+    assert told.text.startswith("### lights 2.0.0 in all its channels\n")
+    assert told.text.count("#### objects in the cluster of ") == 2

@@ -1,0 +1,138 @@
+"""`klm preview`: what a release means for each Kyma, by the rules of Lifecycle Manager."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from kyma_fleet.explanation.facts import offer_of
+from kyma_fleet.preview.plan import MAX_REASONS, Outcome, Release, Sums, outcome_for, released
+from kyma_fleet.preview.report import print_markdown, print_sums
+from kyma_fleet.problems import Problem
+from kyma_fleet.screen import Screen
+from lifecycle_manager.resources import DatedReleaseMeta
+from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.maintenance import MaintenancePolicy, Window
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, as_document, names
+from tests import builders
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)  # a Sunday
+RELEASE = Release("keda", "2.0.0", "regular")
+
+
+def dated(release: ModuleReleaseMeta) -> DatedReleaseMeta:
+    return msgspec.convert(as_document(release), DatedReleaseMeta)
+
+
+def catalog(*templates: ModuleTemplate, release: ModuleReleaseMeta | None = None) -> Any:
+    known = templates or (builders.template("keda", "1.0.0"), builders.template("keda", "2.0.0"))
+    return offer_of(known, [dated(release or builders.release("keda", regular="1.0.0", fast="2.0.0"))])
+
+
+def kyma(version: str = "1.0.0", channel: str = "regular", *, state: str = "Ready", **metadata: Any) -> Kyma:
+    module = {"name": "keda", "version": version, "channel": channel, "state": state}
+    return builders.kyma("demo", status={"state": "Ready", "modules": [module]}, **metadata)
+
+
+def outcome(item: Kyma, *, offer: Any = None, release: Release = RELEASE, **timing: Any) -> Outcome | None:
+    changed, _ = released(offer or catalog(), release)
+    return outcome_for(item, release, changed, Timing(NOW, {"keda": NOW}, **timing))
+
+
+def test_a_kyma_gets_it_at_its_turn_of_the_rollout() -> None:
+    at_once, later = outcome(kyma()), outcome(kyma(), max_delay=timedelta(minutes=5))
+    assert at_once == Outcome("demo", "1.0.0", at=NOW)
+    assert later is not None
+    assert later.at is not None
+    assert NOW < later.at <= NOW + timedelta(minutes=5)
+
+
+def test_a_version_with_downtime_waits_for_a_window_after_its_turn() -> None:
+    offer = catalog(builders.template("keda", "2.0.0", requires_downtime=True))
+    window = Window(("Mon",), "00:00:00+00:00", "06:00:00+00:00")
+    waiting = outcome(kyma(), offer=offer, max_delay=timedelta(minutes=5), policy=MaintenancePolicy(window))
+    assert waiting is not None
+    assert waiting.at == datetime(2026, 11, 23, tzinfo=UTC)
+    never = outcome(kyma(), offer=offer, policy=MaintenancePolicy(Window((), "00:00:00+00:00", "06:00:00+00:00")))
+    assert never is not None
+    assert (never.gets_it, never.reason) == (False, "WaitsForMaintenance")
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        pytest.param(kyma("3.0.0"), "DowngradeNotAllowed", id="downgrade"),
+        pytest.param(kyma(state="Unmanaged"), "ModuleUnmanaged", id="unmanaged"),
+        pytest.param(kyma(labels={names.SKIP_RECONCILIATION: "true"}), "Paused", id="paused"),
+        pytest.param(kyma("2.0.0"), "", id="has it"),
+    ],
+)
+def test_a_kyma_is_held_back_or_has_it(item: Kyma, reason: str) -> None:
+    found = outcome(item)
+    assert found is not None
+    assert (found.gets_it, found.reason) == (False, reason)
+
+
+def test_other_channels_are_not_concerned_unless_all_are_meant() -> None:
+    assert outcome(kyma(channel="fast")) is None
+    assert outcome(builders.kyma("without")) is None
+    everywhere = outcome(kyma(channel="fast"), release=Release("keda", "2.0.0"))
+    assert everywhere is not None
+
+
+@pytest.mark.parametrize(
+    ("release", "problem"),
+    [
+        (Release("keda", "9.0.0"), "ModuleTemplate keda-9.0.0 does not exist; .* There is: keda-1.0.0, keda-2.0.0"),
+        (Release("other", "2.0.0"), "ModuleTemplate other-2.0.0 does not exist"),
+    ],
+)
+def test_a_release_has_to_be_possible(release: Release, problem: str) -> None:
+    with pytest.raises(Problem, match=problem):
+        released(catalog(), release)
+
+
+def test_a_mandatory_module_has_no_rollout() -> None:
+    offer = catalog(builders.template("keda", "2.0.0"), release=builders.release("keda", mandatory="1.0.0"))
+    with pytest.raises(Problem, match="is mandatory"):
+        released(offer, RELEASE)
+
+
+def sums(count: int = 200) -> Sums:
+    found = Sums(sample_size=2)
+    for number in range(count):
+        found.add(RELEASE, Outcome(f"k{number}", "1.0.0", at=NOW + timedelta(seconds=number)))
+        found.add(RELEASE, Outcome(f"h{number}", "3.0.0", reason=f"R{number}", message="x | \x1b[1m<b>"))
+    found.add(RELEASE, Outcome("has", "2.0.0"))
+    found.add(RELEASE, None)
+    return found
+
+
+def test_sums_are_bounded_and_complete() -> None:
+    found = sums()
+    assert (found.get_it, found.have_it, found.others, found.sample) == (200, 1, 1, ["k0", "k1"])
+    assert len(found.held) <= MAX_REASONS + 1
+    assert sum(each.count for each in found.held.values()) == 200
+
+
+def test_report_for_a_terminal_and_as_markdown() -> None:
+    template, stream = builders.template("keda", "2.0.0", requires_downtime=True), io.StringIO()
+    print_sums(RELEASE, template, sums(1), Screen(stream=stream), has_policy=False)
+    assert stream.getvalue().splitlines() == [
+        "keda 2.0.0 in channel regular",
+        "  1 Kyma would get it, instead of 1.0.0 (1)",
+        "  if it is released now: from 2026-11-22 12:00:00 to 2026-11-22 12:00:00 UTC",
+        "  1 Kyma already in this version",
+        "  1 Kyma held back",
+        "  1 Kyma not concerned",
+        "  it requires downtime: --maintenance-policy FILE, as of klm run, takes the windows into account",
+        "",
+        "HELD BACK BY  KYMAS  SUCH AS  MESSAGE",
+        "R0            1      h0       x | <b>",
+    ]
+    stream = io.StringIO()
+    print_markdown(RELEASE, template, sums(1), Screen(stream=stream), has_policy=True)
+    assert "| R0 | 1 | h0 | x \\| \\<b\\> |" in stream.getvalue()
+    assert "- 1 Kyma would get it" in stream.getvalue()

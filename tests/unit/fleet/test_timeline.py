@@ -1,0 +1,53 @@
+"""`klm trace`: the moments that objects and Events record."""
+
+import io
+from datetime import UTC, datetime, timedelta
+
+from kyma_fleet.explanation.facts import Occurrence
+from kyma_fleet.screen import Screen
+from kyma_fleet.timeline.command import print_timeline
+from kyma_fleet.timeline.moments import Moment, last_change, moments
+from lifecycle_manager_api import names
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def config() -> dict[str, object]:
+    metadata = {
+        "name": "c",
+        "annotations": {names.OBSERVED_AT: "2026-11-22T12:00:00.250000Z"},
+        "managedFields": [
+            {"manager": "lifecycle-manager", "operation": "Apply", "time": "2026-11-22T12:00:01Z"},
+            {"manager": "module-manager", "subresource": "status", "time": "2026-11-22T12:00:02Z"},
+            {"manager": "hostile\x1b[2J", "time": "yesterday"},
+        ],
+    }
+    return {"kind": "ModuleConfig", "metadata": metadata}
+
+
+def test_moments_are_those_that_objects_and_events_record() -> None:
+    event = Occurrence(NOW + timedelta(seconds=3), 1, "Normal", "ObjectsReady", "ready", "SyncResource c")
+    found = moments([config(), {"kind": "Kyma"}], [event])
+    assert [(each.by, each.what) for each in found] == [
+        ("skr-watcher", "has seen the user's write that became ModuleConfig c"),
+        ("lifecycle-manager", "wrote the content of ModuleConfig c"),
+        ("module-manager", "wrote the status of ModuleConfig c"),
+        ("Event", "ObjectsReady, SyncResource c: ready"),
+    ]
+
+
+def test_the_last_change_begins_after_a_pause() -> None:
+    found = [Moment(NOW + timedelta(seconds=each), "a", str(each)) for each in (0, 5, 500, 501, 530)]
+    assert [each.what for each in last_change(found, 60)] == ["500", "501", "530"]
+    assert last_change(found[:1], 60) == found[:1]
+    assert last_change(found[:2], 60) == found[:2]
+
+
+def test_timeline_is_drawn_in_lines_that_fit() -> None:
+    stream = io.StringIO()
+    found = [Moment(NOW, "me", "x" * 200), Moment(NOW + timedelta(seconds=3), "you\x1b[2J", "y")]
+    print_timeline(found, Screen(width=80, stream=stream))
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "from 2026-11-22 12:00:00 UTC"
+    assert lines[-1] == "   3.0 s ─────────● you y"
+    assert all(len(line) <= 80 for line in lines)
