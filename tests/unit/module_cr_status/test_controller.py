@@ -281,3 +281,15 @@ async def test_crd_that_may_not_be_read_is_tried(world: World, simulation: Simul
     simulation.cluster("skr").add_rule(Refuse(lambda it: "definitions" in it.path, refused=refused))
     await world.in_force("10.0.0.0/8")
     assert (await world.status())["state"] == "Ready"
+
+
+async def test_unforeseen_exception_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.edit("10.0.0.0/8")
+
+    def broken(*_: object) -> None:
+        raise AssertionError("a mistake in the program")
+
+    monkeypatch.setattr(world, "to", broken)
+    with pytest.raises(AssertionError):
+        await world.reconcile()
+    assert [reason for reason, _ in world.events.in_kcp] == ["ModuleCRStatusNotWritten"]

@@ -50,7 +50,7 @@ from tests import builders
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 MODULE = "cloud-resources"
 PLACES = 4
-SECONDS = 0.1
+SECONDS = 0.2
 INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
     "cloud-resources.kyma-project.io", "v1beta1", "Infrastructure", "infrastructures", namespaced=True
 )
@@ -99,8 +99,8 @@ class ObservedManager(Manager):
         made: Controller[Any, Any] = super().controller(name, **options)
         reconciles = made.reconciles
 
-        def observed(reconcile: Callable[[Any, Any, Any], Awaitable[Any]]) -> None:
-            reconciles(self.life.observed(reconcile))  # type: ignore[arg-type]  # a method is a coroutine function
+        def observed(reconcile: Callable[[Any, Any, Any], Awaitable[Any]], **options: Any) -> None:
+            reconciles(self.life.observed(reconcile), **options)  # type: ignore[arg-type]  # a method is a coroutine function
 
         setattr(made, "reconciles", observed)  # noqa: B010 - mypy takes no assignment to a method
         return made
@@ -205,7 +205,7 @@ def workload(answers: set[tuple[str, str] | None]) -> Workload:
 async def test_answer_is_that_to_the_last_edit_whatever_happens() -> None:
     """Until it is known the status is Processing, or about an earlier generation."""
     answers: set[tuple[str, str] | None] = set()
-    report = await check_under_faults(workload(answers), max_places=PLACES, patience_seconds=60)
+    report = await check_under_faults(workload(answers), max_places=PLACES, at_once=4, patience_seconds=90)
     report.raise_findings()
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
     assert answers - {None} == {("Ready", "Applied")}

@@ -159,6 +159,13 @@ def test_manager_that_fails_on_the_example_is_found(project: Path, edit: Edit) -
     )
 
 
+def test_missing_right_to_write_the_status_is_found(project: Path, edit: Edit) -> None:
+    edit("module/skr-role.yaml", "/status]", "/scale]")
+
+    (problem,) = problems(project)["Lifecycle Manager may apply the rendered objects"]
+    assert problem.endswith("allows Lifecycle Manager to patch mixers/status of mixer.example.com")
+
+
 def test_kind_that_lifecycle_manager_may_not_apply_is_found(project: Path, edit: Edit) -> None:
     edit("module/skr-role.yaml", "[configmaps]", "[secrets]")
 

@@ -23,11 +23,12 @@ from lifecycle_manager.module_cr_status.apply import Memory, ModuleCrState, Step
 from lifecycle_manager.module_cr_status.plan import is_done, is_settled, plan
 from lifecycle_manager.module_cr_status.schema import StatusSchemas
 from lifecycle_manager.module_cr_status.snapshot import Snapshot
+from lifecycle_manager.module_cr_status.status import NOT_WRITTEN
 from lifecycle_manager.module_cr_verdict import config_of, verdict_of
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
-from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.skr import Connections, SkrAccessError, failure_of
 from lifecycle_manager_api import ModuleConfig, SyncResource, names
 
 SYNC_RESOURCES_BY_CONFIG: Index[SyncResource] = Index("config", lambda resource: (config_of(resource),))
@@ -73,7 +74,7 @@ def setup(
     reconciler = ModuleCrStatusReconciler(
         configs, sync_resources, connections, schemas=schemas, events=manager.events, clock=manager.clock
     )
-    controller.reconciles(reconciler.reconcile)
+    controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report)
     return controller
 
 
@@ -125,6 +126,13 @@ class ModuleCrStatusReconciler:
             seen = self._snapshot(config, state.memory, self._resources(config, causes))
             done = await run_steps(seen, plan=plan, apply=steps.apply, is_done=is_done)
         return Result(requeue_after=done.requeue_after)
+
+    async def report(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception."""
+        config = self.configs.get(key)
+        if config is not None:
+            note = failure_of(error).message
+            self.events.record(MODULE_CONFIGS, config, NOT_WRITTEN, note, type="Warning", action="WriteStatus")
 
     def _resources(self, config: ModuleConfig, causes: Causes) -> Iterable[SyncResource]:
         """Return the SyncResources of a ModuleConfig: as they are in KCP, or about to be."""

@@ -181,6 +181,8 @@ def _rights(project: ModuleProject) -> Iterator[str]:
             continue  # reported by the check before this one
         for each in objects:
             needed.add((each["apiVersion"].rpartition("/")[0], each["kind"], frozenset(WRITE_VERBS)))
+    if _enables_module_config(project):
+        needed.add((crd["group"], f"{crd['names']['plural']}/status", frozenset({"patch"})))
     for group, kind, verbs in sorted(needed, key=lambda each: each[:2]):
         if not any(_allows(rule, group, kind, verbs) for rule in rules):
             what = f"{', '.join(sorted(verbs))} {kind} of {group or 'core'}"
@@ -214,8 +216,10 @@ def _object_sets(project: ModuleProject) -> Iterator[tuple[str, Sequence[Kuberne
 
 
 def _allows(rule: Document, group: str, kind: str, verbs: frozenset[str]) -> bool:
+    """Tell whether a rule has a right for a kind, or for a subresource, which has the name as in roles."""
     singular = kind.lower()
     plurals = {f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies", "*"}
+    plurals |= {kind, "*/status"} if kind.endswith("/status") else set()
     return (
         bool({group, "*"} & set(rule.get("apiGroups", ())))
         and bool(plurals & set(rule.get("resources", ())))
