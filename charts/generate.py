@@ -51,6 +51,7 @@ PROJECT_CHANGES = {
         'manager: ""': 'manager: "@@package@@:objects"',
         'module: ""': 'module: "@@module@@"',
         "  # The default contains the samples, kyma_module_manager.samples.{cloud_resources,guestbook}:objects.\n": "",
+        "\nnamespace: kcp-system\n": "\nnamespace: module-@@module@@\n",
         "repository: module-manager": "repository: @@module@@-manager",
     },
     "values.schema.json.template": {"of the chart module-manager": "of the chart @@module@@-manager"},
@@ -111,8 +112,14 @@ def generated_texts() -> dict[str, str]:
     """Return the files that are generated completely, except CRDs, by their paths below the charts' folder."""
     return {
         "lifecycle-manager/files/rbac.yaml": _copy("lifecycle_manager.rbac", "kcp.yaml", f"{RBAC}/kcp.yaml"),
+        "lifecycle-manager/files/rbac-modules.yaml": _copy(
+            "lifecycle_manager.rbac", "kcp-modules.yaml", f"{RBAC}/kcp-modules.yaml"
+        ),
         "lifecycle-manager/files/rbac-cert-manager.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-cert-manager.yaml", f"{RBAC}/kcp-cert-manager.yaml"
+        ),
+        "lifecycle-manager/files/rbac-takeover.yaml": _copy(
+            "lifecycle_manager.rbac", "kcp-takeover.yaml", f"{RBAC}/kcp-takeover.yaml"
         ),
         "lifecycle-manager/files/rbac-page.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-page.yaml", f"{RBAC}/kcp-page.yaml"

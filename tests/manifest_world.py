@@ -53,12 +53,12 @@ class Clusters:
             raise self.access
         yield self.skr
 
-    async def see(self, resource: Resource[Any]) -> None:
+    async def see(self, resource: Resource[Any], namespace: str | None = KEY.namespace) -> None:
         """Have the informer of a kind see what there is."""
 
         async def seen() -> bool:
-            stored = {resource.version_of(each) for each in (await self.kcp.list(resource, KEY.namespace)).items}
-            informer = self.manager.informer(resource, namespace=KEY.namespace)
+            stored = {resource.version_of(each) for each in (await self.kcp.list(resource, namespace)).items}
+            informer = self.manager.informer(resource, namespace=namespace)
             return stored == {resource.version_of(each) for each in informer.cache.list()}
 
         await eventually(seen, what="the informer is up to date", every=0.002)

@@ -97,6 +97,7 @@ class Watched:
     """An informer and what it selects."""
 
     informer: Informer[Any]
+    namespace: str | None
     selectors: dict[str, Any]
 
 
@@ -109,7 +110,8 @@ class WatchingManager(Manager):
         """Return the informer, and note what it selects."""
         informer = super().informer(resource, **options)
         selectors = {key: value for key, value in options.items() if key.endswith("_selector")}
-        self.watched[id(informer)] = Watched(informer, selectors)
+        namespace = options.get("namespace", KCP) if resource.namespaced else None
+        self.watched[id(informer)] = Watched(informer, namespace, selectors)
         return informer
 
 
@@ -275,7 +277,7 @@ class World:
 
     async def _is_current(self, watched: Watched) -> bool:
         resource = watched.informer.resource
-        items = (await self.kcp.list(resource, KCP if resource.namespaced else None, **watched.selectors)).items
+        items = (await self.kcp.list(resource, watched.namespace, **watched.selectors)).items
         return _versions(resource, items) == _versions(resource, watched.informer.cache.list())
 
 

@@ -140,3 +140,23 @@ def is_callback(target: ast.Attribute, value: ast.expr) -> bool:
     of_another_object = ast.unparse(target.value) not in {"self", "cls"}
     is_function = isinstance(value, ast.Lambda) or ast.unparse(value).startswith("partial(")
     return of_another_object and (target.attr.startswith("on_") or is_function)
+
+
+def test_what_modules_have_in_kcp_is_watched_in_all_namespaces() -> None:
+    """A module may have a namespace of its own; a second informer for one namespace would be another watch."""
+    kinds = {"MODULE_CONFIGS", "SYNC_RESOURCES"}
+    found = [
+        f"{name_of(file)}:{call.lineno}"
+        for file in modules()
+        for call in ast.walk(tree_of(file))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "informer"
+        and kinds & {each.id for each in call.args if isinstance(each, ast.Name)}
+        and not any(each.arg == "namespace" and is_none(each.value) for each in call.keywords)
+    ]
+    assert not found
+
+
+def is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

@@ -34,6 +34,7 @@ RESOURCES: dict[str, Resource[Any]] = {
 SELECTORS: dict[str, dict[str, Any]] = {
     SECRETS.plural: {"label_selector": OUR_SECRETS},
     CUSTOM_RESOURCE_DEFINITIONS.plural: {"field_selector": CRD_SELECTOR, "required": False},
+    SYNC_RESOURCES.plural: {"namespace": None},
 }
 
 

@@ -74,8 +74,9 @@ class Service:
         return find((await self.world.kcp.get(resource, name, KCP)).status.conditions, kind)
 
     async def _is_current(self, resource: Resource[Any]) -> bool:
-        items = (await self.world.kcp.list(resource, KCP)).items
-        cached = self.manager.informer(resource).list()
+        namespace = None if resource is SYNC_RESOURCES else KCP
+        items = (await self.world.kcp.list(resource, namespace)).items
+        cached = self.manager.informer(resource, namespace=namespace).list()
         return {*map(resource.version_of, items)} == {*map(resource.version_of, cached)}
 
 

@@ -33,6 +33,7 @@ REVOKED_BEFORE = f"{GROUP}/revoked-before"
 CREATE_NAMESPACES = f"{GROUP}/create-namespaces"
 TRACEPARENT = f"{GROUP}/traceparent"
 OBSERVED_AT = f"{GROUP}/observed-at"
+RETIRED = f"{GROUP}/retired"
 RECONCILE_AT = f"{GROUP}/reconcile-requested-at"
 MODULE_CONFIG_GENERATION = f"{GROUP}/module-config-generation"
 

@@ -14,8 +14,13 @@ class CertificateRejected(Exception):
     """The certificate is not trusted; the message says why."""
 
 
-def verify_chain(leaf_der: bytes, bundle_pem: bytes, *, usage: Usage, now: datetime) -> x509.Certificate:
-    """Return the certificate if a CA of the bundle issued it. Raises CertificateRejected."""
+def verify_chain(
+    leaf_der: bytes, bundle_pem: bytes, *, usage: Usage, now: datetime, any_usage: bool = False
+) -> x509.Certificate:
+    """Return the certificate if a CA of the bundle issued it; with `any_usage` also one that names no usage.
+
+    Raises CertificateRejected.
+    """
     try:
         leaf = x509.load_der_x509_certificate(leaf_der)
         builder = verification.PolicyBuilder().store(_store(bundle_pem)).time(now)
@@ -25,17 +30,17 @@ def verify_chain(leaf_der: bytes, bundle_pem: bytes, *, usage: Usage, now: datet
             raise CertificateRejected("only client certificates can be verified")
     except (ValueError, verification.VerificationError) as error:
         raise CertificateRejected(str(error)) from None
-    if not _is_for_clients(leaf):
+    if not _is_for_clients(leaf, any_usage=any_usage):
         raise CertificateRejected("the certificate has no extended key usage clientAuth")
     return leaf
 
 
-def _is_for_clients(leaf: x509.Certificate) -> bool:
+def _is_for_clients(leaf: x509.Certificate, *, any_usage: bool) -> bool:
     """Return whether a certificate has the usage clientAuth. One without any usage would be valid for all."""
     try:
         usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
-        return False
+        return any_usage
     return ExtendedKeyUsageOID.CLIENT_AUTH in usages
 
 

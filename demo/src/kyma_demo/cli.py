@@ -107,6 +107,7 @@ def _print_next_commands(console: Console, environment: Environment, page_port: 
         f"  [bold]kubectl --kubeconfig {skr} -n kyma-system get configmaps,networkpolicies[/]\n"
         "and in the control plane:\n"
         f"  [bold]kubectl --kubeconfig {kcp} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
+        f"  [bold]klm explain demo cloud-resources --kubeconfig {kcp}[/]\n"
         f"The fleet page is at [bold]http://127.0.0.1:{page_port}[/], with the token of\n"
         f"  [bold]kubectl --kubeconfig {kcp} -n kcp-system create token lifecycle-manager[/]\n"
         f"Logs: {environment.logs}",

@@ -73,7 +73,9 @@ def refuse_invalid(document: Document, kind: Kind) -> None:
     if unreadable:
         raise bad_request(_cannot_be_handled(kind, unreadable[0].message))
     name_is_free = kind.group == "rbac.authorization.k8s.io"
-    causes = metadata_causes(metadata, name_is_label=kind is NAMESPACE, name_is_free=name_is_free)
+    causes = metadata_causes(
+        metadata, name_is_label=kind is NAMESPACE, name_is_free=name_is_free, is_custom=kind.custom
+    )
     if kind is CRD:
         causes += _crd_causes(document)
     wrong = list(schema_causes(document, kind.shape))

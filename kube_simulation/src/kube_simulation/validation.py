@@ -42,9 +42,9 @@ _FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
 
 def metadata_causes(
-    metadata: dict[str, Any], *, name_is_label: bool = False, name_is_free: bool = False
+    metadata: dict[str, Any], *, name_is_label: bool = False, name_is_free: bool = False, is_custom: bool = False
 ) -> list[FieldCause]:
-    """Return what is wrong with the name, the labels and the finalizers."""
+    """Return what is wrong with the name, the labels and the finalizers, of which a custom resource has any."""
     name = metadata.get("name") or ""
     causes: list[FieldCause] = []
     if not name:
@@ -57,7 +57,7 @@ def metadata_causes(
         if value and not _QUALIFIED.fullmatch(value):
             causes.append(_invalid(value, _VALUE_SAID, "metadata.labels"))
     for number, finalizer in enumerate(metadata.get("finalizers") or ()):
-        if "/" not in finalizer and finalizer not in _FINALIZERS:
+        if not is_custom and "/" not in finalizer and finalizer not in _FINALIZERS:
             said = "name is neither a standard finalizer name nor is it fully qualified"
             causes.append(_invalid(finalizer, said, f"metadata.finalizers[{number}]"))
     return causes

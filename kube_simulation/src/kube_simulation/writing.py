@@ -265,9 +265,8 @@ class Writer:
             if kind.status:
                 after = {**after, "status": before["status"]} if "status" in before else without(after, "status")
         after = completed({**after, "apiVersion": kind.api_version}, kind)
-        owners = after_update(
-            owners_of(before["metadata"]), before, after, kind.shape, request, kind.api_version, self._now()
-        )
+        known = owners_of(after["metadata"]) or owners_of(before["metadata"])  # a write may change who owns what
+        owners = after_update(known, before, after, kind.shape, request, kind.api_version, self._now())
         after["metadata"] = {**after["metadata"], "managedFields": as_managed_fields(owners)}
         return self._settle(kind, request, stored, before, after)
 

@@ -31,6 +31,7 @@ from lifecycle_manager import (
     skr,
     skr_webhook,
     sync_resource,
+    takeover,
 )
 from lifecycle_manager import domain_settings as of
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
@@ -112,11 +113,11 @@ def _set_up(
     store = ObjectStore(registries, downloads.text, Blobs(options.module_cache_dir or folder / "layers"))
     components = Components(registries, logins.default_login, of.component_base(options))
 
+    takeover.lease.setup(manager, kcp)
     skr.setup(manager, connections, of.skr_settings(options))
     offers = module_catalog.setup(manager, components.descriptor)
     fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)
-    ca_store = skr_webhook.CAStore(kcp, manager.clock, lifetime=options.self_signed_ca_duration)
-    cas = skr_webhook.setup_ca(manager, ca_store, of.rotation_rules(options))
+    cas = skr_webhook.setup_ca(manager, of.ca_store(options, kcp, manager.clock), of.rotation_rules(options))
     kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))
     catalog_sync.setup(manager, connections, offers, of.catalog_settings(options))
     mandatory_modules.setup(manager, offers, of.mandatory_settings(options))
@@ -127,8 +128,7 @@ def _set_up(
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
     skr_webhook.setup_status(manager)
     module_authorization.setup(manager, kcp, of.module_authorization_settings(options))
-    checks = endpoints.validators(manager, offers)
-    listens = of.endpoint_settings(options)
+    listens, checks = of.endpoint_settings(options), endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
     page.setup(manager, kcp, of.page_address(options))
     manager.serves(lambda: _report_ready(options), name="readiness")

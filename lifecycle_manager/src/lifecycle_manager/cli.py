@@ -34,6 +34,7 @@ def options(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
 def run(context: typer.Context) -> None:
     """Run the Lifecycle Manager (`klm run --help` lists its options)."""
+    import structlog  # noqa: PLC0415
     import uvloop  # noqa: PLC0415 - a command pays only for its own imports
     from pydantic import ValidationError  # noqa: PLC0415
 
@@ -41,15 +42,19 @@ def run(context: typer.Context) -> None:
     from lifecycle_manager.app import run as run_lifecycle_manager  # noqa: PLC0415
     from lifecycle_manager.logs import configure_logs  # noqa: PLC0415
     from lifecycle_manager.settings import Settings  # noqa: PLC0415
+    from lifecycle_manager.takeover.flags import adapted  # noqa: PLC0415
 
+    arguments, warnings = adapted(context.args)
     try:
-        settings = Settings(_cli_parse_args=context.args)  # type: ignore[call-arg]  # pydantic-settings' own keyword
+        settings = Settings(_cli_parse_args=arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
     except ValidationError as error:
         for problem in error.errors():
             option = "--" + "-".join(str(part) for part in problem["loc"]).replace("_", "-")
             typer.secho(f"{option}: {problem['msg']}", err=True, fg="red")
         raise typer.Exit(2) from None
     configure_logs(settings.log_level, settings.log_format)
+    for warning in warnings:
+        structlog.get_logger("klm").warning(warning)
     try:
         uvloop.run(run_lifecycle_manager(settings))
     except KubeconfigInvalid as error:

@@ -3,7 +3,7 @@
 import re
 import socket
 
-from kube_runtime import Client, RetryPolicy
+from kube_runtime import Client, Clock, RetryPolicy
 from kube_runtime.leases import LeaseSharding, LeaseTiming
 from kyma_certs import Algorithm, RotationRules
 from lifecycle_manager.catalog_sync import CatalogSettings
@@ -21,12 +21,14 @@ from lifecycle_manager.settings import Settings, split_address
 from lifecycle_manager.skr import SkrSettings
 from lifecycle_manager.skr_webhook import (
     CanaryTimes,
+    CAStore,
     LeafRules,
     WatcherDeployment,
     WatcherSettings,
     WatcherTimes,
 )
 from lifecycle_manager.sync_resource import SyncResourceSettings
+from lifecycle_manager.takeover.policy_file import find_policy
 from lifecycle_manager_api import names
 
 
@@ -99,7 +101,7 @@ def kyma_settings(options: Settings) -> KymaSettings:
         ),
         rollout=RolloutSettings(
             max_delay=options.module_upgrade_rollout_max_delay,
-            policy_file=options.maintenance_policy,
+            policy_file=find_policy(options.maintenance_policy),
             min_window=options.min_maintenance_window_size,
         ),
     )
@@ -187,6 +189,16 @@ def watcher_settings(options: Settings) -> WatcherSettings:
         renewal_alarm=options.self_signed_cert_renew_before - options.self_signed_cert_renew_buffer,
         repair_on_events=options.repair_on_events,
         concurrency=options.max_concurrent_watcher_reconciles,
+    )
+
+
+def ca_store(options: Settings, kcp: Client, clock: Clock) -> CAStore:
+    """Return the store of the CAs."""
+    return CAStore(
+        kcp,
+        clock,
+        lifetime=options.self_signed_ca_duration,
+        former_namespace=options.self_signed_cert_issuer_namespace,
     )
 
 

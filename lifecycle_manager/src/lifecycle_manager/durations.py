@@ -19,6 +19,8 @@ def parse_duration(text: object) -> timedelta:
     """Return the duration that a text stands for. Raises ValueError for an invalid one."""
     if isinstance(text, timedelta):
         return text
+    if text == "0":  # the only one without a unit
+        return timedelta()
     parts = _PART.findall(text) if isinstance(text, str) else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"invalid duration {text!r}: expected one like 100ms, 30s, 5m or 1h30m")

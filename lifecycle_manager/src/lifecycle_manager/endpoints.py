@@ -28,8 +28,9 @@ from lifecycle_manager.resources import FIELD_MANAGER, WATCHERS
 from lifecycle_manager.serving import serve
 from lifecycle_manager.serving_certificate import ServingCertificate
 from lifecycle_manager.signals import CAsChanged
-from lifecycle_manager.skr_webhook import CARotation
+from lifecycle_manager.skr_webhook import CARotation, has_webhook
 from lifecycle_manager.sync_resource import objection_to
+from lifecycle_manager.takeover.watchers import FormerWatchers
 from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
@@ -164,6 +165,10 @@ class Endpoints:
     async def serve_events(self, publisher: EventPublisher, subscriber: Subscriber) -> None:
         """Take the events of Watchers."""
         proxies = self._settings.trusted_proxies
+        former = FormerWatchers(
+            lambda: self._cas.is_adopted,
+            lambda runtime: publisher.any_kyma(runtime, lambda kyma: not has_webhook(kyma)),
+        )
         endpoint = events.EventEndpoint(
             trust=lambda: self._cas.current.trusted,
             subscriber=subscriber,
@@ -171,6 +176,7 @@ class Endpoints:
             ready=lambda: self._manager.working,
             revoked_before=publisher.revoked_before,
             count_refusal=self._count_refusal,
+            former_watchers=former,
             options=events.EndpointOptions(
                 require_peer=True,
                 accept_unsigned=self._settings.accept_unsigned_events,

@@ -51,12 +51,12 @@ def finalizers_of(metadata: ObjectMeta, finalizers: Iterable[str]) -> dict[str, 
     return {"finalizers": [*finalizers], "resourceVersion": metadata.resource_version}
 
 
-async def remove_finalizer(kcp: Client, resource: Resource[T], metadata: ObjectMeta, finalizer: str) -> T | None:
-    """Remove a finalizer; return the object, or None where nothing was written or the object is gone. Raises KubeError.
+async def remove_finalizer(kcp: Client, resource: Resource[T], metadata: ObjectMeta, *finalizers: str) -> T | None:
+    """Remove finalizers; return the object, or None where nothing was written or the object is gone. Raises KubeError.
 
     An object that is being deleted goes with its last finalizer.
     """
-    left = [name for name in metadata.finalizers if name != finalizer]
+    left = [name for name in metadata.finalizers if name not in finalizers]
     if len(left) == len(metadata.finalizers):
         return None
     try:

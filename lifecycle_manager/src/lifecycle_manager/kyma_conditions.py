@@ -24,6 +24,9 @@ MANDATORY_MODULES = "MandatoryModules"
 COMPLETE = "Complete"
 """The type of a condition of one ModuleConfig of a module: whether every Module CR has a ModuleConfig."""
 
+VALID, APPLIED = "Valid", "Applied"
+"""The types of conditions of a SyncResource: whether its text may be applied, and whether it is."""
+
 CLUSTER_CLAIMED = "SKRClaimed"
 """The reason of `skr.ClusterClaimed`."""
 MODULES_REMOVED = "ModulesRemoved"

@@ -90,8 +90,10 @@ def config_of(resource: SyncResource) -> str:
 
 
 def belongs_to(config: ModuleConfig, resource: SyncResource) -> bool:
-    """Tell whether a SyncResource was made from a ModuleConfig. One of another module or Kyma never was."""
+    """Tell whether a SyncResource was made from a ModuleConfig. One of another namespace, module or Kyma never was."""
     if (resource.spec.kyma, resource.spec.module) != (config.spec.kyma, config.spec.module):
+        return False
+    if resource.metadata.namespace != config.metadata.namespace:
         return False
     owners = [each.uid for each in resource.metadata.owner_references if each.kind == ModuleConfig.KIND]
     return config.metadata.uid in owners if owners else resource.metadata.name == config.metadata.name

@@ -14,6 +14,7 @@ from http_guard import Bounds, server_for
 from kube_runtime import Client, JsonObject, Manager, ObjectKey, Resource
 from kyma_fleet_page import Access, Parts, RecordedEvent, Sources, create_app
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.module_namespaces import ModuleNamespaces
 from lifecycle_manager.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
@@ -39,15 +40,17 @@ def setup(manager: Manager, kcp: Client, address: tuple[str, int] | None) -> Non
         return
     kymas = manager.informer(KYMAS)
     manifests = manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA])
-    configs = manager.informer(MODULE_CONFIGS, indexes=[MODULE_CONFIGS_BY_KYMA])
-    sync_resources = manager.informer(SYNC_RESOURCES, indexes=[SYNC_RESOURCES_BY_KYMA])
+    configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA])
+    sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA])
+    namespaces = ModuleNamespaces.watched_by(manager)
     releases = manager.informer(DATED_RELEASE_METAS)
 
     def parts(kyma: str) -> Parts:
+        holds = namespaces.assignment().holds
         return Parts(
             manifests.by_index(MANIFESTS_BY_KYMA, kyma),
-            configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma),
-            sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma),
+            tuple(filter(holds, configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma))),
+            tuple(filter(holds, sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma))),
         )
 
     sources = Sources(

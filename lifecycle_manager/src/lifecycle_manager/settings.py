@@ -214,7 +214,9 @@ class Settings(BaseSettings):
         timedelta(minutes=5), description="time over which a new version in a channel is rolled out to the fleet"
     )
     maintenance_policy: Path | None = Field(
-        None, description="file with the maintenance policy; without it no upgrade waits for a maintenance window"
+        None,
+        description="file with the maintenance policy; default: /etc/maintenance-policy/policy.json, if it exists. "
+        "Without a policy no upgrade waits for a maintenance window",
     )
     min_maintenance_window_size: Duration = Field(
         timedelta(minutes=20), description="remaining time of a maintenance window that an upgrade needs to begin"
@@ -285,6 +287,9 @@ class Settings(BaseSettings):
     )
     self_signed_cert_issuer_name: str = Field(
         "klm-watcher-selfsigned", description="name of the Issuer that is created for cert-manager"
+    )
+    self_signed_cert_issuer_namespace: Annotated[str, AfterValidator(_namespace)] = Field(
+        "istio-system", description="namespace of the CA of a former Lifecycle Manager, which is adopted"
     )
     self_signed_ca_duration: Duration = Field(timedelta(days=3650), description="lifetime of a CA")
     self_signed_ca_renew_before: Duration = Field(

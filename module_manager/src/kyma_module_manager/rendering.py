@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kube_runtime import ManifestInvalid, dump_yaml, load_yaml
+from kube_runtime import ManifestInvalid, dump_yaml, load_yaml, parse_aside
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager, SyncObject
 from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused, StatusRefused
@@ -39,10 +39,12 @@ class Rendering:
 
 
 async def render(manager: ModuleManager[T], context: ModuleContext) -> Rendering:
-    """Run a manager on the Module CR in a context. Raises SyncFailed."""
-    config = decode_module_cr(manager.crd, context.module_config.spec.resource)
+    """Run a manager on the Module CR in a context, with large texts outside the event loop. Raises SyncFailed."""
+    text = context.module_config.spec.resource
+    config = await parse_aside(len(text), decode_module_cr, manager.crd, text)
     rendered = await manager.rendered(config, context)
-    return replace(encode_objects(rendered.objects), status=checked_status(rendered.status))
+    encoded = await parse_aside(_size_of(rendered.objects), encode_objects, rendered.objects)
+    return replace(encoded, status=checked_status(rendered.status))
 
 
 def decode_module_cr(crd: type[T], text: str) -> T:
@@ -97,6 +99,13 @@ def _depth(value: object) -> int:
     """Return how many levels of objects and lists a value has; the size of the value is bounded."""
     below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return 0 if below is None else 1 + max(map(_depth, below), default=0)
+
+
+def _size_of(objects: Iterable[SyncObject]) -> int:
+    try:
+        return len(msgspec.json.encode(tuple(objects)))
+    except (TypeError, ValueError, RecursionError):
+        return 0  # refused for the same reason when they become a text
 
 
 def _document(index: int, item: SyncObject) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from importlib.resources import files
 from typing import Any
 
 from kube_runtime import parse_objects
+from lifecycle_manager_api import names
 
 __all__ = ["lease_namespace_of", "roles_of"]
 
@@ -13,7 +14,8 @@ def lease_namespace_of(module: str) -> str:
     return f"module-manager-{module}-leases"
 
 
-def roles_of(module: str) -> tuple[dict[str, Any], ...]:
-    """Return the roles of the manager of a module: one beside the ModuleConfigs, then one for its Leases."""
+def roles_of(module: str, namespace: str = names.KCP_NAMESPACE) -> tuple[dict[str, Any], ...]:
+    """Return the roles of the manager of a module: one where its ModuleConfigs are, then one for its Leases."""
     text = files("kyma_module_manager").joinpath("rbac.yaml").read_text().replace("MODULE", module)
-    return tuple(dict(each.document) for each in parse_objects(text))
+    first, second = (dict(each.document) for each in parse_objects(text))
+    return {**first, "metadata": {**first["metadata"], "namespace": namespace}}, second

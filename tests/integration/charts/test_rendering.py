@@ -157,6 +157,27 @@ async def test_roles_are_those_of_the_programs(helm: Helm) -> None:
         assert role["metadata"]["namespace"] == source["metadata"]["namespace"]
 
 
+async def test_module_has_a_namespace_of_its_own_on_request(helm: Helm) -> None:
+    """With the label, the Role of its manager there alone, and the rights of Lifecycle Manager."""
+    arguments = (*MANAGER, *values(namespace="module-telemetry", leaderElection__enabled=False, replicas=1))
+    rendered = await helm.render(MODULE_MANAGER, *arguments)
+    (created,) = of_kind(rendered, "Namespace").values()
+    assert created["metadata"]["name"] == "module-telemetry"
+    assert created["metadata"]["labels"][names.MODULE_NAME] == "telemetry"
+    assert created["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    roles, bindings = of_kind(rendered, "Role").values(), of_kind(rendered, "RoleBinding").values()
+    assert [each["metadata"]["namespace"] for each in (*roles, *bindings)] == ["module-telemetry"] * 3
+    (rights,) = parse_objects(files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text())
+    subjects = {each["roleRef"]["name"]: each["subjects"][0] for each in bindings}
+    installed = of_kind(await helm.render(LIFECYCLE_MANAGER), "ClusterRole")[rights.name]
+    assert installed["rules"] == rights.document["rules"]
+    assert subjects[rights.name] == {"kind": "ServiceAccount", "name": "lifecycle-manager", "namespace": "kcp-system"}
+    (deployment,) = of_kind(rendered, "Deployment").values()
+    assert "--namespace=module-telemetry" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    existing = await helm.render(MODULE_MANAGER, *arguments, *values(createNamespace=False))
+    assert not of_kind(existing, "Namespace")
+
+
 async def test_roles_for_people_are_those_of_the_commands_and_nobody_has_them_yet(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER)
     wanted = parse_objects(files("kyma_fleet").joinpath("rbac.yaml").read_text())
@@ -211,6 +232,18 @@ async def test_rights_for_an_option_are_granted_only_with_it(helm: Helm) -> None
     assert of_kind(rendered, "RoleBinding")[name]["roleRef"]["name"] == name
 
 
+async def test_rights_for_the_takeover_are_in_the_namespace_of_the_former_ca(helm: Helm) -> None:
+    text = files("lifecycle_manager.rbac").joinpath("kcp-takeover.yaml").read_text()
+    (wanted,) = (each.document for each in parse_objects(text))
+    name = wanted["metadata"]["name"]
+    assert name not in of_kind(await helm.render(LIFECYCLE_MANAGER), "Role")
+    option = "options.self-signed-cert-issuer-namespace=certificates"
+    rendered = await helm.render(LIFECYCLE_MANAGER, "--set", option)
+    role, binding = of_kind(rendered, "Role")[name], of_kind(rendered, "RoleBinding")[name]
+    assert (role["metadata"]["namespace"], role["rules"]) == ("certificates", wanted["rules"])
+    assert (binding["metadata"]["namespace"], binding["roleRef"]["name"]) == ("certificates", name)
+
+
 async def test_chart_of_a_new_module_is_the_one_for_module_managers(helm: Helm, tmp_path: Path) -> None:
     generate_project(ModuleNames.of("tea-room"), tmp_path / "tea-room")
     chart = tmp_path / "tea-room" / "chart"
@@ -221,6 +254,7 @@ async def test_chart_of_a_new_module_is_the_one_for_module_managers(helm: Helm, 
         *values(
             manager="tea_room:objects",
             module="tea-room",
+            namespace="module-tea-room",
             image__repository="tea-room-manager",
             nameOverride="tea-room-manager",
         ),

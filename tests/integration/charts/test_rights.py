@@ -31,11 +31,13 @@ from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
+OWN = "module-cloud-resources"
 CLOUD_RESOURCES = {"name": "cloud-resources", "managed": True}
 EVENTS: Resource[dict[str, Any]] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
 KCP_ROLES = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
 SKR_ROLES = files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()
+MODULE_ROLE = files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text()
 MODULE_MANAGER_ROLES = "---\n".join(map(dump_yaml, roles_of("cloud-resources")))
 ASKED_BY_A_POLICY = Right("operator.kyma-project.io", "modules", "manage")
 """The right that only an admission policy asks about: there is no such request."""
@@ -68,6 +70,7 @@ async def test_every_right_is_used(world: World) -> None:
     await _create_and_delete_a_watcher(world)
     async with blob_server() as layers:
         await _install_and_remove_modules(world, layers)
+    await _move_the_module_there_and_back(world)
     await _rotate_the_ca(world)
     await _restart_the_replicas(world)
     await _create_a_namespace(world)
@@ -79,6 +82,7 @@ async def test_every_right_is_used(world: World) -> None:
     skr = list(requests_in(world.clusters.skrs[0].directory / "audit.log"))
     never = (
         unused(granted_by(KCP_ROLES), "system:serviceaccount:kcp-system:lifecycle-manager", kcp)
+        | unused(granted_by(MODULE_ROLE), "system:serviceaccount:kcp-system:lifecycle-manager", kcp)
         | unused(
             granted_by(MODULE_MANAGER_ROLES), "system:serviceaccount:kcp-system:cloud-resources-module-manager", kcp
         )
@@ -86,6 +90,25 @@ async def test_every_right_is_used(world: World) -> None:
     )
     never = {each for each in never if not ASKED_BY_A_POLICY.covers(replace(each, names=()))}
     assert {str(each) for each in never} == set(), "remove these from the roles, or use them in this test"
+
+
+async def _move_the_module_there_and_back(world: World) -> None:
+    """Upgrade the Module Manager to a namespace of its own and back; nothing is left in the other one."""
+    await world.install_module_manager(f"--set=namespace={OWN}", command="upgrade")
+    for kind in (MODULE_CONFIGS, SYNC_RESOURCES):
+        await eventually(partial(_none_of_the_module, world, kind, KCP), within=180)
+    await world.walkthrough.change_volume("391Gi")
+    await world.install_module_manager(command="upgrade")
+    retired = {"metadata": {"annotations": {names.RETIRED: "true"}}}
+    await world.kcp.merge_patch(NAMESPACES, OWN, retired)
+    for kind in (MODULE_CONFIGS, SYNC_RESOURCES):
+        await eventually(partial(_none_of_the_module, world, kind, OWN), within=180)
+    await world.walkthrough.change_volume("392Gi")
+
+
+async def _none_of_the_module(world: World, resource: Resource[Any], namespace: str) -> bool:
+    items = (await world.kcp.list(resource, namespace)).items
+    return not [each for each in items if each.spec.module == "cloud-resources" and each.metadata.name != "far"]
 
 
 async def _restart_the_replicas(world: World) -> None:

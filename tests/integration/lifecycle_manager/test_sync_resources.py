@@ -260,7 +260,9 @@ async def test_second_sync_resource_with_an_object_waits_and_names_the_first(env
             await write(environment, "second-b", text_of(config_map("own"), config_map("shared", of="second")))
 
             refused = await becomes(environment, "second-b", is_false("Valid", "Conflict"))
-            assert "ConfigMap kyma-system/shared (v1) belongs to SyncResource first" in str(refused.status.conditions)
+            assert "ConfigMap kyma-system/shared (v1) belongs to SyncResource kcp-system/first" in str(
+                refused.status.conditions
+            )
             assert [entry.name for entry in refused.status.synced] == ["own"]
             assert (await environment.skr.get(CONFIG_MAPS, "shared", SKR))["data"] == {"of": "first"}
 

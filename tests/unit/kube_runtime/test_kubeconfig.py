@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import KubeconfigInvalid, KubeconfigPolicy, KubeconfigRefused, dump_yaml
+from kube_runtime import Client, KubeconfigInvalid, KubeconfigPolicy, KubeconfigRefused, dump_yaml
 from kube_runtime.client.credentials import StaticToken, TokenFile
 from kube_runtime.client.kubeconfig import Connection, connection_from_kubeconfig, connection_in_cluster
 from kube_runtime.client.plugins import PluginCredentials
@@ -269,3 +269,20 @@ def test_ca_that_is_no_certificate_is_refused() -> None:
 def test_verification_is_on_unless_it_is_switched_off() -> None:
     assert tls_context(TlsSettings()).verify_mode is ssl.CERT_REQUIRED
     assert tls_context(TlsSettings(verify=False)).verify_mode is ssl.CERT_NONE
+
+
+@pytest.mark.parametrize("server", ["https://k.example:99999", "https://k.example:port", "https://[::1"])
+async def test_server_with_an_invalid_port_or_host_is_refused_when_it_is_read(server: str) -> None:
+    with pytest.raises(KubeconfigInvalid, match="address"):
+        await read(kubeconfig(server=server))
+
+
+async def test_another_context_than_the_current_one_can_be_chosen(tmp_path: Path) -> None:
+    document = kubeconfig()
+    document["contexts"].append({"name": "other", "context": {"cluster": "far"}})
+    document["clusters"].append({"name": "far", "cluster": {"server": "https://far.example"}})
+    file = tmp_path / "kubeconfig"
+    file.write_text(dump_yaml(document))
+    for context, server in ((None, "https://k.example:6443"), ("other", "https://far.example")):
+        async with await Client.from_environment(file, context=context) as client:
+            assert client.server == server

@@ -76,7 +76,7 @@ def test_merged_keys_give_way_to_those_that_stand_there() -> None:
 
 
 def test_key_that_stands_twice_is_refused_with_its_line() -> None:
-    with pytest.raises(ManifestInvalid, match="document 1: line 4: the key 'name' stands there twice"):
+    with pytest.raises(ManifestInvalid, match="document 1: line 4, column 1: the key 'name' stands there twice"):
         list(load_documents("a: 1\n---\nname: x\nname: y\n"))
 
 

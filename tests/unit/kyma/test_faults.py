@@ -83,9 +83,10 @@ async def unavailable(link: str) -> str:
     raise AssertionError(f"nothing is downloaded from {link}")
 
 
-async def process(layers: Path, life: Process) -> None:
-    """Run the controllers of Kymas, catalogs and modules on a Manager."""
+async def process(layers: Path, life: Process, prepare: Callable[[Manager], None] = lambda _: None) -> None:
+    """Run the controllers of Kymas, catalogs and modules on a Manager. `prepare` declares more of it before."""
     manager = ObservedManager(life)
+    prepare(manager)
     secrets = manager.informer(SECRETS, label_selector=OUR_SECRETS, indexes=(ACCESS_SECRETS,))
     connections = Connections(secrets, OPTIONS, KubeconfigPolicy.permissive())
     offers = Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS))

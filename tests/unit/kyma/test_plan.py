@@ -431,7 +431,7 @@ def test_deletion_has_the_order_that_leaves_no_objects() -> None:
         assert removing.reason == "Removing"
 
     third = planned.plan(replace(there, manifests=(), module_configs=()))
-    assert planned.DeleteSyncResource("left") in third.in_kcp
+    assert planned.DeleteSyncResource("left", names.KCP_NAMESPACE) in third.in_kcp
 
     modules_gone = replace(there, manifests=(), module_configs=(), sync_resources=())
     fourth = planned.plan(modules_gone)

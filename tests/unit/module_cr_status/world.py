@@ -108,8 +108,8 @@ class World(Clusters):
         await self.report(config, state="Error", conditions=[refused])
 
     async def reconcile(self, *causes: Any, config: str = NAME) -> Result:
-        await self.see(MODULE_CONFIGS)
-        await self.see(SYNC_RESOURCES)
+        await self.see(MODULE_CONFIGS, None)
+        await self.see(SYNC_RESOURCES, None)
         return await self.controller.reconcile_now(ObjectKey(KCP, config), *causes)
 
     async def in_force(self, cidr: str) -> None:

@@ -1,5 +1,6 @@
 """Rendering the text of a Module CR to the text of a SyncResource."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -112,3 +113,25 @@ async def test_rendering_twice_gives_the_same_text(make_config: Callable[..., Mo
     context = ModuleContext(make_config())
 
     assert (await render(objects, context)).text == (await render(objects, context)).text
+
+
+async def test_large_text_is_read_outside_the_event_loop(make_config: Callable[..., ModuleConfig]) -> None:
+    threads: list[int] = []
+
+    class Recorded(msgspec.Struct):
+        metadata: Any
+
+        def __post_init__(self) -> None:
+            threads.append(threading.get_ident())
+
+    @module_manager("cloud-resources", crd=Recorded)
+    def objects(_: Recorded) -> list[dict[str, Any]]:
+        return [thing()]
+
+    config = make_config()
+    text = config.spec.resource + f"more: {'x' * 10_000}\n"
+    large = msgspec.structs.replace(config, spec=msgspec.structs.replace(config.spec, resource=text))
+    await render(objects, ModuleContext(config))
+    await render(objects, ModuleContext(large))
+    assert threads[0] == threading.get_ident()
+    assert threads[1] != threading.get_ident()

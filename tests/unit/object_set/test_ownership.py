@@ -120,6 +120,29 @@ def test_object_is_deleted_only_for_the_owner_that_it_names(
     assert not is_owned(entry, {"metadata": {}}, owner)
 
 
+@pytest.mark.parametrize(
+    ("marks", "owned"),
+    [
+        ({names.MANAGED_BY: "kyma", names.DEPRECATED_OWNED_BY: str(GARDEN)}, True),
+        ({names.MANAGED_BY: "kyma", names.OWNED_BY: str(GARDEN)}, True),
+        ({names.MANAGED_BY: "kyma", names.DEPRECATED_OWNED_BY: str(MEADOW)}, False),
+        # handed over to another module since
+        ({names.MANAGED_BY: "kyma", names.DEPRECATED_OWNED_BY: str(GARDEN), names.OWNED_BY: str(MEADOW)}, False),
+        ({names.MANAGED_BY: "kyma", names.DEPRECATED_OWNED_BY: str(GARDEN), names.OWNER_UID: "other"}, False),
+        ({names.MANAGED_BY: "somebody", names.DEPRECATED_OWNED_BY: str(GARDEN)}, False),
+        ({names.DEPRECATED_OWNED_BY: str(GARDEN)}, False),
+        ({names.MANAGED_BY: "kyma"}, False),
+    ],
+)
+def test_object_of_a_former_version_is_deleted_for_the_owner_that_it_names(
+    marks: dict[str, str], *, owned: bool
+) -> None:
+    live = {"metadata": {"labels": marks, "annotations": marks}}
+    assert is_owned(ENTRY, live, SetOwner(GARDEN, "uid", "garden")) is owned
+    secret = InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls")
+    assert not is_owned(secret, live, SetOwner(GARDEN, "uid", "garden"))
+
+
 OBJECTS = [InventoryEntry("", "v1", "Namespace", "", name) for name in "abc"]
 
 

@@ -74,7 +74,7 @@ class World(Clusters):
 
     async def reconcile(self, name: str, *causes: Hashable) -> Result:
         """Reconcile a SyncResource as it is now."""
-        await self.see(SYNC_RESOURCES)
+        await self.see(SYNC_RESOURCES, None)
         return await self.controller.reconcile_now(ObjectKey(KCP, name), *causes)
 
     async def change_of(self, name: str, operation: str) -> ObjectChanged:
@@ -199,7 +199,7 @@ async def test_process_that_dies_after_an_apply_leaves_nothing_behind(world: Wor
 async def test_of_two_that_want_an_object_at_the_same_moment_one_gets_it(world: World) -> None:
     await world.write("first", "one")
     await world.write("second", "one")
-    await world.see(SYNC_RESOURCES)
+    await world.see(SYNC_RESOURCES, None)
     await asyncio.gather(*(world.controller.reconcile_now(ObjectKey(KCP, each)) for each in ("first", "second")))
     assert {await world.reason("first"), await world.reason("second")} == {"ObjectsReady", "Conflict"}
 
@@ -228,7 +228,7 @@ async def test_deletion_needs_no_cluster_where_the_access_secret_is_gone(world: 
 async def test_second_reconcile_of_what_is_ready_writes_nothing(world: World, simulation: Simulation) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
-    await world.see(SYNC_RESOURCES)
+    await world.see(SYNC_RESOURCES, None)
     before = simulation.requests()[-1].number
     await world.reconcile("first")
     assert not simulation.requests(lambda it: it.is_write, since=before)
@@ -237,7 +237,7 @@ async def test_second_reconcile_of_what_is_ready_writes_nothing(world: World, si
 
 async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(world: World) -> None:
     await world.write("first", "one")
-    await world.see(SYNC_RESOURCES)
+    await world.see(SYNC_RESOURCES, None)
     assert world.manager.publish(ClusterReachable("demo")) == 1
     assert world.manager.publish(ClusterReachable("other")) == 0
     assert world.controller.owners() == {"demo"}
@@ -450,7 +450,7 @@ async def test_events_enqueue_those_that_have_the_object_and_a_resync_all_of_the
     await world.write("second", "two")
     await world.reconcile("first")
     await world.reconcile("second")
-    await world.see(SYNC_RESOURCES)
+    await world.see(SYNC_RESOURCES, None)
     world.controller.connect()
     world.manager.publish(await world.change_of("two", "DELETE"))
     assert world.controller.queue.keys() == {ObjectKey(KCP, "second")}

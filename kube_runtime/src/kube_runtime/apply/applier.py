@@ -13,6 +13,7 @@ import msgspec
 
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.established import wait_established
+from kube_runtime.apply.former_managers import merged_into
 from kube_runtime.apply.memory import Memory, digest_of
 from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, rank_of
@@ -37,6 +38,8 @@ class Applier:
     - `owns`: tells whether an object, as it is in the cluster, may be deleted; by default one with these labels
     - `default_namespace`: for a namespaced object that names none
     - `force`: take over fields that another manager owns; without it, that is a failure which names the owner
+    - `former_managers`: field managers under which these objects were applied before: what they own becomes this one's,
+      so that fields which are no longer applied are removed
     - `concurrency`: how many requests at once
     - `established_seconds`: how long to wait for a new CustomResourceDefinition to be served
     """
@@ -51,6 +54,7 @@ class Applier:
         owns: Callable[[InventoryEntry, JsonObject], bool] | None = None,
         default_namespace: str = "default",
         force: bool = True,
+        former_managers: Collection[str] = (),
         concurrency: int = 8,
         established_seconds: float = 15.0,
     ) -> None:
@@ -61,6 +65,7 @@ class Applier:
         self._owns = owns or self._has_labels
         self._default_namespace = default_namespace
         self._force = force
+        self._former_managers = frozenset(former_managers)
         self._places = asyncio.Semaphore(concurrency)
         self._established_seconds = established_seconds
         self._memory = Memory()
@@ -176,7 +181,7 @@ class Applier:
             if same and not (recheck if isinstance(recheck, bool) else entry.identity in recheck):
                 return ObjectOutcome(entry, wanted.index, "unchanged")
             if same or (entry.identity in to_read and not self._memory.knows(entry)):
-                before = await self._read(resource, entry)
+                before = await self._read_as_ours(resource, entry)
                 if before is not None and (
                     self._needs_nothing(entry, digest, document, before)
                     or (same and not before["metadata"].get("deletionTimestamp") and leave(entry, before))
@@ -204,6 +209,22 @@ class Applier:
         digest: bytes,
         before: JsonObject | None,
     ) -> ObjectOutcome:
+        created, live = await self._send(resource, entry, document)
+        if await self._take_fields_over(resource, entry, live) is not live:  # it was not read before
+            _, live = await self._send(resource, entry, document)
+        self._memory.remember(entry, digest, live)
+        if (entry.group, entry.kind) == CRD:
+            live = await wait_established(self._client, resource, live, self._established_seconds)
+            self._client.mapper.learn(live)
+        same = before is not None and _version(before) == _version(live)
+        action: Action = "created" if created else "unchanged" if same else "changed"
+        changed_by = last_writer(before, self._field_manager) if before is not None and action == "changed" else ""
+        return ObjectOutcome(entry, wanted.index, action, live=live, changed_by=changed_by)
+
+    async def _send(
+        self, resource: Resource[JsonObject], entry: InventoryEntry, document: JsonObject
+    ) -> tuple[bool, JsonObject]:
+        """Apply a document; return whether the object is new, and the object."""
         applied = await self._client.apply_undecoded(
             resource,
             entry.name,
@@ -212,15 +233,30 @@ class Applier:
             field_manager=self._field_manager,
             force=self._force,
         )
-        live: JsonObject = msgspec.json.decode(applied.body, type=JsonObject)
-        self._memory.remember(entry, digest, live)
-        if (entry.group, entry.kind) == CRD:
-            live = await wait_established(self._client, resource, live, self._established_seconds)
-            self._client.mapper.learn(live)
-        same = before is not None and _version(before) == _version(live)
-        action: Action = "created" if applied.created else "unchanged" if same else "changed"
-        changed_by = last_writer(before, self._field_manager) if before is not None and action == "changed" else ""
-        return ObjectOutcome(entry, wanted.index, action, live=live, changed_by=changed_by)
+        return applied.created, msgspec.json.decode(applied.body, type=JsonObject)
+
+    async def _read_as_ours(self, resource: Resource[JsonObject], entry: InventoryEntry) -> JsonObject | None:
+        """Read an object, and move what former field managers own to this one.
+
+        None also where somebody else has written it meanwhile: then the apply finds those in its answer.
+        """
+        live = await self._read(resource, entry)
+        try:
+            return await self._take_fields_over(resource, entry, live) if live is not None else None
+        except (Conflict, NotFound):
+            return None
+
+    async def _take_fields_over(
+        self, resource: Resource[JsonObject], entry: InventoryEntry, live: JsonObject
+    ) -> JsonObject:
+        """Move what the former field managers own to this one, in the version that was read; return the object."""
+        fields = merged_into(self._field_manager, live, self._former_managers)
+        if fields is None:
+            return live
+        patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
+        return await self._client.merge_patch(
+            resource, entry.name, patch, entry.namespace or None, field_manager=self._field_manager
+        )
 
     def _uids(self, applied: Iterable[ObjectOutcome]) -> frozenset[str]:
         """Return the identities of what is to stay: a server may show one object in two groups."""

@@ -196,8 +196,14 @@ def _refers_to_files(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> boo
 
 def _server_of(cluster: Mapping[str, Any]) -> str:
     server = _text(cluster, "server") or ""
-    parts = urlsplit(server)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(server)
+        is_plain = parts.hostname and parts.port != 0 and not (parts.username or parts.query or parts.fragment)
+    except ValueError:  # a port out of range, or a host in open brackets
+        raise KubeconfigInvalid(
+            "the server in the kubeconfig has no valid address: expected https://host:port"
+        ) from None
+    if parts.scheme not in {"http", "https"} or not is_plain:
         raise KubeconfigInvalid("the server in the kubeconfig is no plain http or https address")
     return server.rstrip("/")
 

@@ -34,10 +34,11 @@ from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.kyma_conditions import CATALOG, write_condition
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, crds, names
 
 FIELD_MANAGER = "lifecycle-manager-catalog"
-OWN = f"{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
+OWN = f"{names.MANAGED_BY} in ({names.LIFECYCLE_MANAGER}, {former.MANAGED_BY})"
 RESOURCES: dict[str, Resource[Any]] = {
     ModuleTemplate.KIND: MODULE_TEMPLATES,
     ModuleReleaseMeta.KIND: MODULE_RELEASE_METAS,

@@ -18,6 +18,7 @@ from lifecycle_manager.events.identity import Identifier, Message, Sender
 from lifecycle_manager.events.openapi import CONTRACT
 from lifecycle_manager.events.problems import Reason, Refused
 from lifecycle_manager.serving import BodyTooLarge, read_body
+from lifecycle_manager.takeover.watchers import NO_FORMER_WATCHERS, FormerWatchers
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event, names
 
 # Header fields that decide about something: each may occur once.
@@ -38,12 +39,13 @@ DECIDING_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class VerifiedEvent:
-    """An event whose sender is known."""
+    """An event whose sender is known; `by_former_watcher` where that is the Watcher of a former version."""
 
     runtime_id: str
     manager: str
     event: WatchEvent
     received_at: datetime
+    by_former_watcher: bool = False
 
 
 Subscriber = Callable[[VerifiedEvent], Awaitable[None]]
@@ -91,6 +93,7 @@ class EventEndpoint:
     managers: Callable[[], Container[str]] = lambda: (names.LIFECYCLE_MANAGER,)
     revoked_before: Callable[[str], datetime | None] = lambda _: None
     count_refusal: Callable[[Reason], None] = lambda _: None
+    former_watchers: FormerWatchers = NO_FORMER_WATCHERS
     options: EndpointOptions = EndpointOptions()
     clock: Clock = SYSTEM_CLOCK
 
@@ -101,6 +104,7 @@ class EventEndpoint:
             max_seconds=options.max_signature_seconds,
             accept_unsigned=options.accept_unsigned,
             require_peer=options.require_peer,
+            former_watchers=self.former_watchers,
         )
         self._nonces = Nonces()
         self._rates = Rates(options.events_per_second, options.burst)
@@ -159,7 +163,8 @@ class EventEndpoint:
         except MalformedEvent as error:
             raise Refused(Reason.MALFORMED, str(error)) from None
         try:
-            await self.subscriber(VerifiedEvent(sender.runtime_id, manager, event, now))
+            verified = VerifiedEvent(sender.runtime_id, manager, event, now, by_former_watcher=sender.is_former)
+            await self.subscriber(verified)
         except UnknownRuntime as error:
             raise Refused(Reason.UNKNOWN_RUNTIME, str(error)) from None
         except NotHandedOver as error:

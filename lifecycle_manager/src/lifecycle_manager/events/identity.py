@@ -12,7 +12,7 @@ import binascii
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cryptography import x509
@@ -21,6 +21,7 @@ from kyma_certs import CertificateRejected, Usage, describe_certificate, is_comm
 from kyma_certs.message_signatures import SignatureParameters, SignatureRejected, read_parameters, verify
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Arrival, forwarded_certificate
 from lifecycle_manager.events.problems import Reason, Refused
+from lifecycle_manager.takeover.watchers import NO_FORMER_WATCHERS, FormerWatchers
 
 MAX_CERTIFICATE_LENGTH = 8192
 SIGNATURE_FIELDS = frozenset({"signature-input", "signature", "client-cert"})
@@ -28,11 +29,15 @@ SIGNATURE_FIELDS = frozenset({"signature-input", "signature", "client-cert"})
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """A verified sender: its runtime id, from when on its certificate is valid, and the parameters of its signature."""
+    """A verified sender: its runtime id, from when on its certificate is valid, and the parameters of its signature.
+
+    `is_former`: it is the Watcher of a former version.
+    """
 
     runtime_id: str
     not_before: datetime
     parameters: SignatureParameters | None
+    is_former: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class Identifier:
     max_seconds: int
     accept_unsigned: bool = False
     require_peer: bool = False
+    former_watchers: FormerWatchers = NO_FORMER_WATCHERS
     remembered: int = 20_000
     _known: OrderedDict[tuple[bytes, bytes], _Verified] = field(default_factory=OrderedDict, init=False)
 
@@ -98,7 +104,7 @@ class Identifier:
         return _sender(verified, parameters)
 
     def _by_transport(self, message: Message, trust: bytes, now: datetime) -> Sender:
-        if not self.accept_unsigned:
+        if not self.accept_unsigned and not self.former_watchers.is_under_way():
             raise Refused(Reason.UNSIGNED, "the event is not signed")
         forwarded = message.headers.get(FORWARDED_CERTIFICATE)
         if message.arrival.by_proxy:
@@ -109,7 +115,11 @@ class Identifier:
             raise Refused(Reason.NO_TLS_PEER, "an event without a signature needs a certificate in TLS")
         else:
             der = message.arrival.peer_der
-        return _sender(self._certificate(der, trust, now), None)
+        sender = _sender(self._certificate(der, trust, now), None)
+        is_former = self.former_watchers.is_under_way() and self.former_watchers.is_former(sender.runtime_id)
+        if not self.accept_unsigned and not is_former:
+            raise Refused(Reason.UNSIGNED, "the event is not signed, and the Watcher of a former version is replaced")
+        return replace(sender, is_former=is_former)
 
     def _check_window(self, parameters: SignatureParameters, now: datetime) -> None:
         moment = int(now.timestamp())
@@ -126,7 +136,8 @@ class Identifier:
         if known is not None and known.certificate.not_valid_before_utc <= now <= known.certificate.not_valid_after_utc:
             return known
         try:
-            certificate = verify_chain(der, trust, usage=Usage.CLIENT, now=now)
+            any_usage = self.former_watchers.is_under_way()  # its certificates name none
+            certificate = verify_chain(der, trust, usage=Usage.CLIENT, now=now, any_usage=any_usage)
             verified = _Verified(certificate, describe_certificate(certificate).common_name)
         except (CertificateRejected, ValueError) as error:
             raise Refused(Reason.CERTIFICATE, str(error)) from None

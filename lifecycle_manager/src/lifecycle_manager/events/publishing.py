@@ -5,7 +5,7 @@ Kymas of the one runtime that its certificate names, so no SKR can reach the obj
 signal concerns is theirs to decide.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import structlog
@@ -60,6 +60,10 @@ class EventPublisher:
         kymas = self._kymas.by_index(BY_RUNTIME, runtime_id)
         return max(filter(None, map(revoked_before, kymas)), default=None)
 
+    def any_kyma(self, runtime_id: str, holds: Callable[[Kyma], bool]) -> bool:
+        """Tell whether a predicate holds for a Kyma of a runtime."""
+        return any(map(holds, self._kymas.by_index(BY_RUNTIME, runtime_id)))
+
     async def take_here(self, verified: VerifiedEvent) -> None:
         """Take an event for all Kymas of its runtime, where this is the only replica. Raises UnknownRuntime."""
         for kyma in self.kymas_of(verified):
@@ -71,7 +75,8 @@ class EventPublisher:
         if self._kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma_name)) is None:
             return  # deleted meanwhile
         canary = is_canary(event)
-        self._manager.publish(WatcherHeard(kyma_name, canary))
+        if not verified.by_former_watcher:
+            self._manager.publish(WatcherHeard(kyma_name, canary))
         if canary:
             log.debug("canary arrived", kyma=kyma_name)
             return

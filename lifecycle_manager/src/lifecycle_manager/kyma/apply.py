@@ -34,6 +34,7 @@ from lifecycle_manager.resources import (
     RAW_KYMAS,
     SYNC_RESOURCES,
 )
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, names
 
 NAMESPACE: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SKR_NAMESPACE}}
@@ -166,11 +167,15 @@ class KcpActions:
             case planned.AddFinalizer():
                 written = await set_finalizers(kcp, KYMAS, metadata, (*metadata.finalizers, names.KYMA_FINALIZER))
             case planned.RemoveFinalizer():
-                written = await remove_finalizer(kcp, KYMAS, metadata, names.KYMA_FINALIZER)
+                removed = (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
+                written = await remove_finalizer(kcp, KYMAS, metadata, *removed)
             case planned.RecordCrdHash(crd_hash):
                 written = await patch_metadata(kcp, KYMAS, metadata, {"annotations": {CRD_HASH: crd_hash}})
             case planned.WriteStatus(status, events):
-                own = tuple(condition for condition in status.conditions if condition.type in OWN_CONDITIONS)
+                # Those of a former version, which has the same field manager, stay until their domain replaces them.
+                own = tuple(
+                    each for each in status.conditions if each.type in OWN_CONDITIONS or former.is_of_a_part(each)
+                )
                 written = await write_status(kcp, KYMAS, metadata, msgspec.structs.replace(status, conditions=own))
                 for kind, reason, note in events:
                     self.events.record(KYMAS, self.kyma, reason, note, type=kind)
@@ -189,9 +194,9 @@ class KcpActions:
                 await self._annotate(name, {names.IS_UNMANAGED: "true"})
             case planned.DeleteManifest(name):
                 await delete_manifest(self.kcp, name, self.kyma.metadata.namespace)
-            case planned.DeleteSyncResource(name):
+            case planned.DeleteSyncResource(name, namespace):
                 with suppress(NotFound):  # deleted meanwhile
-                    await self.kcp.delete(SYNC_RESOURCES, name, self.kyma.metadata.namespace)
+                    await self.kcp.delete(SYNC_RESOURCES, name, namespace)
             case _:
                 assert_never(action)
 

@@ -5,6 +5,7 @@ from its SKR, when its SKR can be reached again, and once an interval.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
 from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
@@ -24,6 +25,7 @@ from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma_changes import kyma_changed, metadata_changed
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
+from lifecycle_manager.module_namespaces import ModuleNamespaces
 from lifecycle_manager.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DATED_RELEASE_METAS,
@@ -71,8 +73,9 @@ def setup(
     templates = manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
     manifests = manager.informer(MANIFESTS, indexes=(MANIFESTS_BY_KYMA,))
-    module_configs = manager.informer(MODULE_CONFIGS, indexes=(MODULE_CONFIGS_BY_KYMA,))
-    sync_resources = manager.informer(SYNC_RESOURCES, indexes=(SYNC_RESOURCES_BY_KYMA,))
+    module_configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=(MODULE_CONFIGS_BY_KYMA,))
+    sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=(SYNC_RESOURCES_BY_KYMA,))
+    namespaces = ModuleNamespaces.watched_by(manager)
     # Not required: SKRs have a CRD, and an installation with the rights of an earlier version can't read CRDs.
     crds = manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_CRD, required=False)
     controller: Controller[ObjectKey, KymaState] = manager.controller(
@@ -97,8 +100,9 @@ def setup(
     )
     controller.watches(manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=manifest_state_changed, after=SETTLE_SECONDS)
     for when, seconds in ((report_changed, SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
-        controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=when, after=seconds)
-        controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=when, after=seconds)
+        of_a_module = partial(is_of_a_module, namespaces, when)
+        controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=of_a_module, after=seconds)
+        controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=of_a_module, after=seconds)
     controller.receives(
         DescriptorFound,
         to=lambda found: changed_offer(templates.get(ObjectKey(found.namespace, found.template))),
@@ -115,6 +119,7 @@ def setup(
         manifests=manifests,
         module_configs=module_configs,
         sync_resources=sync_resources,
+        namespaces=namespaces,
         crds=KymaCrds(crds),
         offers=offers,
         schedule=Schedule(releases, manager.clock, settings.rollout, policy_readable(manager.registry)),
@@ -153,6 +158,16 @@ def report_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
     """Tell whether a part of a Kyma is created, deleted, in another state, or in it for another cause."""
     old, new = change.old, change.new
     return old is None or new is None or _report(old) != _report(new)
+
+
+def is_of_a_module(
+    namespaces: ModuleNamespaces,
+    when: Callable[[Change[ModuleConfig] | Change[SyncResource]], bool],
+    change: Change[ModuleConfig] | Change[SyncResource],
+) -> bool:
+    """Tell whether a change matters, and is in a namespace that the module of the part has or had."""
+    part = change.new or change.old
+    return part is not None and when(change) and namespaces.assignment().holds(part)
 
 
 def was_observed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:

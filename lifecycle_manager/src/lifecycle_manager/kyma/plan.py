@@ -19,6 +19,7 @@ from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.kyma_conditions import remaining_parts
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
 
 # The labels of the Kyma in KCP that the users of the SKR may see.
@@ -143,6 +144,7 @@ class DeleteSyncResource:
     """Remove the objects that a Module Manager wanted in the SKR."""
 
     name: str
+    namespace: str
 
 
 SkrAction = (
@@ -271,7 +273,8 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
     """
     kyma = snapshot.kyma
     if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
-        return Plan()
+        left = {*former.KYMA_FINALIZERS} & {*kyma.metadata.finalizers}
+        return Plan(in_kcp=(RemoveFinalizer(),)) if left else Plan()
     if snapshot.manifests:
         waits = tuple(sorted({f"module {module_of_manifest(each)}" for each in snapshot.manifests}))
         waiting = _wait(snapshot, waits, tuple(_deletions(snapshot.manifests)))
@@ -342,7 +345,7 @@ def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
     if not snapshot.module_configs:
         for resource in snapshot.sync_resources:
             if not resource.metadata.being_deleted:
-                yield DeleteSyncResource(resource.metadata.name)
+                yield DeleteSyncResource(resource.metadata.name, resource.metadata.namespace)
 
 
 def _needs_crd(snapshot: Snapshot) -> bool:

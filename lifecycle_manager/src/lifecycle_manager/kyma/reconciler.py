@@ -13,6 +13,7 @@ from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot, read_sk
 from lifecycle_manager.kyma.status import internal_error_status
 from lifecycle_manager.kyma_conditions import interval_for
 from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_namespaces import ModuleNamespaces
 from lifecycle_manager.rollout import RolloutSettings, Schedule
 from lifecycle_manager.signals import ClusterReplaced
 from lifecycle_manager.skr import (
@@ -61,6 +62,7 @@ class KymaReconciler:
     manifests: Informer[Manifest]
     module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
+    namespaces: ModuleNamespaces
     crds: KymaCrds
     offers: Offers
     schedule: Schedule
@@ -154,7 +156,9 @@ class KymaReconciler:
         return max((when - self.manager.clock.now()).total_seconds(), 0.0) if when is not None else None
 
     def _snapshot(self, kyma: Kyma, skr: SkrView | SkrFailure, crd_hash: str = "") -> Snapshot:
-        name = kyma.metadata.name
+        name, assignment = kyma.metadata.name, self.namespaces.assignment()
+        configs = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, name)
+        resources = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name)
         return Snapshot(
             timing=self.schedule.timing(),
             kyma=kyma,
@@ -162,8 +166,9 @@ class KymaReconciler:
             skr=skr,
             crd_hash=crd_hash,
             manifests=self.manifests.by_index(MANIFESTS_BY_KYMA, name),
-            module_configs=self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, name),
-            sync_resources=self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name),
+            module_configs=tuple(filter(assignment.holds, configs)),
+            sync_resources=tuple(filter(assignment.holds, resources)),
+            assignment=assignment,
             patience=self.settings.patience,
         )
 

@@ -7,6 +7,7 @@ import msgspec
 
 from kube_runtime import Client, NotFound, ObjectUnreadable
 from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_namespaces import Assignment
 from lifecycle_manager.resources import KYMAS, RAW_KYMAS
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import SkrFailure
@@ -42,6 +43,7 @@ class Patience:
 class Snapshot:
     """Everything that `plan` decides on.
 
+    `module_configs` and `sync_resources` are those in namespaces that their modules have or had by the `assignment`.
     `skr` is a failure where the SKR could not be read or written; `crd_hash` is that of KCP's CRD, empty where that
     can't be read.
     """
@@ -54,6 +56,7 @@ class Snapshot:
     manifests: tuple[Manifest, ...] = ()
     module_configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
+    assignment: Assignment = field(default_factory=Assignment)
     patience: Patience = field(default_factory=Patience)
 
     def deletion_plus(self, patience: timedelta | None) -> datetime | None:

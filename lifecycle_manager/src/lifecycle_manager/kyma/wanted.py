@@ -134,8 +134,7 @@ def _wanted(
         return WantedModule(resolution, manifest, installs_nothing=nothing, component=component_name, resource=resource)
     except DescriptorUnreadable as error:
         return WantedModule(_unreadable(resolution, template, manifest, error=error), manifest)
-    name = manifest.metadata.name if manifest else ""
-    wanted = wanted_manifest(kyma, template, component, channel=channel, policy=policy, name=name)
+    wanted = wanted_manifest(kyma, template, component, channel=channel, policy=policy, held=manifest)
     return WantedModule(
         resolution,
         manifest,

@@ -114,13 +114,12 @@ def _installations(kyma: Kyma, offer: Offer, existing: Mapping[str, Manifest]) -
         manifest = existing.get(module)
         if manifest is not None and manifest.metadata.being_deleted:
             continue  # created again after the deletion
-        name = manifest.metadata.name if manifest is not None else ""
         try:
             component = offer.component(template)
         except DescriptorUnreadable as error:
             yield CannotInstall(template, str(error))
             continue
-        wanted = wanted_manifest(kyma, template, component, mandatory=True, name=name)
+        wanted = wanted_manifest(kyma, template, component, mandatory=True, held=manifest)
         if wanted is None:
             yield CannotInstall(template, NOTHING_TO_INSTALL)
         elif manifest is None or differs(manifest, wanted):

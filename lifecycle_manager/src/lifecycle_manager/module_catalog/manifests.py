@@ -8,6 +8,7 @@ import msgspec
 
 from lifecycle_manager.module_catalog.offer import module_of, version_of
 from lifecycle_manager.oci.descriptor import CONFIG, RAW_MANIFEST, Component
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import (
     CustomResourcePolicy,
     ImageSpec,
@@ -35,25 +36,26 @@ def wanted_manifest(
     channel: str = "",
     policy: CustomResourcePolicy = "CreateAndDelete",
     mandatory: bool = False,
-    name: str = "",
+    held: Manifest | None = None,
 ) -> Manifest | None:
     """Return the Manifest that installs a template, whose component this is, in the SKR of a Kyma.
 
     None where there is nothing to install: the component has no layer with objects, and the template no link to them.
-    `name` is the name of the existing Manifest of the module, if there is one.
+    `held` is the existing Manifest of the module, if there is one.
     """
     link = link_of(template)
     source = component.source(RAW_MANIFEST) or ({"url": link} if link is not None else None)
     if source is None:
         return None
     module = module_of(template)
+    resource = template.spec.data if policy == "CreateAndDelete" else _NULL
     config = component.source(CONFIG)
     owner = OwnerReference(
         api_version=kyma.api_version, kind=kyma.kind, name=kyma.metadata.name, uid=kyma.metadata.uid, controller=True
     )
     return Manifest(
         metadata=ObjectMeta(
-            name=name or joined_name(kyma.metadata.name, module),
+            name=held.metadata.name if held is not None else joined_name(kyma.metadata.name, module),
             namespace=kyma.metadata.namespace,
             labels=_labels(kyma, module, channel, mandatory),
             annotations=_annotations(template, component),
@@ -66,7 +68,7 @@ def wanted_manifest(
             remote=True,
             custom_resource_policy=policy,
             manager=template.spec.manager,
-            resource=template.spec.data if policy == "CreateAndDelete" else _NULL,
+            resource=former.named_as_before(resource, held.spec.resource) if held is not None else resource,
             version=version_of(template) or component.version,
             localized_images=component.images,
         ),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lifecycle_manager.module_config.status import SyncedCondition
 from lifecycle_manager.signals import ObjectReference
-from lifecycle_manager_api import ModuleConfig
+from lifecycle_manager_api import ModuleConfig, SyncResource
 from lifecycle_manager_api import ObjectReference as ResourceReference
 
 
@@ -51,14 +51,28 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The configuration of one module of a Kyma.
+class Move:
+    """What decides whether the namespace that a module leaves may be given up, each of this Kyma and module.
 
-    - `existing`: its ModuleConfigs in KCP
+    - `configs`, `sync_resources`: what the module has in its present namespace
+    - `left`: the SyncResources in the namespace that it leaves
+    """
+
+    configs: tuple[ModuleConfig, ...]
+    sync_resources: tuple[SyncResource, ...]
+    left: tuple[SyncResource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The configuration of one module of a Kyma, in one namespace of KCP.
+
+    - `existing`: its ModuleConfigs there
     - `taken`: names that ModuleConfigs of other modules or Kymas have, of those that this module would use
     - `reading`: its Module CRs in the SKR; None where the module has no configuration, or the SKR can't be read
     - `passed`: Module CRs of which a later version was read before, so that this is an answer from the past
     - `unreadable`: the condition that says why nothing could be read
+    - `move`: where this is a namespace that the module leaves
     """
 
     kyma: str
@@ -70,3 +84,4 @@ class Snapshot:
     quota: Quota = Quota()
     taken: frozenset[str] = frozenset()
     passed: frozenset[ObjectReference] = frozenset()
+    move: Move | None = None

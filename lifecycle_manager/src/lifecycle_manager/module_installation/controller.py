@@ -48,6 +48,7 @@ from lifecycle_manager.signals import (
     WebhookRulesChanged,
 )
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Manifest, ManifestStatus, ModulePolicy, ModuleTemplate, names
 
 log = structlog.get_logger("manifest")
@@ -230,8 +231,15 @@ class ManifestReconciler:
             await self._record(manifest).report(status)
 
     def _record(self, manifest: Manifest) -> Record[Manifest]:
-        finalizer = names.MANIFEST_FINALIZER
-        return Record(self.kcp, self.events, self.manifests, manifest, finalizer=finalizer, action="Install")
+        return Record(
+            self.kcp,
+            self.events,
+            self.manifests,
+            manifest,
+            finalizer=names.MANIFEST_FINALIZER,
+            former_finalizers=former.MANIFEST_FINALIZERS,
+            action="Install",
+        )
 
     def _note(self, causes: Causes, manifest: Manifest, state: ManifestState) -> None:
         """Note what triggered the reconcile: which objects to read, and what the reads have to show."""

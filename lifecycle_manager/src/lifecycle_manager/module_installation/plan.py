@@ -49,6 +49,7 @@ from lifecycle_manager.object_set.steps import (
     kept,
 )
 from lifecycle_manager.oci import Source, SourceAwaited, SourceInvalid, source_in
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import ManifestStatus, State, find, names
 from lifecycle_manager_api.policy_checks import Violation
 
@@ -368,7 +369,7 @@ def _installed(seen: Snapshot, managers: tuple[statuses.ManagerView, ...]) -> Do
 
 def _deletion(seen: Snapshot) -> Step:
     manifest = seen.manifest
-    if names.MANIFEST_FINALIZER not in manifest.metadata.finalizers:
+    if not {names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*manifest.metadata.finalizers}:
         return LeaveAlone()
     if names.IS_UNMANAGED in manifest.metadata.annotations:
         return RemoveFinalizer()  # its users manage what is in the SKR by now

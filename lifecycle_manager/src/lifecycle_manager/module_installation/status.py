@@ -16,6 +16,7 @@ from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.state_checks import PRECEDENCE, state_of
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import (
     ConditionStatus,
     CustomStateCheck,
@@ -85,9 +86,14 @@ class Seen:
 
 
 def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
-    """Tell whether a default Module CR was created before: if it does not exist, its user has deleted it."""
+    """Tell whether a default Module CR was created before: if it does not exist, its user has deleted it.
+
+    The message says which one it was, except that of a former version.
+    """
     created = find(manifest.status.conditions, MODULE_CR)
-    return created is not None and created.status == "True" and created.message == str(wanted)
+    if created is None or created.status != "True":
+        return False
+    return created.message == str(wanted) or former.says_created(created)
 
 
 def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference, ...]:

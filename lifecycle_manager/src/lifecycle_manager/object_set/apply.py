@@ -22,6 +22,7 @@ from lifecycle_manager.object_set.ownership import Holder, SetOwner, is_owned
 from lifecycle_manager.object_set.policy import scopes_of
 from lifecycle_manager.object_set.steps import ApplyObjects, PruneObjects
 from lifecycle_manager.resources import FIELD_MANAGER, NAMESPACES
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
 from lifecycle_manager_api.policy_checks import Scopes
 
@@ -65,6 +66,7 @@ class SkrObjects:
             annotations=owner.annotations,
             owns=lambda entry, live: is_owned(entry, live, owner),
             default_namespace=namespace,
+            former_managers=former.FIELD_MANAGERS,
         )
         return cls(skr, owner, applier)
 

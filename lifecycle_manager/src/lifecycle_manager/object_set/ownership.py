@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectKey
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities
 from lifecycle_manager.object_set.protected import is_protected_entry
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
 
 Place = tuple[str, str, str]
@@ -109,12 +110,13 @@ def is_owned(entry: InventoryEntry, live: Mapping[str, Any], owner: SetOwner) ->
     """
     metadata = live["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    return (
-        not is_protected_entry(entry)
-        and labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER
-        and annotations.get(names.OWNED_BY) == str(owner.key)
-        and annotations.get(names.OWNER_UID, owner.uid) == owner.uid
+    if is_protected_entry(entry) or annotations.get(names.OWNER_UID, owner.uid) != owner.uid:
+        return False
+    has_marks = (labels.get(names.MANAGED_BY), annotations.get(names.OWNED_BY)) == (
+        names.LIFECYCLE_MANAGER,
+        str(owner.key),
     )
+    return has_marks or former.is_owned_by(live, str(owner.key))
 
 
 @dataclass(frozen=True, slots=True)

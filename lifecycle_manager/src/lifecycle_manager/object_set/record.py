@@ -32,6 +32,7 @@ class Record(Generic[Owner]):
     informer: Informer[Owner]
     item: Owner
     finalizer: str = field(kw_only=True)
+    former_finalizers: tuple[str, ...] = field(default=(), kw_only=True)
     action: str = field(kw_only=True)
 
     async def take_steps(
@@ -77,8 +78,9 @@ class Record(Generic[Owner]):
             self.events.record(resource, self.item, ready.reason, ready.message, type=kind, action=self.action)
 
     async def remove_finalizer(self) -> None:
-        """Remove the finalizer where it is set. Raises KubeError."""
-        answer = await remove_finalizer(self.kcp, self.informer.resource, self.item.metadata, self.finalizer)
+        """Remove the finalizer where it is set, and those of former versions. Raises KubeError."""
+        removed = (self.finalizer, *self.former_finalizers)
+        answer = await remove_finalizer(self.kcp, self.informer.resource, self.item.metadata, *removed)
         if answer is not None:
             self.informer.wrote(answer)
 

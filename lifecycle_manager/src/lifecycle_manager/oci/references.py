@@ -119,7 +119,7 @@ def _link(url: str) -> Link:
 
 
 def _layer(image: ImageSpec) -> Layer:
-    if image.type != "oci-ref":
+    if image.type not in {"oci-ref", "oci-dir"}:  # a layer says itself whether it is packed
         raise SourceInvalid(f"spec.install.source.type {image.type!r} is not supported; use oci-ref")
     if not is_digest(image.ref):
         raise SourceInvalid(f"spec.install.source.ref {image.ref!r} is not a digest such as sha256:…")

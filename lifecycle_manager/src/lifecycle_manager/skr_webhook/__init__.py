@@ -14,6 +14,7 @@ from lifecycle_manager.skr_webhook.cert_manager import CertificatePending, CertM
 from lifecycle_manager.skr_webhook.certificates import CertificateMemory, CertificateStore, LeafRules
 from lifecycle_manager.skr_webhook.controller import WatcherSettings, setup
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment
+from lifecycle_manager.skr_webhook.status import has_webhook
 from lifecycle_manager.skr_webhook.timers import WatcherTimes
 from lifecycle_manager.skr_webhook.watcher_status import setup_status
 
@@ -30,6 +31,7 @@ __all__ = [
     "WatcherDeployment",
     "WatcherSettings",
     "WatcherTimes",
+    "has_webhook",
     "setup",
     "setup_ca",
     "setup_status",

@@ -3,16 +3,27 @@
 Events may arrive during each await and change the timers, so the snapshot takes them from the state anew after each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 import structlog
 
-from kube_runtime import Applier, ApplyResult, Client, Informer, Invalid, KubeError, KubernetesObject, Manager
+from kube_runtime import (
+    Applier,
+    ApplyResult,
+    Client,
+    Informer,
+    Invalid,
+    JsonObject,
+    KubeError,
+    KubernetesObject,
+    Manager,
+)
 from kyma_certs import KeyPair, renewal_due
 from lifecycle_manager.kcp_writes import patch_metadata
+from lifecycle_manager.kyma_changes import WATCHER_RECORD
 from lifecycle_manager.kyma_conditions import WEBHOOK, write_condition
 from lifecycle_manager.resources import KYMAS
 from lifecycle_manager.signals import WebhookRulesChanged
@@ -36,11 +47,13 @@ from lifecycle_manager.skr_webhook.plan import (
 from lifecycle_manager.skr_webhook.snapshot import ModuleRuleReader, NoCertificate, WatcherSnapshot, desired_objects
 from lifecycle_manager.skr_webhook.status import NO_CERTIFICATE, Status, event_type, is_reported
 from lifecycle_manager.skr_webhook.timers import Timers
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, Watcher, names
 
 FIELD_MANAGER = "lifecycle-manager-skr-webhook"
 REPAIR_FIELD_MANAGER = "lifecycle-manager-skr-webhook-repair"
 WEBHOOK_KIND = "ValidatingWebhookConfiguration"
+ALL_OBJECTS = (*INVENTORY, *former.WATCHER_OBJECTS)
 
 log = structlog.get_logger("skr_webhook")
 
@@ -99,7 +112,7 @@ class WatcherSteps:
                 await self._send_canary(step, state=state, skr=skr)
                 found["canary_sent"] = True
             case RemoveObjects():
-                found["remaining"] = (await applier_of(state, skr).delete(INVENTORY)).inventory
+                found["remaining"] = (await applier_of(state, skr).delete(ALL_OBJECTS)).inventory
             case FindDesired() | Done():
                 raise ValueError(f"{type(step).__name__} can't be carried out now")
         return replace(seen, now=self.manager.clock.monotonic(), timers=state.timers, **found)
@@ -143,6 +156,8 @@ class WatcherSteps:
     ) -> Kyma:
         applied = await apply_over_changes(skr, applier_of(state, skr), step.desired.documents)
         applied.raise_first_failure()
+        if WATCHER_RECORD not in seen.kyma.metadata.annotations:
+            await applier_of(state, skr).delete(former.WATCHER_OBJECTS)
         now = self.manager.clock.monotonic()
         drifted = step.recorded and any(outcome.action != "unchanged" for outcome in applied.outcomes)
         state.timers = state.timers.repaired(seen.times, now=now, drifted=drifted)
@@ -172,9 +187,21 @@ class WatcherSteps:
 def applier_of(state: WatcherState, skr: Client) -> Applier:
     """Return the applier for a client: a new one where the client is new."""
     if state.applier is None or state.applier[0] is not skr:
-        applier = Applier(skr, field_manager=FIELD_MANAGER, labels={names.MANAGED_BY: names.LIFECYCLE_MANAGER})
+        labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+        applier = Applier(
+            skr,
+            field_manager=FIELD_MANAGER,
+            labels=labels,
+            owns=lambda _, live: is_labelled(live, labels) or former.is_marked(live),
+            former_managers=former.WATCHER_FIELD_MANAGERS,
+        )
         state.applier = (skr, applier)
     return state.applier[1]
+
+
+def is_labelled(live: JsonObject, labels: Mapping[str, str]) -> bool:
+    """Tell whether an object has labels."""
+    return labels.items() <= (live["metadata"].get("labels") or {}).items()
 
 
 async def apply_over_changes(skr: Client, applier: Applier, documents: Sequence[Document]) -> ApplyResult:

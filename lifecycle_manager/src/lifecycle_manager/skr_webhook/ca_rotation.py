@@ -47,6 +47,8 @@ class CARotation:
     kymas: Informer[Kyma]
     rules: RotationRules
     in_force: CAs | None = field(default=None, init=False)
+    is_adopted: bool = field(default=False, init=False)
+    """Whether the CA of a former version is trusted, and so are the Watchers that it installed."""
 
     @property
     def current(self) -> CAs:
@@ -57,12 +59,12 @@ class CARotation:
 
     async def start(self) -> None:
         """Read the CAs, or create the first one. Raises CASecretInvalid or KubeError."""
-        self._follow((await self.store.ensure()).cas)
+        self._follow(await self.store.ensure())
 
     async def reconcile(self, _key: ObjectKey, _causes: Causes, _state: None) -> Result:
         """Follow the Secret, and take the next step of a rotation where one is due. Raises KubeError."""
         stored = await self.store.ensure()
-        self._follow(stored.cas)
+        self._follow(stored)
         step = next_step(
             stored.cas,
             self.rules,
@@ -75,12 +77,15 @@ class CARotation:
         return Result(requeue_after=self._requeue_after(stored.cas))
 
     def clusters_behind(self) -> list[str]:
-        """Return the names of the Kymas whose SKR has a Watcher without the CAs in force."""
+        """Return the names of the Kymas whose SKR has a Watcher without the CAs in force.
+
+        During a takeover, one without this version's Watcher has the former one, which trusts the adopted CA alone.
+        """
         return [
             kyma.metadata.name
             for kyma in self.kymas.list()
             if not kyma.metadata.being_deleted
-            and WATCHER_RECORD in kyma.metadata.annotations
+            and (self.is_adopted or WATCHER_RECORD in kyma.metadata.annotations)
             and kyma.metadata.annotations.get(TRUST_RECORD) != self.current.fingerprint
         ]
 
@@ -92,7 +97,7 @@ class CARotation:
         else:
             log.info("CA rotation", step=str(step), in_force=after.cas.fingerprint)
             self._record_event(step, after)
-        self._follow(after.cas)
+        self._follow(after)
         return after
 
     def _record_event(self, step: Step, stored: StoredCAs) -> None:
@@ -112,8 +117,9 @@ class CARotation:
         due = describe(cas.signing.certificate_pem).not_after - self.rules.renew_before
         return min(IDLE_SECONDS, max(ROTATING_SECONDS, (due - self.manager.clock.now()) / timedelta(seconds=1)))
 
-    def _follow(self, cas: CAs) -> None:
+    def _follow(self, stored: StoredCAs) -> None:
         """Put the CAs in force in this process."""
+        cas, self.is_adopted = stored.cas, stored.is_adopted
         before, self.in_force = self.in_force, cas
         if before is not None and before.fingerprint != cas.fingerprint:
             self.manager.publish(CAsChanged())

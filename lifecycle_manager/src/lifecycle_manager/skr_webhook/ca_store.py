@@ -18,6 +18,7 @@ from kyma_certs import (
     Step,
     announced,
     create_ca,
+    describe,
     dropped,
     spread,
     switched,
@@ -30,11 +31,15 @@ from lifecycle_manager.skr_webhook.tls_secret import (
     purpose_labels,
     tls_secret_document,
 )
+from lifecycle_manager.takeover.certificates import find_former_ca
 from lifecycle_manager_api import names
 
 CA_SECRET = "klm-watcher"  # noqa: S105 - a name
 ROTATE = f"{names.GROUP}/rotate-ca"
 """Set by an operator on the Secret, with any value, to have the CA replaced ahead of time."""
+
+ADOPTED = f"{names.GROUP}/adopted-ca"
+"""The SHA-256 of the CA that was a former version's."""
 
 SINCE = f"{names.GROUP}/rotation-since"
 SPREAD_AT = f"{names.GROUP}/rotation-spread-at"
@@ -46,11 +51,15 @@ class CASecretInvalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredCAs:
-    """The Secret, the CAs in it, and whether an operator requested a rotation."""
+    """The Secret, the CAs in it, and whether an operator requested a rotation.
+
+    `is_adopted`: one of the CAs, which is trusted, is that of a former version.
+    """
 
     secret: Secret
     cas: CAs
     rotation_requested: bool
+    is_adopted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +72,7 @@ class CAStore:
     algorithm: Algorithm = Algorithm.ECDSA_P256
     name: str = CA_SECRET
     namespace: str = names.KCP_NAMESPACE
+    former_namespace: str = "istio-system"
 
     @property
     def key(self) -> ObjectKey:
@@ -101,9 +111,19 @@ class CAStore:
         return self._stored(patched)
 
     async def _create(self) -> Secret:
-        pair = await self._new()
+        former = await find_former_ca(self.kcp, self.former_namespace)
+        if former is None:
+            cas = CAs(await self._new())
+        else:
+            cas = CAs(former.pair, former_pem=former.older_pem, since=self.clock.now())
         labels = purpose_labels(CA_PURPOSE)
-        document = tls_secret_document(self.name, self.namespace, pair, trust=pair.certificate_pem, labels=labels)
+        document = tls_secret_document(self.name, self.namespace, cas.signing, trust=cas.trusted, labels=labels)
+        document["data"] = {key: value for key, value in _data(cas).items() if value is not None}
+        if former is not None:
+            document["metadata"]["annotations"] = {
+                ADOPTED: describe(former.pair.certificate_pem).sha256,
+                SINCE: self.clock.now().isoformat(),
+            }
         try:
             return await self.kcp.create(SECRETS, document, self.namespace, field_manager=FIELD_MANAGER)
         except AlreadyExists:
@@ -133,7 +153,10 @@ class CAStore:
             since=_time(annotations.get(SINCE)),
             spread_at=_time(annotations.get(SPREAD_AT)),
         )
-        return StoredCAs(secret, cas, bool(annotations.get(ROTATE)))
+        adopted = annotations.get(ADOPTED)
+        trusted = filter(None, (cas.signing.certificate_pem, cas.former_pem))
+        is_adopted = adopted is not None and any(describe(pem).sha256 == adopted for pem in trusted)
+        return StoredCAs(secret, cas, bool(annotations.get(ROTATE)), is_adopted)
 
 
 def _data(cas: CAs) -> dict[str, str | None]:

@@ -21,6 +21,8 @@ PRIORITY_CLASS = "skr-webhook-priority"
 WEBHOOK_PORT = 8443
 METRICS_PORT = 2112
 LABELS = {"app": NAME}
+NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
+"""On the Pod: a proxy in front of the webhook would answer the API server with a certificate of its own."""
 DNS = ("UDP", "TCP")
 CONTRACT = "v2"
 DEFAULT_WEBHOOK = f"{names.KCP_NAMESPACE}.{names.LIFECYCLE_MANAGER}.{names.GROUP}"
@@ -107,7 +109,10 @@ def workload_documents(
     With `api_server_ca` it answers only clients with a certificate of that CA.
     """
     labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}
-    secret = tls_secret_document(TLS_SECRET, names.SKR_NAMESPACE, certificate, trust=trust, labels=labels)
+    # No update may change the type of a Secret: a former version had this one.
+    secret = tls_secret_document(
+        TLS_SECRET, names.SKR_NAMESPACE, certificate, trust=trust, labels=labels, kind="Opaque"
+    )
     if api_server_ca is not None:
         secret["data"][API_SERVER_CA_FILE] = encoded(api_server_ca)
     return (
@@ -225,7 +230,7 @@ def _priority_class() -> Document:
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": PRIORITY_CLASS},
-        "value": 2_000_000,
+        "value": 1_000_000_000,  # no update may change it: a former version had this one
         "globalDefault": False,
         "description": "The Kyma Watcher, which reports changes in this cluster to the control plane.",
     }
@@ -281,7 +286,7 @@ def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docu
     spec = {
         "replicas": settings.replicas,
         "selector": {"matchLabels": LABELS},
-        "template": {"metadata": {"labels": LABELS}, "spec": pod},
+        "template": {"metadata": {"labels": LABELS | NO_SIDECAR}, "spec": pod},
     }
     return _document("apps/v1", "Deployment", spec=spec)
 

@@ -25,6 +25,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_namespaces import ModuleNamespaces
 from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.skr_webhook.documents import ModuleRule, ObjectRules
@@ -60,15 +61,16 @@ class ObjectRuleReader:
 
     manifests: Informer[Manifest]
     sync_resources: Informer[SyncResource]
+    namespaces: ModuleNamespaces
     policies: Policies
 
     @classmethod
     def watched_by(cls, manager: Manager) -> "ObjectRuleReader":
         """Return a reader of the caches of a Manager."""
-        namespace = names.KCP_NAMESPACE
         return cls(
-            manager.informer(MANIFESTS, namespace=namespace, indexes=[MANIFESTS_BY_KYMA]),
-            manager.informer(SYNC_RESOURCES, namespace=namespace, indexes=[SYNC_RESOURCES_BY_KYMA]),
+            manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE, indexes=[MANIFESTS_BY_KYMA]),
+            manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA]),
+            ModuleNamespaces.watched_by(manager),
             Policies.watched_by(manager),
         )
 
@@ -85,7 +87,7 @@ class ObjectRuleReader:
     def _kinds_by_module(self, kyma: str, memory: ObjectRuleMemory) -> dict[str, frozenset[Kind]]:
         parts: list[Part] = [
             *self.manifests.by_index(MANIFESTS_BY_KYMA, kyma),
-            *self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma),
+            *filter(self.namespaces.assignment().holds, self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma)),
         ]
         versions = frozenset((each.metadata.uid, each.metadata.resource_version) for each in parts)
         if memory.kinds[0] != versions:

@@ -22,8 +22,9 @@ from lifecycle_manager.skr_webhook.status import (
     WATCHER_READY,
     WATCHER_STARTING,
     Status,
-    condition_of,
     has_webhook,
+    is_begun,
+    is_of_former_version,
     reason_of,
 )
 from lifecycle_manager.skr_webhook.timers import FAULT_REPAIR_SECONDS, Timers
@@ -91,12 +92,15 @@ Step = Report | EnsureCertificate | FindDesired | ApplyObjects | SendCanary | Re
 def is_managed(kyma: Kyma) -> bool:
     """Tell whether there is anything to do for a Kyma's Watcher now; where not, a change of the Kyma enqueues it.
 
-    Events are needed until the last module is removed, so the Watcher of a deleted Kyma stays until then.
+    Events are needed until the last module is removed, so the Watcher of a deleted Kyma stays until then. That of a
+    former version may be there although this one has never read the cluster.
     """
-    if names.KYMA_FINALIZER not in kyma.metadata.finalizers or not is_introduced(kyma):
+    if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
         return False
     if kyma.metadata.being_deleted:
-        return modules_removed(kyma)
+        return (is_introduced(kyma) or is_of_former_version(kyma)) and modules_removed(kyma)
+    if not is_introduced(kyma):
+        return False
     return kyma.metadata.labels.get(names.SKIP_RECONCILIATION) != "true"
 
 
@@ -107,7 +111,7 @@ def plan(seen: WatcherSnapshot) -> Step:
 
 def plan_installation(seen: WatcherSnapshot) -> Step:
     """Return the next step until it is known which objects belong into the SKR."""
-    if condition_of(seen.kyma) is None:
+    if not is_begun(seen.kyma):
         return Report(INSTALLATION_BEGUN)
     if seen.certificate is None:
         return EnsureCertificate()

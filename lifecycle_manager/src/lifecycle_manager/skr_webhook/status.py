@@ -14,6 +14,7 @@ from lifecycle_manager.kyma_conditions import (
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
 from lifecycle_manager.skr_webhook.certificates import CertificateContended, CertificatesRevoked, NameReserved
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma
 from lifecycle_manager_api.conditions import find
 
@@ -63,8 +64,18 @@ def reason_of(kyma: Kyma) -> str:
 
 def has_webhook(kyma: Kyma) -> bool:
     """Tell whether the webhook is installed: the Watcher is reported ready, or broken after it was."""
+    return reason_of(kyma) in BROKEN_AFTER_WORKING | {WATCHER_READY}
+
+
+def is_begun(kyma: Kyma) -> bool:
+    """Tell whether the installation of the Watcher was reported before, by this version."""
+    return condition_of(kyma) is not None and not is_of_former_version(kyma)
+
+
+def is_of_former_version(kyma: Kyma) -> bool:
+    """Tell whether the Watcher was reported by a former version, and not by this one yet."""
     condition = condition_of(kyma)
-    return condition is not None and (condition.status == "True" or condition.reason in BROKEN_AFTER_WORKING)
+    return condition is not None and former.is_of_a_part(condition)
 
 
 def is_reported(kyma: Kyma, status: Status) -> bool:

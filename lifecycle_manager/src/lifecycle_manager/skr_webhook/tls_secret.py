@@ -1,4 +1,4 @@
-"""A certificate, its key and the trusted CAs as a Kubernetes Secret of type kubernetes.io/tls."""
+"""A certificate, its key and the trusted CAs as a Kubernetes Secret."""
 
 import base64
 from collections.abc import Mapping
@@ -13,14 +13,20 @@ CERTIFICATE_PURPOSE = "watcher-certificate"
 
 
 def tls_secret_document(
-    name: str, namespace: str, pair: KeyPair, *, trust: bytes, labels: Mapping[str, str]
+    name: str,
+    namespace: str,
+    pair: KeyPair,
+    *,
+    trust: bytes,
+    labels: Mapping[str, str],
+    kind: str = "kubernetes.io/tls",
 ) -> dict[str, Any]:
     """Return the Secret that holds a key pair under `tls.crt` and `tls.key`, and the trusted CAs under `ca.crt`."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
-        "type": "kubernetes.io/tls",
+        "type": kind,
         "data": {
             "tls.crt": encoded(pair.certificate_pem),
             "tls.key": encoded(pair.key_pem),

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
-from lifecycle_manager.kcp_writes import write_status
+from lifecycle_manager.kcp_writes import remove_finalizer, write_status
 from lifecycle_manager.kyma_changes import WATCHER_RECORD
 from lifecycle_manager.resources import KYMAS, WATCHERS
 from lifecycle_manager.skr.watcher import manager_of
 from lifecycle_manager.skr_webhook.status import has_webhook
 from lifecycle_manager.skr_webhook.watcher_validation import error_of
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma, State, Watcher, WatcherStatus
 from lifecycle_manager_api.conditions import set_condition
 
@@ -46,7 +47,10 @@ def setup_status(manager: Manager) -> Controller[ObjectKey, None]:
     async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
         """Write the status where it has changed. Raises KubeError."""
         watcher = watchers.get(key)
-        if watcher is None or watcher.metadata.being_deleted:
+        if watcher is None:
+            return Result()
+        if watcher.metadata.being_deleted:
+            await remove_finalizer(manager.client, WATCHERS, watcher.metadata, *former.WATCHER_FINALIZERS)
             return Result()
         status = status_of(watcher, watchers.list(), kymas.list(), manager.clock.now())
         if status != watcher.status:

@@ -22,15 +22,24 @@ from kube_runtime import (
     Result,
     parse_aside,
 )
-from lifecycle_manager.indexes import SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.indexes import MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed
+from lifecycle_manager.module_namespaces import (
+    Assignment,
+    ModuleNamespaces,
+    Namespace,
+    Standing,
+    assignment_changed,
+    is_applied,
+    modules_of,
+)
 from lifecycle_manager.object_set import Record, RecordingFailed
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import Identity, identities, without
 from lifecycle_manager.object_set.ownership import Claim, Place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
-from lifecycle_manager.resources import KYMAS, SYNC_RESOURCES
+from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.signals import (
     ClusterReachable,
     ClusterReplaced,
@@ -43,10 +52,19 @@ from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.apply import Steps, SyncResourceState
 from lifecycle_manager.sync_resource.intent import claim_index, inventory_of
 from lifecycle_manager.sync_resource.plan import Done, plan, wants_namespaces
-from lifecycle_manager.sync_resource.snapshot import Snapshot, Text, known_inventory, read_text, since
-from lifecycle_manager.sync_resource.status import in_conflict
+from lifecycle_manager.sync_resource.snapshot import (
+    Placement,
+    Snapshot,
+    Text,
+    known_inventory,
+    rank_among,
+    read_text,
+    since,
+    unserved,
+)
+from lifecycle_manager.sync_resource.status import awaits_others, in_conflict
 from lifecycle_manager.telemetry import ChangeLatency
-from lifecycle_manager_api import Kyma, ModulePolicy, SyncResource, SyncResourceStatus, names
+from lifecycle_manager_api import Kyma, ModuleConfig, ModulePolicy, SyncResource, SyncResourceStatus, names
 
 log = structlog.get_logger("sync_resource")
 
@@ -67,10 +85,10 @@ def setup(
 ) -> Controller[ObjectKey, SyncResourceState]:
     """Declare the controller with all that triggers it."""
     sync_resources = manager.informer(
-        SYNC_RESOURCES,
-        namespace=names.KCP_NAMESPACE,
-        indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM],
+        SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM]
     )
+    configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA])
+    namespaces = ModuleNamespaces.watched_by(manager)
     kymas = manager.informer(KYMAS, namespace=names.KCP_NAMESPACE)
     policies = Policies.watched_by(manager)
 
@@ -89,10 +107,14 @@ def setup(
         module = module_of_policy(change)
         return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if each.spec.module == module]
 
+    def of_namespace(change: Change[Namespace]) -> Iterable[ObjectKey]:
+        modules = modules_of(change)
+        return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if each.spec.module in modules]
+
     def waiting_for(change: Change[SyncResource]) -> Iterable[ObjectKey]:
-        freed = change.new or change.old
-        others = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, freed.spec.kyma) if freed is not None else ()
-        return [SYNC_RESOURCES.key_of(other) for other in others if in_conflict(other)]
+        changed = change.new or change.old
+        others = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, changed.spec.kyma) if changed is not None else ()
+        return [SYNC_RESOURCES.key_of(other) for other in others if in_conflict(other) or awaits_others(other)]
 
     def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
         claim = claim_key(change.kyma, change.reference.group, change.reference.kind, change.reference.name)
@@ -109,7 +131,8 @@ def setup(
         not_retried=(SkrAccessError,),
     )
     controller.watches(sync_resources, when=wants_other_objects)
-    controller.watches(sync_resources, to=waiting_for, when=gives_up_objects)
+    controller.watches(sync_resources, to=waiting_for, when=concerns_others)
+    controller.watches(namespaces.informer, to=of_namespace, when=assignment_changed, priority=Priority.RESYNC)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_is_leaving)
     controller.watches(policies.informer, to=of_policy, when=policy_changed)
     controller.receives(ObjectChanged, to=of_object)
@@ -125,6 +148,8 @@ def setup(
         settings,
         kymas=kymas,
         sync_resources=sync_resources,
+        configs=configs,
+        namespaces=namespaces,
         policies=policies,
         state_of=controller.state,
         publish=manager.publish,
@@ -152,6 +177,12 @@ def gives_up_objects(change: Change[SyncResource]) -> bool:
     return new is None or (old is not None and bool(identities(inventory_of(old)) - identities(inventory_of(new))))
 
 
+def concerns_others(change: Change[SyncResource]) -> bool:
+    """Tell whether a SyncResource gave up objects, or took over those of another one."""
+    old, new = change.old, change.new
+    return gives_up_objects(change) or (new is not None and is_applied(new) and (old is None or not is_applied(old)))
+
+
 def kyma_is_leaving(change: Change[Kyma]) -> bool:
     """Tell whether a Kyma is deleted, or was marked for deletion."""
     old, new = change.old, change.new
@@ -170,6 +201,8 @@ class SyncResourceReconciler:
     settings: SyncResourceSettings
     kymas: Informer[Kyma] = field(kw_only=True)
     sync_resources: Informer[SyncResource] = field(kw_only=True)
+    configs: Informer[ModuleConfig] = field(kw_only=True)
+    namespaces: ModuleNamespaces = field(kw_only=True)
     policies: Policies = field(kw_only=True)
     state_of: Callable[[ObjectKey], SyncResourceState | None] = field(kw_only=True)
     publish: Callable[[object], int] = field(kw_only=True)
@@ -177,7 +210,7 @@ class SyncResourceReconciler:
     async def reconcile(self, key: ObjectKey, causes: Causes, state: SyncResourceState) -> Result:
         """Take the steps of a SyncResource's plan. Raises KubeError or SkrAccessError after its status says so."""
         resource = self.sync_resources.get(key)
-        if resource is None:
+        if resource is None or self.namespaces.assignment().standing(resource) is Standing.UNKNOWN:
             return Result()
 
         record = self._record(resource)
@@ -226,7 +259,10 @@ class SyncResourceReconciler:
         state: SyncResourceState,
         announced: frozenset[Identity] | None,
     ) -> Snapshot:
-        kyma = self.kymas.get(ObjectKey(key.namespace, resource.spec.kyma))
+        kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, resource.spec.kyma))
+        assignment, module = self.namespaces.assignment(), resource.spec.module
+        is_deleted = resource.metadata.namespace in assignment.deleted
+        placement = Placement(assignment.standing(resource), assignment.namespace_of(module), is_deleted)
         text: Text = ()
         if kyma is not None and not resource.metadata.being_deleted:
             written = resource.spec.resource
@@ -234,7 +270,7 @@ class SyncResourceReconciler:
         known = known_inventory(resource, state.inventory)
         places = {(each.group, each.kind, each.name) for each in known}
         places |= {place_of(thing) for thing in text} if isinstance(text, tuple) else set()
-        claims = tuple(dict.fromkeys(self._claims(key, resource.spec.kyma, places)))
+        claims = tuple(dict.fromkeys(self._claims(resource, assignment, places)))
         inventory = without(known, claimed_earlier(known, since(resource), claims))
         return Snapshot(
             resource,
@@ -242,25 +278,35 @@ class SyncResourceReconciler:
             self.clock.now(),
             inventory,
             text,
-            rules=self.policies.of_sync_resources(resource.spec.module),
+            rules=self.policies.of_sync_resources(module),
             claims=claims,
             interval_seconds=self.settings.interval_seconds,
             announced=announced,
+            placement=placement,
+            unserved=self._unserved(resource, placement),
         )
 
-    def _claims(self, key: ObjectKey, kyma: str, places: Collection[Place]) -> Iterable[Claim]:
+    def _unserved(self, resource: SyncResource, placement: Placement) -> tuple[str, ...]:
+        """Return the ModuleConfigs whose SyncResources have to take over what a deleted one leaves."""
+        if placement.standing is not Standing.FORMER or not resource.metadata.being_deleted:
+            return ()
+        configs = self.configs.by_index(MODULE_CONFIGS_BY_KYMA, resource.spec.kyma)
+        others = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, resource.spec.kyma)
+        return unserved(resource, placement.wanted, configs, others)
+
+    def _claims(self, resource: SyncResource, assignment: Assignment, places: Collection[Place]) -> Iterable[Claim]:
         """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state."""
+        kyma = resource.spec.kyma
         for place in places:
             for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim_key(kyma, *place)):
-                if SYNC_RESOURCES.key_of(other) != key:
+                if (rank := rank_among(resource, other, assignment)) is not None:
                     found = (each for each in inventory_of(other) if (each.group, each.kind, each.name) == place)
-                    yield from (Claim(entry, *since(other)) for entry in found)
+                    yield from (Claim(entry, *rank) for entry in found)
         for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma) if places else ():
-            other_key = SYNC_RESOURCES.key_of(other)
-            if other_key != key and (state := self.state_of(other_key)) is not None:
-                for entry in state.claims:
-                    if (entry.group, entry.kind, entry.name) in places:
-                        yield Claim(entry, *since(other))
+            state = self.state_of(SYNC_RESOURCES.key_of(other))
+            if state is not None and state.claims and (rank := rank_among(resource, other, assignment)) is not None:
+                claimed = (each for each in state.claims if (each.group, each.kind, each.name) in places)
+                yield from (Claim(entry, *rank) for entry in claimed)
 
     async def _finish(
         self, record: Record[SyncResource], state: SyncResourceState, end: Done, *, checked_all: bool

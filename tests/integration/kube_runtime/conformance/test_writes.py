@@ -229,3 +229,27 @@ async def test_what_is_not_served_is_refused(both: Both) -> None:
     await both.ask(201, "POST", CONFIG_MAPS, config_map("one"))
     await both.ask(415, "PATCH", f"{CONFIG_MAPS}/one", {}, "text/plain")
     await both.ask(400, "POST", CONFIG_MAPS, "no object", wording=False)
+
+
+async def test_finalizer_of_a_custom_resource_needs_no_prefix(both: Both) -> None:
+    made = widget("held", size=1)
+    made["metadata"]["finalizers"] = ["held"]
+    created = await both.ask(201, "POST", WIDGETS, made)
+    assert created["metadata"]["finalizers"] == ["held"]
+    held = config_map("held")
+    held["metadata"]["finalizers"] = ["held"]
+    await both.ask(422, "POST", CONFIG_MAPS, held)
+    await both.ask(200, "PATCH", f"{WIDGETS}/held", {"metadata": {"finalizers": []}}, MERGE)
+
+
+async def test_patch_may_move_fields_to_another_manager(both: Both) -> None:
+    applied = config_map("moved", a="1", b="2")
+    created = await both.ask(201, "PATCH", f"{CONFIG_MAPS}/moved?fieldManager=former", applied, APPLY)
+    (entry,) = created["metadata"]["managedFields"]
+    moved = {"metadata": {"managedFields": [{**entry, "manager": "latter"}]}}
+
+    patched = await both.ask(200, "PATCH", f"{CONFIG_MAPS}/moved?fieldManager=latter", moved, MERGE)
+
+    assert [each["manager"] for each in patched["metadata"]["managedFields"]] == ["latter"]
+    left = await both.ask(200, "PATCH", f"{CONFIG_MAPS}/moved?fieldManager=latter", config_map("moved", a="1"), APPLY)
+    assert left["data"] == {"a": "1"}

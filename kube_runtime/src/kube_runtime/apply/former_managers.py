@@ -1,0 +1,58 @@
+"""Moves what other field managers have applied to another one, so that fields which it leaves out are removed.
+
+A field stays as long as anybody owns it. Where a program applies under another name than the one that it replaces, the
+former name would own its fields for ever: a sidecar that the next version drops would stay.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kube_runtime.resource import JsonObject
+
+__all__ = ["merged_into"]
+
+Entry = Mapping[str, Any]
+APPLY = "Apply"
+
+
+def merged_into(field_manager: str, live: JsonObject, former: Collection[str]) -> list[Entry] | None:
+    """Return the managedFields in which a field manager has what the former ones have applied; None where nothing is.
+
+    Former entries of another API version than that of the field manager are merged too: a path that a version does not
+    have matches no field.
+    """
+    entries: list[Entry] = [each for each in live["metadata"].get("managedFields") or () if isinstance(each, Mapping)]
+    own = [entry for entry in entries if _is_applied_by(entry, {field_manager})]
+    moved = [entry for entry in entries if _is_applied_by(entry, former) and entry not in own]
+    if not moved:
+        return None
+    target, *others = (*own, *moved)
+    fields = _fields_of(target)
+    for entry in others:
+        fields = _union(fields, _fields_of(entry))
+    kept = [entry for entry in entries if entry not in own and entry not in moved]
+    return [*kept, {**target, "manager": field_manager, "fieldsV1": fields}]
+
+
+def _is_applied_by(entry: Entry, managers: Collection[str]) -> bool:
+    return entry.get("operation") == APPLY and not entry.get("subresource") and entry.get("manager") in managers
+
+
+def _fields_of(entry: Entry) -> Entry:
+    fields = entry.get("fieldsV1")
+    return fields if isinstance(fields, Mapping) else {}
+
+
+def _union(one: Entry, other: Entry) -> Entry:
+    """Return the fields of both. A step without anything below stands for itself; one with steps below only by `.`."""
+    found = dict(one)
+    for step, below in other.items():
+        found[step] = _merged_step(found[step], below) if step in found else below
+    return found
+
+
+def _merged_step(one: Entry, other: Entry) -> Entry:
+    if not one and not other:
+        return {}
+    itself: Entry = {".": {}} if not one or not other else {}
+    return {**itself, **_union(one, other)} if isinstance(one, Mapping) and isinstance(other, Mapping) else {}

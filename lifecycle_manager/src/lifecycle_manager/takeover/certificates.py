@@ -1,0 +1,52 @@
+"""Adopts the CA of the former version, so that the Watchers which it installed are trusted, and trust, without a break.
+
+cert-manager issued that CA into a Secret in the namespace of Istio. Clusters may also trust those before it, which are
+in the bundle of the gateway. The CA is replaced by one of this version's own as soon as every cluster trusts that.
+"""
+
+import base64
+from dataclasses import dataclass
+
+import structlog
+
+from kube_runtime import Client, Forbidden, NotFound
+from kyma_certs import KeyPair, bundle
+from lifecycle_manager.resources import SECRETS, Secret
+
+CA_SECRET = "klm-watcher"  # noqa: S105 - a name
+GATEWAY_SECRET = "klm-istio-gateway"  # noqa: S105 - a name
+log = structlog.get_logger("takeover")
+
+
+@dataclass(frozen=True, slots=True)
+class FormerCA:
+    """The CA that the former version issued by, and those before it that clusters may trust, if there are any."""
+
+    pair: KeyPair
+    older_pem: bytes | None
+
+
+async def find_former_ca(kcp: Client, namespace: str) -> FormerCA | None:
+    """Return the CA in a namespace, None where there is none or it may not be read. Raises KubeError."""
+    secret = await _read(kcp, CA_SECRET, namespace)
+    if secret is None or not secret.data.get("tls.crt") or not secret.data.get("tls.key"):
+        return None
+    pair = KeyPair(certificate_pem=_decoded(secret, "tls.crt"), key_pem=_decoded(secret, "tls.key"))
+    gateway = await _read(kcp, GATEWAY_SECRET, namespace)
+    trusted = [_decoded(gateway, "ca.crt")] if gateway is not None and gateway.data.get("ca.crt") else []
+    older = bundle([pair.certificate_pem, *trusted]).removeprefix(bundle([pair.certificate_pem]))
+    return FormerCA(pair, older or None)
+
+
+async def _read(kcp: Client, name: str, namespace: str) -> Secret | None:
+    try:
+        return await kcp.get(SECRETS, name, namespace)
+    except NotFound:
+        return None
+    except Forbidden as error:
+        log.warning("a CA of a former version, if there is one, is not adopted", error=str(error))
+        return None
+
+
+def _decoded(secret: Secret, key: str) -> bytes:
+    return base64.b64decode(secret.data[key])

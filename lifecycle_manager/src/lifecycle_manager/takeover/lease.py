@@ -1,0 +1,86 @@
+"""Keeps this version from working while the former one does: both would change the same objects, each in its own way.
+
+The replicas of the former version elect a leader by a Lease. As long as that is renewed, nothing is started here, and
+this version is not ready and says why. Where it is renewed later, as after a rollback, the process ends.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from kube_runtime import Client, KubeError, Manager, NotFound, Resource
+from lifecycle_manager_api import names
+
+LEASE = "893110f7.kyma-project.io"
+LEASES: Resource[dict[str, Any]] = Resource.dynamic("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
+INTERVAL_SECONDS = 2.0
+log = structlog.get_logger("takeover")
+
+
+class FormerVersionRuns(Exception):
+    """The former version has begun to work again."""
+
+
+def setup(manager: Manager, kcp: Client) -> None:
+    """Wait at the start until the former version does not work, and end where it does later. To be called first."""
+    lease = FormerLease(manager, kcp)
+    manager.before_start(lease.wait)
+    manager.runs(lease.run, name="former version")
+    manager.check("former version", lambda: lease.objection or True)
+
+
+@dataclass(eq=False)
+class FormerLease:
+    """The Lease of the former version, as last read. `objection`: why this version may not work; empty if it may."""
+
+    manager: Manager
+    kcp: Client
+    objection: str = field(default="not checked yet", init=False)
+    _renewed_at: str = field(default="", init=False)
+
+    async def wait(self) -> None:
+        """Return once the former version does not work."""
+        await self._look()
+        while self.objection:
+            await asyncio.sleep(INTERVAL_SECONDS)
+            await self._look()
+
+    async def run(self) -> None:
+        """Look until cancelled. Raises FormerVersionRuns where the former version begins to work again."""
+        while True:
+            await asyncio.sleep(INTERVAL_SECONDS)
+            if self.manager.working:
+                await self._look()
+                if self.objection:
+                    raise FormerVersionRuns(self.objection)
+
+    async def _look(self) -> None:
+        """Read the Lease. While KCP can't be asked, what was read last counts."""
+        try:
+            lease = await self.kcp.get(LEASES, LEASE, names.KCP_NAMESPACE)
+        except NotFound:
+            objection = ""
+        except (KubeError, TimeoutError) as error:
+            log.warning("the Lease of the former version can't be read", error=str(error))
+            return
+        else:
+            objection = self._judge(lease)
+        if objection and objection != self.objection:
+            log.warning("the former version works", reason=objection)
+        self.objection = objection
+
+    def _judge(self, lease: dict[str, Any]) -> str:
+        """Return why this version may not work. A Lease is renewed if it says so, or was since it was last read."""
+        spec = lease.get("spec") or {}
+        renewed_at, before = str(spec.get("renewTime") or ""), self._renewed_at
+        self._renewed_at = renewed_at
+        holder, seconds = spec.get("holderIdentity"), spec.get("leaseDurationSeconds") or 0
+        if not holder or not renewed_at:
+            return ""
+        until = datetime.fromisoformat(renewed_at) + timedelta(seconds=seconds)
+        if until > self.manager.clock.now() or before not in {"", renewed_at}:
+            return f"Lease {names.KCP_NAMESPACE}/{LEASE} is held by {holder}: stop the former version first"
+        return ""

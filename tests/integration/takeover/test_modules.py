@@ -1,0 +1,163 @@
+"""A module of the former version is taken over, upgraded and removed, and nothing of it is restarted on the way."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest_asyncio
+
+from kube_runtime import JsonObject, Manager
+from lifecycle_manager.resources import KYMAS, MODULE_RELEASE_METAS
+from lifecycle_manager_api import State, names
+from tests.integration.takeover import seeding
+from tests.integration.takeover.conftest import KCP, SKR, World
+from tests.waiting import eventually
+
+OBJECTS = (
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "samples.template.example.com"),
+    ("v1", "ConfigMap", "template-operator"),
+    ("v1", "ConfigMap", "template-operator-legacy"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", "template-operator"),
+    ("apps/v1", "Deployment", "template-operator"),
+)
+SAMPLE = ("template.example.com/v1alpha1", "Sample", "sample")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def before(world: World) -> dict[str, JsonObject]:
+    """The objects of the module as the former version left them."""
+    return await module_objects(world)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def running(world: World, before: dict[str, JsonObject]) -> AsyncIterator[World]:
+    """Ours runs, for each test as a process that reads everything anew."""
+    assert before
+    async with world.running():
+        yield world
+
+
+async def module_objects(world: World) -> dict[str, JsonObject]:
+    found = {f"{kind} {name}": await world.live(version, kind, name) for version, kind, name in (*OBJECTS, SAMPLE)}
+    return {key: live for key, live in found.items() if live is not None}
+
+
+async def is_settled(world: World, version: str) -> bool:
+    await seeding.run_deployment(world.skr)
+    manifest, kyma = await world.manifest(), await world.kyma()
+    assert manifest is not None
+    metadata, status = manifest.metadata, manifest.status
+    if manifest.spec.version != version or status.observed_generation != metadata.generation:
+        return False
+    modules = {each.name: (each.version, each.state) for each in kyma.status.modules}
+    return status.state is State.READY and modules == {seeding.MODULE: (version, State.READY)}
+
+
+def contents(found: dict[str, JsonObject]) -> dict[str, tuple[Any, Any]]:
+    """Return what must stay: the identity, and the content without metadata."""
+    volatile = {"metadata", "status"}
+    return {
+        key: (live["metadata"]["uid"], {name: value for name, value in live.items() if name not in volatile})
+        for key, live in found.items()
+    }
+
+
+def generations(found: dict[str, JsonObject]) -> dict[str, int | None]:
+    """Return the generations. That of a Deployment counts its annotations too, so it changes with the owner."""
+    return {key: live["metadata"].get("generation") for key, live in found.items() if "Deployment" not in key}
+
+
+async def resource_versions(world: World) -> dict[str, str]:
+    """Return the resource versions of what the cluster and the control plane have of the module."""
+    manifest = await world.manifest()
+    assert manifest is not None
+    found = {key: live["metadata"]["resourceVersion"] for key, live in (await module_objects(world)).items()}
+    return found | {"Manifest": manifest.metadata.resource_version}
+
+
+def reconciles(manager: Manager, controller: str) -> float:
+    """Return how many reconciles of a controller came to a good end."""
+    return sum(
+        sample.value
+        for family in manager.metrics.collect()
+        for sample in family.samples
+        if sample.name == "controller_runtime_reconcile_total"
+        and (sample.labels["controller"], sample.labels["result"]) != (controller, "error")
+        and sample.labels["controller"] == controller
+    )
+
+
+def managers_of(live: JsonObject) -> set[str]:
+    return {each["manager"] for each in live["metadata"]["managedFields"] if each["operation"] == "Apply"}
+
+
+async def test_objects_stay_as_they_are_and_change_their_owner(running: World, before: dict[str, JsonObject]) -> None:
+    await eventually(lambda: is_settled(running, "1.0.0"), what="the module is ready")
+
+    after = await module_objects(running)
+    assert contents(after) == contents(before)
+    assert generations(after) == generations(before)
+    manifest = await running.manifest()
+    assert manifest is not None
+    assert manifest.metadata.name == seeding.MANIFEST
+    for version, kind, name in OBJECTS:
+        live = await running.live(version, kind, name)
+        assert live is not None
+        assert managers_of(live) == {names.LIFECYCLE_MANAGER}
+        assert live["metadata"]["labels"][names.MANAGED_BY] == names.LIFECYCLE_MANAGER
+        assert live["metadata"]["annotations"][names.OWNED_BY] == f"{KCP}/{seeding.MANIFEST}"
+        assert names.DEPRECATED_OWNED_BY not in live["metadata"]["annotations"]
+    assert after["Sample sample"] == before["Sample sample"]
+
+
+async def test_what_the_control_plane_dropped_leaves_the_catalog(running: World) -> None:
+    async def shown() -> bool:
+        found = (await running.skr.list(MODULE_RELEASE_METAS, SKR)).items
+        return {each.metadata.name for each in found} == {seeding.MODULE}
+
+    await eventually(shown, what="the catalog is that of the control plane")
+
+
+async def test_another_process_writes_nothing(world: World, before: dict[str, JsonObject]) -> None:
+    assert before
+    versions = await resource_versions(world)
+    async with world.running() as manager:
+
+        def all_have_reconciled() -> bool:
+            names_of = ("manifest", "kyma", "catalog", "watcher")
+            return all(reconciles(manager, name) for name in names_of)
+
+        await eventually(all_have_reconciled, what="every controller has reconciled")
+        assert await resource_versions(world) == versions
+
+
+async def test_next_version_removes_what_it_no_longer_has(running: World, before: dict[str, JsonObject]) -> None:
+    await running.choose("fast", seeding.MODULE)
+    await eventually(lambda: is_settled(running, "1.1.0"), what="the next version runs")
+
+    live = await running.live("apps/v1", "Deployment", seeding.MODULE)
+    assert live is not None
+    assert live["metadata"]["uid"] == before["Deployment template-operator"]["metadata"]["uid"]
+    pod = live["spec"]["template"]["spec"]
+    assert [each["name"] for each in pod["containers"]] == ["manager"]
+    assert [each["name"] for each in pod["containers"][0]["env"]] == ["LOG_LEVEL"]
+    assert not pod.get("volumes")
+    assert "volumeMounts" not in pod["containers"][0]
+    config = await running.live("v1", "ConfigMap", "template-operator")
+    assert config is not None
+    assert config["data"] == {"level": "info"}
+    assert await running.live("v1", "ConfigMap", "template-operator-legacy") is None
+
+
+async def test_disabled_module_is_removed_with_its_manifest(running: World) -> None:
+    await running.choose("fast")
+
+    async def is_removed() -> bool:
+        return await running.manifest() is None
+
+    await eventually(is_removed, what="the Manifest is gone")
+    assert await module_objects(running) == {}
+
+
+async def test_deleted_kyma_goes_with_all_of_it(running: World) -> None:
+    await running.kcp.delete(KYMAS, seeding.KYMA, KCP)
+    await running.until_nothing_is_left()

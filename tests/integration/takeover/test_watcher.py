@@ -1,0 +1,133 @@
+"""The Watcher is installed over the former one, and no event is lost in between."""
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kube_runtime import JsonObject
+from kyma_certs import describe
+from lifecycle_manager.resources import SECRETS, WATCHERS
+from lifecycle_manager_api import find, names
+from tests.integration.takeover import seeding, watchers
+from tests.integration.takeover.conftest import KCP, World
+from tests.waiting import eventually
+
+DEPLOYMENT = ("apps/v1", "Deployment", "skr-webhook")
+SECRET = ("v1", "Secret", "skr-webhook-tls")
+PRIORITY = ("scheduling.k8s.io/v1", "PriorityClass", "skr-webhook-priority")
+SERVICE = ("v1", "Service", "skr-webhook")
+WEBHOOK = ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "skr-webhook")
+REPLACED = (DEPLOYMENT, SECRET, PRIORITY, SERVICE)
+OURS = "lifecycle-manager-skr-webhook"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def before(world: World) -> dict[str, JsonObject]:
+    """The objects of the former Watcher."""
+    return {each[1]: await stored(world, each) for each in (*REPLACED, WEBHOOK)}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(world: World, before: dict[str, JsonObject]) -> AsyncIterator[World]:
+    """Ours runs."""
+    assert before
+    async with world.running():
+        yield world
+
+
+async def stored(world: World, which: tuple[str, str, str]) -> JsonObject:
+    live = await world.live(*which)
+    assert live is not None, which
+    return live
+
+
+async def wait_for(world: World, reason: str) -> None:
+    async def shown() -> bool:
+        condition = find((await world.kyma()).status.conditions, "SKRWebhook")
+        return condition is not None and condition.reason == reason
+
+    await eventually(shown, what=f"the Watcher is {reason}")
+
+
+def appliers(live: JsonObject) -> set[str]:
+    return {each["manager"] for each in live["metadata"]["managedFields"] if each["operation"] == "Apply"}
+
+
+def uid_of(live: JsonObject) -> Any:
+    return live["metadata"]["uid"]
+
+
+async def test_objects_of_the_former_watcher_become_ours(running: World, before: dict[str, JsonObject]) -> None:
+    await wait_for(running, "WatcherStarting")
+    for each in REPLACED:
+        live = await stored(running, each)
+        assert (uid_of(live), appliers(live)) == (uid_of(before[each[1]]), {OURS})
+    pod = (await stored(running, DEPLOYMENT))["spec"]["template"]["spec"]
+    assert [each["name"] for each in pod["volumes"]] == ["tls"]
+    assert [each["name"] for each in pod["containers"][0]["volumeMounts"]] == ["tls"]
+    assert {"TLS_CALLBACK", "POD_NAME"}.isdisjoint(each["name"] for each in pod["containers"][0]["env"])
+    assert [each["name"] for each in pod["containers"][0]["ports"]] == ["webhook", "metrics"]
+    assert "runAsGroup" not in pod["securityContext"]
+    assert [each["name"] for each in (await stored(running, SERVICE))["spec"]["ports"]] == ["webhook"]
+
+
+async def test_former_services_and_network_policies_are_removed(running: World) -> None:
+    await wait_for(running, "WatcherStarting")
+    assert await running.live("v1", "Service", "skr-webhook-metrics") is None
+    policies = await running.skr.mapper.resource("networking.k8s.io/v1", "NetworkPolicy")
+    found = (await running.skr.list(policies, names.SKR_NAMESPACE)).items
+    assert [each["metadata"]["name"] for each in found] == ["skr-webhook"]
+
+
+async def test_former_webhook_stays_until_ours_is_heard(running: World, before: dict[str, JsonObject]) -> None:
+    await wait_for(running, "WatcherStarting")
+    assert (await stored(running, WEBHOOK))["webhooks"] == before[WEBHOOK[1]]["webhooks"]
+
+
+async def test_ca_is_adopted(running: World) -> None:
+    issued = seeding.certificates()
+    ours = await running.kcp.get(SECRETS, "klm-watcher", KCP)
+    assert base64.b64decode(ours.data["tls.crt"]) == issued.ca.certificate_pem
+    assert issued.former_ca.certificate_pem in base64.b64decode(ours.data["ca.crt"])
+    secret = await stored(running, SECRET)
+    assert describe(base64.b64decode(secret["data"]["tls.crt"])).common_name == seeding.KYMA
+    assert base64.b64decode(secret["data"]["ca.crt"]) == base64.b64decode(ours.data["ca.crt"])
+
+
+async def test_unsigned_events_are_accepted_until_ours_is_heard(running: World, tmp_path: Path) -> None:
+    issued = seeding.certificates()
+    stranger = seeding.issued("another-runtime", issued.ca)
+    await wait_for(running, "WatcherStarting")
+
+    assert await watchers.send_unsigned(running, tmp_path, issued.leaf, issued.bundle) == 200
+    assert await watchers.send_unsigned(running, tmp_path, stranger, issued.bundle) == 401
+    await watchers.deliver_signed(running, tmp_path)
+
+    await wait_for(running, "WatcherReady")
+    assert await watchers.send_unsigned(running, tmp_path, issued.leaf, issued.bundle) == 401
+
+
+async def test_webhook_is_ours_once_ours_is_heard(running: World, before: dict[str, JsonObject]) -> None:
+    await wait_for(running, "WatcherReady")
+    live = await stored(running, WEBHOOK)
+    assert (uid_of(live), appliers(live)) == (uid_of(before[WEBHOOK[1]]), {OURS})
+    assert f"{KCP}.removed.{names.GROUP}" not in [each["name"] for each in live["webhooks"]]
+    assert {each["timeoutSeconds"] for each in live["webhooks"]} == {2}
+
+
+async def test_watcher_cr_of_the_former_version_can_be_deleted(running: World) -> None:
+    await running.kcp.delete(WATCHERS, "lifecycle-manager", KCP)
+
+    async def is_gone() -> bool:
+        return not (await running.kcp.list(WATCHERS, KCP)).items
+
+    await eventually(is_gone, what="the Watcher CR is gone")
+
+
+@pytest.mark.parametrize("name", ["klm-watcher", "klm-istio-gateway", f"{seeding.KYMA}-webhook-tls"])
+async def test_secrets_of_the_former_version_stay_for_a_way_back(running: World, name: str) -> None:
+    assert await running.kcp.get(SECRETS, name, "istio-system")

@@ -1,0 +1,69 @@
+"""The arguments of the former version's Deployment start this one."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lifecycle_manager.settings import Settings
+from lifecycle_manager.takeover.flags import WITHOUT_EFFECT, adapted
+
+ARGUMENTS = (Path(__file__).parent / "arguments.txt").read_text().split()
+"""All options of the former version, with values as in production."""
+
+
+def settings_of(*arguments: str) -> Settings:
+    adapted_arguments, _ = adapted(arguments)
+    return Settings(_cli_parse_args=adapted_arguments)  # type: ignore[call-arg]  # pydantic-settings' own keyword
+
+
+def test_all_options_of_the_former_version_are_accepted() -> None:
+    assert len(ARGUMENTS) == 71
+
+    settings = settings_of(*ARGUMENTS)
+
+    assert settings.kyma_requeue_success_interval == timedelta(minutes=5)
+    assert settings.module_upgrade_rollout_max_delay == timedelta(0)
+    assert settings.additional_dns_names == ("localhost", "listener.kyma.example.com")
+    assert settings.self_signed_cert_issuer_namespace == "istio-system"
+    assert settings.enable_webhooks
+    assert settings.log_level == "DEBUG"
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_each_option_works_or_is_warned_of(argument: str) -> None:
+    name = argument.partition("=")[0].removeprefix("--")
+    kept, warnings = adapted([argument])
+    if name in WITHOUT_EFFECT:
+        assert kept == []
+        assert warnings == [f"--{name} has no effect: {WITHOUT_EFFECT[name]}"]
+    else:
+        assert warnings == []
+        assert kept[0].startswith(f"--{name}")
+
+
+def test_no_option_of_this_version_is_without_effect() -> None:
+    ours = {name.replace("_", "-") for name in Settings.model_fields}
+    assert not ours & WITHOUT_EFFECT.keys()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["--istio-namespace", "istio-system", "--leader-elect=false"], ["--no-leader-elect"]),
+        (["--pprof", "--leader-elect"], ["--leader-elect"]),
+        (["-leader-elect=true"], ["--leader-elect"]),
+        (["--log-level", "0"], ["--log-level=INFO"]),
+        (["--log-level=-4"], ["--log-level=DEBUG"]),
+        (["--log-level=WARNING"], ["--log-level=WARNING"]),
+        (["--cert-management=cert.gardener.cloud/v1alpha1"], ["--cert-management=built-in"]),
+        (["--kubeconfig", "kcp.yaml"], ["--kubeconfig", "kcp.yaml"]),
+    ],
+)
+def test_options_are_taken_as_go_takes_them(given: list[str], kept: list[str]) -> None:
+    assert adapted(given)[0] == kept
+
+
+def test_unknown_option_is_still_refused() -> None:
+    with pytest.raises(SystemExit):
+        settings_of("--no-such-option=1")
