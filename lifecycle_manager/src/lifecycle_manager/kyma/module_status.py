@@ -162,7 +162,7 @@ def _causes_of_module_crs(snapshot: Snapshot, name: str) -> Iterator[Cause | dat
     made = _by_config(each for each in snapshot.sync_resources if _is_present(snapshot, each, name))
     was_ready = any(each.name == name and each.state is State.READY for each in snapshot.kyma.status.modules)
     for config in configs:
-        verdict = verdict_of(config, made.pop(config.metadata.name, ()))
+        verdict = verdict_of(config, made.pop((config.metadata.namespace, config.metadata.name), ()))
         until = _under_way_until(config) if was_ready and not verdict.is_settled else None
         if until is not None and snapshot.timing.now < until <= snapshot.timing.now + UNDER_WAY:
             yield until
@@ -183,11 +183,14 @@ def _is_present(snapshot: Snapshot, part: ModuleConfig | SyncResource, module: s
     return part.spec.module == module and snapshot.assignment.standing(part) is Standing.CURRENT
 
 
-def _by_config(resources: Iterable[SyncResource]) -> dict[str, list[SyncResource]]:
-    """Return SyncResources by the name of the ModuleConfig that they were made from."""
-    found: dict[str, list[SyncResource]] = {}
+def _by_config(resources: Iterable[SyncResource]) -> dict[tuple[str, str], list[SyncResource]]:
+    """Return SyncResources by namespace and name of the ModuleConfig that they were made from.
+
+    While a module moves to another namespace, both have objects of one name.
+    """
+    found: dict[tuple[str, str], list[SyncResource]] = {}
     for resource in resources:
-        found.setdefault(config_of(resource), []).append(resource)
+        found.setdefault((resource.metadata.namespace, config_of(resource)), []).append(resource)
     return found
 
 
