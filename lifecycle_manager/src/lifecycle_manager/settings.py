@@ -49,6 +49,10 @@ def _loopback_address(address: str) -> str:
     return address
 
 
+def _optional_namespace(name: str) -> str:
+    return _namespace(name) if name else ""
+
+
 BindAddress = Annotated[str, AfterValidator(_host_and_port)]
 
 
@@ -288,8 +292,10 @@ class Settings(BaseSettings):
     self_signed_cert_issuer_name: str = Field(
         "klm-watcher-selfsigned", description="name of the Issuer that is created for cert-manager"
     )
-    self_signed_cert_issuer_namespace: Annotated[str, AfterValidator(_namespace)] = Field(
-        "istio-system", description="namespace of the CA of a former Lifecycle Manager, which is adopted"
+    self_signed_cert_issuer_namespace: Annotated[str, AfterValidator(_optional_namespace)] = Field(
+        "",
+        description="namespace of the CA of a former Lifecycle Manager, which is adopted at the first start, usually "
+        "istio-system; default: none is adopted",
     )
     self_signed_ca_duration: Duration = Field(timedelta(days=3650), description="lifetime of a CA")
     self_signed_ca_renew_before: Duration = Field(

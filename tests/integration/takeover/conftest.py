@@ -26,6 +26,7 @@ OPTIONS = ClientOptions(qps=0, timeout_seconds=60)
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 FAST = {
     "leader_elect": False,
+    "self_signed_cert_issuer_namespace": "istio-system",
     "allow_unprotected_modules": True,
     "module_upgrade_rollout_max_delay": "0s",
     "manifest_requeue_busy_interval": "100ms",

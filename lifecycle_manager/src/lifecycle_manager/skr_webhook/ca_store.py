@@ -72,7 +72,8 @@ class CAStore:
     algorithm: Algorithm = Algorithm.ECDSA_P256
     name: str = CA_SECRET
     namespace: str = names.KCP_NAMESPACE
-    former_namespace: str = "istio-system"
+    former_namespace: str = ""
+    """Where the CA of a former version is, which is adopted; empty where there is none."""
 
     @property
     def key(self) -> ObjectKey:
@@ -111,7 +112,7 @@ class CAStore:
         return self._stored(patched)
 
     async def _create(self) -> Secret:
-        former = await find_former_ca(self.kcp, self.former_namespace)
+        former = await find_former_ca(self.kcp, self.former_namespace) if self.former_namespace else None
         if former is None:
             cas = CAs(await self._new())
         else:

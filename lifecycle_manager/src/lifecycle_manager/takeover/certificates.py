@@ -7,15 +7,12 @@ in the bundle of the gateway. The CA is replaced by one of this version's own as
 import base64
 from dataclasses import dataclass
 
-import structlog
-
-from kube_runtime import Client, Forbidden, NotFound
+from kube_runtime import Client, NotFound
 from kyma_certs import KeyPair, bundle
 from lifecycle_manager.resources import SECRETS, Secret
 
 CA_SECRET = "klm-watcher"  # noqa: S105 - a name
 GATEWAY_SECRET = "klm-istio-gateway"  # noqa: S105 - a name
-log = structlog.get_logger("takeover")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ class FormerCA:
 
 
 async def find_former_ca(kcp: Client, namespace: str) -> FormerCA | None:
-    """Return the CA in a namespace, None where there is none or it may not be read. Raises KubeError."""
+    """Return the CA in a namespace, None where there is none. Raises KubeError."""
     secret = await _read(kcp, CA_SECRET, namespace)
     if secret is None or not secret.data.get("tls.crt") or not secret.data.get("tls.key"):
         return None
@@ -42,9 +39,6 @@ async def _read(kcp: Client, name: str, namespace: str) -> Secret | None:
     try:
         return await kcp.get(SECRETS, name, namespace)
     except NotFound:
-        return None
-    except Forbidden as error:
-        log.warning("a CA of a former version, if there is one, is not adopted", error=str(error))
         return None
 
 
