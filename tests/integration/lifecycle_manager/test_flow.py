@@ -4,6 +4,7 @@ from typing import Any
 
 from kube_runtime import NotFound, Resource
 from kyma_demo.environment import infrastructure
+from kyma_demo.module_cr import ready_of
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import INFRASTRUCTURES, Walkthrough
 from lifecycle_manager.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
@@ -92,6 +93,11 @@ async def test_kyma_in_kcp_does_not_contain_the_spec_of_users(walkthrough: Walkt
 
 async def test_change_of_user_metadata_causes_no_event(walkthrough: Walkthrough) -> None:
     await walkthrough.change_volume("130Gi")
+
+    async def is_told() -> bool:
+        return ready_of(await walkthrough.environment.skr.get(INFRASTRUCTURES, "default", "kyma-system"))[0]
+
+    await eventually(is_told)  # a write beside that of the status would be tried, and admitted, twice
     before = len(admitted(walkthrough))
     patch = {"metadata": {"annotations": {"mine": "note"}}}
     await walkthrough.environment.skr.merge_patch(
