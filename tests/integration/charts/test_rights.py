@@ -21,11 +21,13 @@ from lifecycle_manager.resources import (
     WATCHERS,
 )
 from lifecycle_manager.skr_webhook import ROTATE, CAStore
+from lifecycle_manager.takeover import former
 from lifecycle_manager_api import names
 from tests.integration.charts.rights import Right, granted_by, requests_in, unused
 from tests.integration.charts.world import World
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template, with_layer
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
+from tests.integration.takeover import seeding
 from tests.modules import as_text
 from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
@@ -74,6 +76,7 @@ async def test_every_right_is_used(world: World) -> None:
     await _rotate_the_ca(world)
     await _restart_the_replicas(world)
     await _create_a_namespace(world)
+    await _leave_objects_of_a_former_watcher(world)
     await _delete_the_kyma(world)
     await world.manage_the_user_cluster()
     await world.walkthrough.change_volume("400Gi")
@@ -131,14 +134,24 @@ async def _repeat_an_event(world: World) -> None:
 
 
 async def _create_and_delete_a_watcher(world: World) -> None:
-    """Create a Watcher CR, wait for its status, and delete it."""
+    """Create a Watcher CR with the finalizer of a former version, wait for its status, and delete it."""
     await world.kcp.apply(WATCHERS, "colours", watcher("red"), KCP, field_manager="test")
+    finalizers = {"metadata": {"finalizers": [*former.WATCHER_FINALIZERS]}}
+    await world.kcp.merge_patch(WATCHERS, "colours", finalizers, KCP, field_manager="test")
 
     async def ready() -> bool:
         return (await world.kcp.get(WATCHERS, "colours", KCP)).status.state == "Ready"
 
     await eventually(ready)
     await world.kcp.delete(WATCHERS, "colours", KCP)
+
+
+async def _leave_objects_of_a_former_watcher(world: World) -> None:
+    """Create the objects of a former version's Watcher that this one has no more; they go with the Kyma."""
+    left = {entry.name for entry in former.WATCHER_OBJECTS}
+    for written in seeding.writes_of("watcher", seeding.Seed()):
+        if written["object"]["metadata"]["name"] in left:
+            await seeding.carry_out(world.skr, written)
 
 
 async def _create_a_namespace(world: World) -> None:
