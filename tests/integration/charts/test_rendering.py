@@ -572,19 +572,25 @@ def _by_identity(objects: Any) -> dict[tuple[str, str], dict[str, Any]]:
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        shlex.split(re.sub(r"\$\(.*?\)", "events.example.com", line))
-        for line in re.findall(r"^helm (?:install|upgrade) .*", INSTALL.replace("\\\n", " "), re.MULTILINE)
-    ],
-    ids=lambda command: f"{command[1]} {command[3]}",
-)
+DOCUMENTED = [
+    shlex.split(re.sub(r"\$\(.*?\)", "events.example.com", line))
+    for line in re.findall(r"^helm (?:install|upgrade) .*", INSTALL.replace("\\\n", " "), re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("command", DOCUMENTED, ids=lambda command: f"{command[1]} {command[3]}")
 async def test_documented_commands_set_existing_values(helm: Helm, command: list[str], tmp_path: Path) -> None:
     for name in ("tls.crt", "tls.key", "ca.crt"):
         (tmp_path / name).write_text("pem")
     _, _, release, chart, *options = command
+    if "--reset-then-reuse-values" in options:
+        options = [*_installation_of(release), *options]
     for without_cluster in ("--create-namespace", "--wait", "--reset-then-reuse-values"):
         options = [option for option in options if option != without_cluster]
     options = [re.sub(r"=(tls\.crt|tls\.key|ca\.crt)$", rf"={tmp_path}/\1", option) for option in options]
     assert await helm.run("template", release, str(CHARTS / chart.removeprefix("charts/")), *options)
+
+
+def _installation_of(release: str) -> list[str]:
+    """Return the options with which a release is installed first."""
+    return next(command[4:] for command in DOCUMENTED if command[1:3] == ["install", release])
