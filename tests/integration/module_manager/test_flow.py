@@ -90,7 +90,7 @@ async def test_trace_of_a_change_is_copied(managed: Managed) -> None:
         )
         written = await harness.sync_resource(lambda each: "green" in each.spec.resource)
 
-    assert written.metadata.annotations == {names.TRACEPARENT: trace}
+    assert written.metadata.annotations == {names.TRACEPARENT: trace, names.MODULE_CONFIG_GENERATION: "2"}
 
 
 async def test_state_of_the_objects_is_copied_to_the_module_config(managed: Managed) -> None:
