@@ -14,7 +14,7 @@ from tests.manifest_world import simulated_client, simulated_control_plane
 from tests.unit.module_cr_status.world import INFRASTRUCTURES, SKR, TOO_WIDE, World, crd, is_status_write, ready_of
 from tests.waiting import eventually
 
-MANY = 300
+MANY = 2000
 STEPS = ("edit", "render", "refuse", "apply", "fail", "unready", "reconcile", "wait", "restart", "lose answer")
 ENDS = {
     State.READY: ("render", "apply"),
