@@ -37,7 +37,7 @@ from lifecycle_manager.module_config.plan import (
 from lifecycle_manager.module_config.reading import NOTHING_FOUND, Found, find_all, find_some
 from lifecycle_manager.module_config.snapshot import ModuleCr, Move, Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import SyncedCondition, failed
-from lifecycle_manager.module_config.texts import Memory, TextMaker, TextThread
+from lifecycle_manager.module_config.texts import READ_SECONDS, Memory, TextMaker, TextThread
 from lifecycle_manager.module_namespaces import (
     ModuleNamespaces,
     Namespace,
@@ -59,6 +59,7 @@ from lifecycle_manager.signals import (
     ClusterReplaced,
     DescriptorFound,
     ObjectChanged,
+    ObjectReference,
     ResyncRequested,
     WebhookRulesChanged,
 )
@@ -349,10 +350,15 @@ class _Reconciler:
         pending, started = state.announcements.of(), self.clock.monotonic()
         wanted = state.memory.postponed.union(each.object for each in pending)
         # Not even requested before there is time for their texts; then the newest is read, whatever announced it.
-        left_out = state.memory.postponed if state.budget.wait(started) > 0 else frozenset()
+        large = frozenset(filter(state.memory.costs_time, wanted))
+        left_out = large if state.budget.wait(started) > 0 else frozenset[ObjectReference]()
+        state.budget.charge(
+            READ_SECONDS * len(large - left_out), started
+        )  # at once, so that others wait for their turn
         named, is_complete = wanted - left_out, not wanted or started >= state.full_read_due
         if not named and not is_complete:
             state.announcements.settle({each: Seen() for each in pending}, now=started)
+            state.memory.postponed |= left_out
             return Result(requeue_after=min(state.full_read_due - started, _until_affordable(state, started)))
         try:
             kinds = await self.modules.kinds.of(template)

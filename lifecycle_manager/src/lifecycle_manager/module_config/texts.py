@@ -36,6 +36,8 @@ SMALL_BYTES, SMALL_NODES = 16 * 1024, 500
 RECALLED_NODES = 10
 """What it costs to recognize a small one, in values of one that becomes a text."""
 
+READ_SECONDS = 0.03
+"""CPU seconds for reading a large Module CR, whatever becomes of it."""
 MAX_REMEMBERED = 1000
 MAX_WAIT_SECONDS = 0.25
 
@@ -52,6 +54,7 @@ class Made(msgspec.Struct, frozen=True):
     text: bytes = b""
     size: int = 0
     problem: SyncedCondition | None = None
+    is_large: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -84,11 +87,19 @@ class Memory:
         version = version_number(read.resource_version)
         if known is not None and known.uid == read.uid and not complete:
             version = max(version, known.version)
+        is_large = len(raw) > SMALL_BYTES
         if module_cr.text is not None:
             text = module_cr.text.encode()
-            self.made[module_cr.source] = Made(_digest(raw), read.uid, version, _digest(text), len(text))
+            made = Made(_digest(raw), read.uid, version, _digest(text), len(text), is_large=is_large)
+            self.made[module_cr.source] = made
         elif module_cr.problem is not None and module_cr.problem.reason != POSTPONED:
-            self.made[module_cr.source] = Made(_digest(raw), read.uid, version, problem=module_cr.problem)
+            problem = module_cr.problem
+            self.made[module_cr.source] = Made(_digest(raw), read.uid, version, problem=problem, is_large=is_large)
+
+    def costs_time(self, source: ObjectReference) -> bool:
+        """Tell whether a Module CR was large when it was read last."""
+        made = self.made.get(source)
+        return source in self.postponed or (made is not None and made.is_large)
 
     def is_passed(self, read: ModuleCr) -> bool:
         """Tell whether a later version of a Module CR was read before."""
@@ -156,6 +167,8 @@ class TextMaker:
                 config = configs.get(reference)
                 present = config.spec.resource if config is not None else None
                 made = await self._made(module_cr, raw, present, bytes_left)
+                if len(raw) > SMALL_BYTES and not self.memory.costs_time(reference):
+                    self.budget.charge(READ_SECONDS, self.clock.monotonic())  # a known one is, before it is requested
                 self.memory.note(made, raw, complete=found.complete)
                 read[reference] = made
         self.memory.postponed = frozenset(self.postponed)
