@@ -86,6 +86,7 @@ async def service() -> AsyncIterator[Service]:
         "health_probe_bind_address": ":0",
         "metrics_bind_address": ":0",
         "allow_insecure_kubeconfigs": True,
+        "module_upgrade_rollout_max_delay": "240h",  # the Manifest stays in its version
     }
     async with (
         open_world() as world,

@@ -65,8 +65,9 @@ async def test_mistake_and_its_correction_are_told_to_the_user(walkthrough: Walk
     async def said() -> bool:
         listed = (await walkthrough.environment.skr.list(EVENTS, SKR)).items
         uid = mistaken["metadata"]["uid"]
-        reasons = {each["reason"]: each["note"] for each in listed if each["regarding"].get("uid") == uid}
-        return "Applied" in reasons and "the whole internet" in reasons.get("Refused", "")
+        found = [(each["reason"], each["note"]) for each in listed if each["regarding"].get("uid") == uid]
+        is_applied = any(reason == "Applied" for reason, _ in found)
+        return is_applied and any(reason == "Refused" and "the whole internet" in note for reason, note in found)
 
     await eventually(said)
 

@@ -54,11 +54,12 @@ GONE = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run these tests in one event loop: they share API servers."""
+    """Run the tests of a file in their order, in one event loop and one worker: they are the steps of one takeover."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+            item.add_marker(pytest.mark.xdist_group(f"takeover_{item.path.stem}"))
 
 
 @dataclass(eq=False)

@@ -89,6 +89,7 @@ async def test_former_webhook_stays_until_ours_is_heard(running: World, before: 
 
 
 async def test_ca_is_adopted(running: World) -> None:
+    await wait_for(running, "WatcherStarting")
     issued = seeding.certificates()
     ours = await running.kcp.get(SECRETS, "klm-watcher", KCP)
     assert base64.b64decode(ours.data["tls.crt"]) == issued.ca.certificate_pem
