@@ -87,7 +87,9 @@ class Programs:
         return "".join(ended)
 
     async def start(self, program: processes.Program) -> None:
-        """Start a program; `stack` stops it."""
+        """Start a program, in place of one of that name that runs; `stack` stops it."""
+        if program.name in self.running:
+            await self.stop(program.name)
         self.started[program.name] = program
         process = await processes.start(program, self.environment.logs)
         self.running[program.name] = process

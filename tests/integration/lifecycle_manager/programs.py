@@ -47,7 +47,7 @@ class Manager:
 
 
 async def start_manager(programs: Programs, *options: str, name: str = MANAGER, **environment: str) -> Manager:
-    """Start the Lifecycle Manager with additional options, and wait until it is ready."""
+    """Start the Lifecycle Manager with additional options in place of the one of that name; wait until it is ready."""
     port = free_port()
     log = programs.environment.logs / f"{name}.log"
     earlier = log.read_text(errors="replace").count('"msg":"ready"') if log.exists() else 0
@@ -79,10 +79,8 @@ async def start_manager(programs: Programs, *options: str, name: str = MANAGER, 
 @asynccontextmanager
 async def manager_with(programs: Programs, *options: str, **environment: str) -> AsyncGenerator[Manager, None]:
     """Run the Lifecycle Manager with other options until the block ends."""
-    await programs.stop(MANAGER)
     manager = await start_manager(programs, *options, **environment)
     try:
         yield manager
     finally:
-        await manager.process.stop()
         await start_manager(programs)
