@@ -42,6 +42,16 @@ class EmbeddedServer(uvicorn.Server):
                     self._accepting = tasks.create_task(self._handshakes.accept(self._listening))
                 await super().serve()
 
+    async def serve_until_cancelled(self) -> None:
+        """Serve until cancelled; requests in progress are finished then."""
+        serving = asyncio.create_task(self.serve())
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            self.should_exit = True
+            await serving
+            raise
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections as uvicorn does. For TLS `serve` does so, since uvicorn bounds no handshakes."""
         self.servers = []

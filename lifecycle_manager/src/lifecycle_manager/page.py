@@ -4,14 +4,14 @@ It listens on a loopback address only, since tokens come over it: for `kubectl p
 proxy in the same Pod.
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from http_guard import Bounds, server_for
-from kube_runtime import Client, JsonObject, Manager, ObjectKey, Resource
+from kube_runtime import Client, JsonObject, Manager, ObjectKey
+from kube_runtime.event_recorder import EVENTS
 from kyma_fleet_page import Access, Parts, RecordedEvent, Sources, create_app
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.module_namespaces import ModuleNamespaces
@@ -24,7 +24,6 @@ from lifecycle_manager.resources import (
 )
 from lifecycle_manager_api import names
 
-EVENTS: Resource[JsonObject] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 MAX_EVENTS = 50
 BOUNDS = Bounds(connections=300)
 
@@ -65,13 +64,7 @@ def setup(manager: Manager, kcp: Client, address: tuple[str, int] | None) -> Non
     async def serve() -> None:
         server = server_for(app, *address, bounds=BOUNDS)
         log.info("fleet page is served", address=f"{address[0]}:{address[1]}")
-        serving = asyncio.create_task(server.serve())
-        try:
-            await asyncio.shield(serving)
-        except asyncio.CancelledError:
-            server.should_exit = True
-            await serving
-            raise
+        await server.serve_until_cancelled()
 
     manager.serves(serve, name="fleet page")
 

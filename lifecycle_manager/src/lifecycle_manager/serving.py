@@ -140,13 +140,8 @@ async def serve(
     server = server_for(app, host, port, bounds=bounds, tls=tls.ssl_context, protocol=protocol)
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(tls.run())
-        serving = tasks.create_task(server.serve())
         try:
-            await asyncio.shield(serving)
-        except asyncio.CancelledError:
-            server.should_exit = True
-            await serving
-            raise
+            await server.serve_until_cancelled()
         finally:
             following.cancel()
 

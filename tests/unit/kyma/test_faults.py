@@ -7,7 +7,7 @@ loopback.
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import ClientOptions, Controller, EventRecorder, KubeconfigPolicy, Manager
+from kube_runtime import ClientOptions, KubeconfigPolicy, Manager
 from kube_simulation.faults import Process, Users, Workload, check_under_faults
 from kube_simulation.faults.faults import AGENT
 from lifecycle_manager import catalog_sync, kyma, mandatory_modules, module_installation, skr
@@ -38,6 +38,7 @@ from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
 from lifecycle_manager_api import Kyma, as_document, crds, find, names
 from tests import builders
+from tests.observed_manager import ObservedManager
 from tests.registries import BlobServer, blob_server
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -46,36 +47,6 @@ LOOKS = 100  # where what they need was never seen, users have to go on
 SECONDS = 0.1
 MODULES = (("api", "1.0.0"), ("api", "1.1.0"), ("nats", "1.0.0"), ("warden", "1.0.0"))
 OPTIONS = ClientOptions(qps=0, circuit=True, user_agent=f"{AGENT}/1")
-
-
-class Silence(EventRecorder):
-    """Records nothing: the names of Events are never the same twice."""
-
-    def record(self, *_: Any, **__: Any) -> None:
-        return
-
-    async def write_to(self, *_: Any, **__: Any) -> None:
-        return
-
-
-class ObservedManager(Manager):
-    """A Manager whose reconciles the fault harness counts and cancels."""
-
-    def __init__(self, life: Process) -> None:
-        kcp = life.clients["kcp"]
-        events = Silence(kcp, controller="test", instance="test")
-        super().__init__(kcp, namespace=KCP, events=events, sync_timeout_seconds=60)
-        self.life = life
-
-    def controller(self, name: str, **options: Any) -> Controller[Any, Any]:
-        made: Controller[Any, Any] = super().controller(name, **options)
-        reconciles = made.reconciles
-
-        def observed(reconcile: Callable[[Any, Any, Any], Awaitable[Any]], **options: Any) -> None:
-            reconciles(self.life.observed(reconcile), **options)  # type: ignore[arg-type]  # a method is a coroutine function
-
-        setattr(made, "reconciles", observed)  # noqa: B010 - mypy takes no assignment to a method
-        return made
 
 
 async def unavailable(link: str) -> str:

@@ -6,7 +6,7 @@ cancelled at their awaits.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -17,9 +17,6 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import (
     SYSTEM_CLOCK,
     Client,
-    Controller,
-    EventRecorder,
-    Manager,
     Resource,
     load_yaml,
 )
@@ -46,6 +43,7 @@ from lifecycle_manager.telemetry import ChangeLatency
 from lifecycle_manager_api import KindRule, ModulePolicySpec, NamespacedResources, crds, names
 from lifecycle_manager_api.documents import plain
 from tests import builders
+from tests.observed_manager import ObservedManager
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 MODULE = "cloud-resources"
@@ -74,36 +72,6 @@ INITIAL = (
 REFERENCE = {"metadata": {"name": TEMPLATE["metadata"]["name"], "namespace": KCP}}
 HAS_MODULE = {"state": "Ready", "modules": [{"name": MODULE, "state": "Ready", "template": REFERENCE}]}
 CRD = load_yaml(files("kyma_module_manager.samples.cloud_resources").joinpath("crd.yaml").read_text())
-
-
-class Silence(EventRecorder):
-    """Records nothing: the names of Events are never the same twice."""
-
-    def record(self, *_: Any, **__: Any) -> None:
-        return
-
-    async def write_to(self, *_: Any, **__: Any) -> None:
-        return
-
-
-class ObservedManager(Manager):
-    """A Manager whose reconciles the fault harness counts and cancels."""
-
-    def __init__(self, life: Process) -> None:
-        kcp = life.clients["kcp"]
-        events = Silence(kcp, controller="test", instance="test")
-        super().__init__(kcp, namespace=KCP, events=events, sync_timeout_seconds=60, resync_seconds=SECONDS)
-        self.life = life
-
-    def controller(self, name: str, **options: Any) -> Controller[Any, Any]:
-        made: Controller[Any, Any] = super().controller(name, **options)
-        reconciles = made.reconciles
-
-        def observed(reconcile: Callable[[Any, Any, Any], Awaitable[Any]], **options: Any) -> None:
-            reconciles(self.life.observed(reconcile), **options)  # type: ignore[arg-type]  # a method is a coroutine function
-
-        setattr(made, "reconciles", observed)  # noqa: B010 - mypy takes no assignment to a method
-        return made
 
 
 @module_manager(MODULE, crd=dict)
@@ -139,7 +107,7 @@ class Lender:
 
 async def process(life: Process) -> None:
     """Run the controllers, and a Module Manager."""
-    manager = ObservedManager(life)
+    manager = ObservedManager(life, resync_seconds=SECONDS)
     connections = cast("Connections", Lender(life))
     latency, kinds = ChangeLatency(CollectorRegistry(), SYSTEM_CLOCK), ModuleKinds(unavailable)
     settings = ModuleConfigSettings(interval_seconds=SECONDS)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kube_runtime import Client, JsonObject, Resource
+from kube_runtime import Client, JsonObject
+from kube_runtime.event_recorder import EVENTS
 from lifecycle_manager.kyma.resolution import Resolution, resolve
 from lifecycle_manager.kyma.wanted import installed_in
 from lifecycle_manager.module_catalog import Offer, is_mandatory_manifest, module_of_manifest
@@ -34,7 +35,6 @@ from lifecycle_manager_api import (
     names,
 )
 
-EVENTS: Resource[JsonObject] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 MAX_EVENTS = 500
 """How many Events of one Kyma are kept while they are read; the newest of them are shown."""
 
