@@ -176,9 +176,13 @@ async def run_fleet(options: argparse.Namespace, layers: Path, *more: str) -> As
 
 @asynccontextmanager
 async def run_lifecycle_manager(
-    kubeconfig: Path, port: int, folder: Path, klm: Sequence[str] = (str(Path(sys.executable).with_name("klm")),)
+    kubeconfig: Path,
+    port: int,
+    folder: Path,
+    klm: Sequence[str] = (str(Path(sys.executable).with_name("klm")),),
+    replica: str = "lifecycle-manager",
 ) -> AsyncIterator[LifecycleManagerProcess]:
-    """Run the Lifecycle Manager of a control plane, with the event endpoint on a port."""
+    """Run a replica of the Lifecycle Manager of a control plane, with the event endpoint on a port."""
     metrics_port = free_port()
     command = [
         *klm,
@@ -189,7 +193,7 @@ async def run_lifecycle_manager(
         f"--metrics-bind-address=127.0.0.1:{metrics_port}",
         "--health-probe-bind-address=127.0.0.1:0",
         f"--replica-bind-address=127.0.0.1:{free_port()}",
-        "--replica-name=lifecycle-manager",
+        f"--replica-name={replica}",
         f"--leader-election-namespace={names.KCP_NAMESPACE}",
         "--allow-unprotected-modules",  # it is an administrator here
         "--allow-insecure-kubeconfigs",
@@ -201,7 +205,7 @@ async def run_lifecycle_manager(
         "--k8s-client-qps=100000",
         "--log-level=WARNING",
     ]
-    child = await start_child("lifecycle-manager", command, folder / "lifecycle-manager.log")
+    child = await start_child(replica, command, folder / f"{replica}.log")
     try:
         yield LifecycleManagerProcess(child, metrics_port)
     finally:
