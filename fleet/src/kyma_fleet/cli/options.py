@@ -34,7 +34,8 @@ def _names_in_the_cluster(context: typer.Context, kind: str, incomplete: str) ->
         return []
 
     async def read() -> list[str]:
-        target = Target(context.params.get("kubeconfig"), context.params.get("context"))
+        of = "kcp_" if "kcp_kubeconfig" in context.params else ""
+        target = Target(context.params.get(f"{of}kubeconfig"), context.params.get(f"{of}context"))
         async with asyncio.timeout(COMPLETION_SECONDS), await target.client() as kcp:
             async for page in kcp.pages(found.resource, found.namespace, page_size=NAMES_SHOWN):
                 return [each.metadata.name for each in page.items if each.metadata.name.startswith(incomplete)]
