@@ -23,6 +23,7 @@ from kube_runtime import (
 from kube_runtime.client import LargeAnswers
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager.signals import ClusterReachable, ClusterSilent
+from lifecycle_manager.skr import token_renewal
 from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError, access_index
 from lifecycle_manager.skr.connections import Connections
 
@@ -83,7 +84,8 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
 
 
 def setup(manager: Manager, connections: Connections, settings: SkrSettings = SkrSettings()) -> Controller[str, None]:
-    """Probe SKRs that do not answer, and publish ClusterReachable for those that do again."""
+    """Probe SKRs that do not answer, publish ClusterReachable for those that do again, and renew tokens for SKRs."""
+    token_renewal.setup(manager, connections)
     controller: Controller[str, None] = manager.controller(
         "skr-probe",
         owner=str,
