@@ -3,7 +3,8 @@
 Options of the same name and meaning are those of `settings`; for each of the others there is a warning.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 _RETRIES = "failures are retried after --failure-base-delay to --failure-max-delay"
 _GATEWAY = "the event endpoint terminates TLS itself: see --event-address, --trusted-proxy-cidrs and docs/migration.md"
@@ -52,10 +53,24 @@ _VALUES: Mapping[tuple[str, str], tuple[str, str]] = {
 """Values that this version does not have: the one that is used, and why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One option of the former version: how this version is given it, None where it has no effect, and a warning."""
+
+    option: str
+    argument: str | None
+    warning: str = ""
+
+
 def adapted(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the arguments for this version, and a warning for each that has no effect or another one."""
-    kept: list[str] = []
-    warnings: list[str] = []
+    found = list(taken(arguments))
+    kept = [each.argument for each in found if each.argument is not None]
+    return kept, [each.warning for each in found if each.warning]
+
+
+def taken(arguments: Iterable[str]) -> Iterator[Taken]:
+    """Yield what each argument of the former version is for this one."""
     given = iter(arguments)
     for argument in given:
         name, separator, value = _normal(argument).partition("=")
@@ -63,15 +78,15 @@ def adapted(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
         if option in WITHOUT_EFFECT:
             if not separator and option not in _BOOLEAN:
                 next(given, "")
-            warnings.append(f"{name} has no effect: {WITHOUT_EFFECT[option]}")
+            yield Taken(name, None, f"{name} has no effect: {WITHOUT_EFFECT[option]}")
             continue
         if option in _SWITCHES and separator:
-            kept.append(f"--{option}" if value.lower() in {"1", "t", "true"} else f"--no-{option}")
+            yield Taken(name, f"--{option}" if value.lower() in {"1", "t", "true"} else f"--no-{option}")
             continue
         if option in {"log-level", "cert-management"} and not separator:
             separator, value = "=", next(given, "")
-        kept.append(f"{name}{separator}{_value(option, value, warnings)}")
-    return kept, warnings
+        used, warning = _value(option, value)
+        yield Taken(name, f"{name}{separator}{used}", warning)
 
 
 def _normal(argument: str) -> str:
@@ -80,11 +95,11 @@ def _normal(argument: str) -> str:
     return f"-{argument}" if single else argument
 
 
-def _value(option: str, value: str, warnings: list[str]) -> str:
+def _value(option: str, value: str) -> tuple[str, str]:
+    """Return the value for this version, and a warning where it means something else."""
     if option == "log-level" and value.lstrip("-").isdecimal():  # a verbosity: more with the distance from 0
-        return "INFO" if int(value) == 0 else "DEBUG"
+        return "INFO" if int(value) == 0 else "DEBUG", ""
     if (option, value) in _VALUES:
         used, reason = _VALUES[option, value]
-        warnings.append(f"--{option}={value} is taken as {used}: {reason}")
-        return used
-    return value
+        return used, f"--{option}={value} is taken as {used}: {reason}"
+    return value, ""
