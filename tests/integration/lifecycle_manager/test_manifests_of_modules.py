@@ -190,9 +190,9 @@ async def test_removed_module_is_shown_until_its_manifest_is_deleted(telemetry: 
 async def test_unknown_module_is_reported_in_the_cluster_and_does_not_affect_others(walkthrough: Walkthrough) -> None:
     environment = walkthrough.environment
     await walkthrough.set_modules([CLOUD_RESOURCES, {"name": "tpyo", "managed": True}])
-    status = await eventually(shown(environment, "tpyo", state="Error"))
+    status = await eventually(shown(environment, "tpyo", state="Warning"))
     assert "check its name" in status.message
-    await eventually(lambda: is_event_recorded(environment, "ModuleError", "tpyo"))
+    await eventually(lambda: is_event_recorded(environment, "ModuleWarning", "tpyo"))
     await walkthrough.change_volume("720Gi")
     await walkthrough.set_modules([CLOUD_RESOURCES])
 

@@ -186,13 +186,13 @@ def test_unknown_module_is_reported_and_does_not_delay_others() -> None:
     decided = planned.plan(snapshot(kyma, SkrView(in_skr)))
     written = written_in(decided)
     states = {module.name: module.state for module in written.status.modules}
-    assert states == {"cloud-resources": State.READY, "tpyo": State.ERROR}
+    assert states == {"cloud-resources": State.READY, "tpyo": State.WARNING}
     modules = find(written.status.conditions, "Modules")
     assert modules is not None
     assert modules.status == "False"
     assert "tpyo" in modules.message
     (recorded,) = [action for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
-    assert [each.reason for each in recorded.events if "tpyo" in each.note] == ["ModuleError"]
+    assert [each.reason for each in recorded.events if "tpyo" in each.note] == ["ModuleWarning"]
 
 
 def test_number_of_requested_modules_is_limited() -> None:
@@ -301,6 +301,50 @@ def test_module_that_is_not_requested_any_more_is_removed_with_its_manifest() ->
     assert not any(isinstance(action, planned.DeleteManifest) for action in later.in_kcp)
     assert written_in(later).status.modules[0].state is State.WARNING
     assert written_in(planned.plan(snapshot(kyma, in_skr))).status.modules == ()
+
+
+RESTRICTED = Offer.of(
+    [builders.template(installs=True)],
+    [builders.release(regular="0.1.0", spec={"kymaSelector": {"matchLabels": {"team": "a"}}})],
+)
+
+
+def test_module_that_a_kyma_may_no_longer_have_is_removed_although_it_is_requested() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    manifest = builders.manifest(finalizers=[names.MANIFEST_FINALIZER])
+    inner = SkrView(skr_kyma(kyma, modules=REQUESTED))
+    decided = planned.plan(snapshot(kyma, inner, offer=RESTRICTED, manifests=(manifest,)))
+    assert planned.DeleteManifest(manifest.metadata.name) in decided.in_kcp
+    (module,) = written_in(decided).status.modules
+    assert (module.state, module.version, module.template) == (State.ERROR, "", None)
+    assert "not released for this cluster" in module.message
+    assert "ModuleNotForThisCluster" in module.message
+
+    leaving = builders.manifest(finalizers=[names.MANIFEST_FINALIZER], deletionTimestamp=DELETED)
+    decided = planned.plan(snapshot(kyma, inner, offer=RESTRICTED, manifests=(leaving,)))
+    assert not [each for each in decided.in_kcp if isinstance(each, planned.DeleteManifest | planned.ApplyManifest)]
+    (module,) = written_in(decided).status.modules
+    assert (module.state, "is being removed" in module.message) == (State.ERROR, True)
+
+
+def test_restricted_module_stays_where_it_is_unmanaged_or_allowed() -> None:
+    manifest = builders.manifest(finalizers=[names.MANIFEST_FINALIZER])
+    for labels, managed in (({"team": "a"}, True), ({}, False)):
+        kyma = introduced(status=OTHERS_READY, labels=labels)
+        inner = SkrView(skr_kyma(kyma, modules=[{"name": "cloud-resources", "managed": managed}]))
+        decided = planned.plan(snapshot(kyma, inner, offer=RESTRICTED, manifests=(manifest,)))
+        assert not [each for each in decided.in_kcp if isinstance(each, planned.DeleteManifest)]
+
+
+@pytest.mark.parametrize("restriction", [{"beta": True}, {"internal": True}])
+def test_beta_and_internal_modules_stay_installed_when_the_label_of_the_kyma_is_gone(
+    restriction: dict[str, Any],
+) -> None:
+    offer = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0", spec=restriction)])
+    kyma = introduced(status=OTHERS_READY)
+    inner = SkrView(skr_kyma(kyma, modules=REQUESTED))
+    decided = planned.plan(snapshot(kyma, inner, offer=offer, manifests=(builders.manifest(),)))
+    assert not [each for each in decided.in_kcp if isinstance(each, planned.DeleteManifest)]
 
 
 def test_mandatory_module_never_shows_and_is_not_removed() -> None:

@@ -252,7 +252,9 @@ def _show(skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
 def _manifest_actions(wanted: Wanted) -> Iterator[KcpAction]:
     for module in wanted.modules:
         known = module.manifest.metadata if module.manifest is not None else None
-        if known is not None and not module.resolution.module.managed:
+        if module.manifest is not None and module.resolution.is_barred:
+            yield from _deletions((module.manifest,))
+        elif known is not None and not module.resolution.module.managed:
             if names.IS_UNMANAGED not in known.annotations:
                 yield MarkUnmanaged(known.name)
         elif module.wanted is not None and module.to_be_written:
