@@ -86,6 +86,10 @@ class Connections:
                 if client.failure is not None:
                     self.on_silence(kyma_name)
 
+    def have_access(self, kyma_name: str) -> bool:
+        """Tell whether a Kyma has an access Secret."""
+        return bool(self.secrets.by_index(ACCESS_SECRETS, kyma_name))
+
     def api_server_ca(self, kyma_name: str) -> bytes | None:
         """Return the CA of the client certificate of a Kyma's API server, None where none is given.
 
