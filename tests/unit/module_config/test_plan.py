@@ -276,6 +276,11 @@ def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
     assert decide(None, "cloud-resources", builders.template()) is None
 
 
+def test_module_that_a_kyma_may_no_longer_have_has_no_configuration() -> None:
+    status = {"state": "Error", "modules": [{"name": "cloud-resources", "state": "Error"}]}
+    assert decide(builders.kyma(status=status), "cloud-resources", None, is_barred=True) is None
+
+
 ENTRIES = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 300)), unique_by=lambda it: it[0], max_size=10
 )
