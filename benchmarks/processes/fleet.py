@@ -183,9 +183,10 @@ async def run_lifecycle_manager(
     port: int,
     folder: Path,
     klm: Sequence[str] = (str(Path(sys.executable).with_name("klm")),),
+    replica: str = "lifecycle-manager",
     more: Sequence[str] = (),
 ) -> AsyncIterator[LifecycleManagerProcess]:
-    """Run the Lifecycle Manager of a control plane, with the event endpoint on a port, and `more` options."""
+    """Run a replica of the Lifecycle Manager, with the event endpoint on a port, and `more` options."""
     metrics_port = free_port()
     command = [
         *klm,
@@ -196,7 +197,7 @@ async def run_lifecycle_manager(
         f"--metrics-bind-address=127.0.0.1:{metrics_port}",
         "--health-probe-bind-address=127.0.0.1:0",
         f"--replica-bind-address=127.0.0.1:{free_port()}",
-        "--replica-name=lifecycle-manager",
+        f"--replica-name={replica}",
         f"--leader-election-namespace={names.KCP_NAMESPACE}",
         "--allow-unprotected-modules",  # it is an administrator here
         "--allow-insecure-kubeconfigs",
@@ -209,7 +210,7 @@ async def run_lifecycle_manager(
         "--log-level=WARNING",
         *more,
     ]
-    child = await start_child("lifecycle-manager", command, folder / "lifecycle-manager.log")
+    child = await start_child(replica, command, folder / f"{replica}.log")
     try:
         yield LifecycleManagerProcess(child, metrics_port)
     finally:

@@ -35,6 +35,7 @@ TRACEPARENT = f"{GROUP}/traceparent"
 OBSERVED_AT = f"{GROUP}/observed-at"
 RETIRED = f"{GROUP}/retired"
 RECONCILE_AT = f"{GROUP}/reconcile-requested-at"
+RENEW_TOKEN = f"{GROUP}/renew-token"
 MODULE_CONFIG_GENERATION = f"{GROUP}/module-config-generation"
 
 KYMA_FINALIZER = f"{GROUP}/Kyma"

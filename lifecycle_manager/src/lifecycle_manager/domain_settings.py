@@ -99,6 +99,7 @@ def kyma_settings(options: Settings) -> KymaSettings:
             unreachable=options.skr_unreachable_grace,
             deletion=options.deletion_warning_after,
             purge=options.purge_finalizer_timeout if options.enable_purge_finalizer else None,
+            others_finalizers=options.remove_finalizers_of_others,
         ),
         rollout=RolloutSettings(
             max_delay=options.module_upgrade_rollout_max_delay,

@@ -215,6 +215,11 @@ class Settings(BaseSettings):
     purge_finalizer_timeout: Duration = Field(
         timedelta(minutes=5), description="time after which finalizers of such objects are removed"
     )
+    remove_finalizers_of_others: bool = Field(
+        False,
+        description="remove all finalizers, not just its own, from a Kyma that is being deleted and whose access "
+        "Secret is gone, as upstream does with ENABLE_LEGACY_KYMA_DELETION; from Manifests they are always removed",
+    )
     module_upgrade_rollout_max_delay: Duration = Field(
         timedelta(minutes=5), description="time over which a new version in a channel is rolled out to the fleet"
     )

@@ -181,7 +181,7 @@ async def test_module_has_a_namespace_of_its_own_on_request(helm: Helm) -> None:
 async def test_roles_for_people_are_those_of_the_commands_and_nobody_has_them_yet(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER)
     wanted = parse_objects(files("kyma_fleet").joinpath("rbac.yaml").read_text())
-    assert [each.name for each in wanted] == ["klm-viewer", "klm-operator", "klm-skr-access"]
+    assert [each.name for each in wanted] == ["klm-viewer", "klm-operator", "klm-skr-access", "klm-registrar"]
     for each in wanted:
         assert of_kind(rendered, "ClusterRole")[each.name]["rules"] == each.document["rules"]
         assert each.name not in of_kind(rendered, "ClusterRoleBinding")

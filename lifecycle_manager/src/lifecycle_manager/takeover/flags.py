@@ -3,7 +3,8 @@
 Options of the same name and meaning are those of `settings`; for each of the others there is a warning.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 _RETRIES = "failures are retried after --failure-base-delay to --failure-max-delay"
 _IMAGE = "use --skr-watcher-image with the image of this version's Watcher"
@@ -42,10 +43,24 @@ _SWITCHES = frozenset({"enable-webhooks", "leader-elect"})
 """Options without a value, in Go with one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One option of the former version: how this version is given it, None where it has no effect, and a warning."""
+
+    option: str
+    argument: str | None
+    warning: str = ""
+
+
 def adapted(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the arguments for this version, and a warning for each that has no effect or another one."""
-    kept: list[str] = []
-    warnings: list[str] = []
+    found = list(taken(arguments))
+    kept = [each.argument for each in found if each.argument is not None]
+    return kept, [each.warning for each in found if each.warning]
+
+
+def taken(arguments: Iterable[str]) -> Iterator[Taken]:
+    """Yield what each argument of the former version is for this one."""
     given = iter(arguments)
     for argument in given:
         name, separator, value = _normal(argument).partition("=")
@@ -53,15 +68,14 @@ def adapted(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
         if option in WITHOUT_EFFECT:
             if not separator and option not in _BOOLEAN:
                 next(given, "")
-            warnings.append(f"{name} has no effect: {WITHOUT_EFFECT[option]}")
+            yield Taken(name, None, f"{name} has no effect: {WITHOUT_EFFECT[option]}")
             continue
         if option in _SWITCHES and separator:
-            kept.append(f"--{option}" if value.lower() in {"1", "t", "true"} else f"--no-{option}")
+            yield Taken(name, f"--{option}" if value.lower() in {"1", "t", "true"} else f"--no-{option}")
             continue
         if option == "log-level" and not separator:
             separator, value = "=", next(given, "")
-        kept.append(f"{name}{separator}{_value(option, value)}")
-    return kept, warnings
+        yield Taken(name, f"{name}{separator}{_value(option, value)}")
 
 
 def _normal(argument: str) -> str:
