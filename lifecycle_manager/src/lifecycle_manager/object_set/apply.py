@@ -54,11 +54,7 @@ class SkrObjects:
         """Return what is kept for this client and owner, or start anew. `namespace` is for objects that name none."""
         if known is not None and known.skr is skr and known.owner == owner:
             return known
-        labels = {
-            names.MANAGED_BY: names.LIFECYCLE_MANAGER,
-            names.WATCHED_BY: "kyma",
-            names.MODULE_NAME: owner.module,
-        }
+        labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma", **owner.labels}
         applier = Applier(
             skr,
             field_manager=FIELD_MANAGER,
@@ -120,7 +116,7 @@ async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry,
             live = await skr.get(resource, entry.name, entry.namespace or None)
             if not is_owned(entry, live, giver):
                 continue
-            metadata = {"labels": {names.MODULE_NAME: heir.owner.module}, "annotations": heir.owner.annotations}
+            metadata = {"labels": heir.owner.labels, "annotations": heir.owner.annotations}
             patch = {"metadata": {**metadata, "uid": live["metadata"]["uid"]}}
             await skr.merge_patch(resource, entry.name, patch, entry.namespace or None, field_manager=FIELD_MANAGER)
         except (KindUnknown, NotFound):
