@@ -8,6 +8,7 @@ from kube_runtime.leases import LeaseSharding, LeaseTiming
 from kyma_certs import Algorithm, RotationRules
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.endpoints import EndpointSettings, admission_names
+from lifecycle_manager.istio import IstioSettings
 from lifecycle_manager.kyma import KymaSettings, Patience
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
@@ -17,7 +18,7 @@ from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.oci import AllowedHosts
 from lifecycle_manager.replicas import REPLICA_HOST
 from lifecycle_manager.rollout import RolloutSettings
-from lifecycle_manager.settings import Settings, split_address
+from lifecycle_manager.settings import GARDENER, Settings, split_address
 from lifecycle_manager.skr import SkrSettings
 from lifecycle_manager.skr_webhook import (
     CanaryTimes,
@@ -99,6 +100,7 @@ def kyma_settings(options: Settings) -> KymaSettings:
             unreachable=options.skr_unreachable_grace,
             deletion=options.deletion_warning_after,
             purge=options.purge_finalizer_timeout if options.enable_purge_finalizer else None,
+            others_finalizers=options.remove_finalizers_of_others,
         ),
         rollout=RolloutSettings(
             max_delay=options.module_upgrade_rollout_max_delay,
@@ -190,9 +192,23 @@ def watcher_settings(options: Settings) -> WatcherSettings:
         certificates=leaf_rules(options),
         cert_management=options.cert_management,
         issuer=options.self_signed_cert_issuer_name,
+        issuer_namespace=options.self_signed_cert_issuer_namespace or names.KCP_NAMESPACE,
         renewal_alarm=options.self_signed_cert_renew_before - options.self_signed_cert_renew_buffer,
         repair_on_events=options.repair_on_events,
         concurrency=options.max_concurrent_watcher_reconciles,
+    )
+
+
+def istio_settings(options: Settings) -> IstioSettings | None:
+    """Return the settings of the routes of Watcher CRs; None where there are none."""
+    if not options.watcher_virtual_services:
+        return None
+    return IstioSettings(
+        namespace=options.istio_namespace,
+        gateway_name=options.istio_gateway_name,
+        gateway_namespace=options.istio_gateway_namespace,
+        event_hosts=event_hosts(options),
+        expiry_window=options.istio_gateway_server_cert_expiry_window,
     )
 
 
@@ -202,8 +218,14 @@ def ca_store(options: Settings, kcp: Client, clock: Clock) -> CAStore:
         kcp,
         clock,
         lifetime=options.self_signed_ca_duration,
-        former_namespace=options.self_signed_cert_issuer_namespace,
+        former_namespace=former_namespace(options),
     )
+
+
+def former_namespace(options: Settings) -> str:
+    """Return where the CA of a former version is. With Gardener its Issuer may be in another namespace."""
+    given = options.self_signed_cert_issuer_namespace
+    return options.istio_namespace if given and options.cert_management == GARDENER else given
 
 
 def rotation_rules(options: Settings) -> RotationRules:
@@ -242,10 +264,9 @@ def component_base(options: Settings) -> str:
 
 def endpoint_settings(options: Settings) -> EndpointSettings:
     """Return where this replica listens."""
-    host, _ = split_address(options.event_address)
     return EndpointSettings(
         events=split_address(options.kyma_skr_listener_bind_address),
-        event_hosts=tuple(dict.fromkeys((host, *options.additional_dns_names))),
+        event_hosts=event_hosts(options),
         max_event_connections=options.max_event_connections,
         accept_unsigned_events=options.accept_unsigned_events,
         trusted_proxies=options.trusted_proxy_cidrs,
@@ -255,6 +276,11 @@ def endpoint_settings(options: Settings) -> EndpointSettings:
         webhook_service=options.webhook_service,
         webhook_client_ca=options.webhook_client_ca,
     )
+
+
+def event_hosts(options: Settings) -> tuple[str, ...]:
+    """Return the names by which Watchers connect."""
+    return tuple(dict.fromkeys((split_address(options.event_address)[0], *options.additional_dns_names)))
 
 
 def page_address(options: Settings) -> tuple[str, int] | None:

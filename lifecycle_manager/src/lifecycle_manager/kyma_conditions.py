@@ -31,6 +31,9 @@ COMPLETE = "Complete"
 VALID, APPLIED = "Valid", "Applied"
 """The types of conditions of a SyncResource: whether its text may be applied, and whether it is."""
 
+VIRTUAL_SERVICE = "VirtualService"
+"""The type of a condition of a Watcher CR: whether the Istio gateway routes its events."""
+
 CLUSTER_CLAIMED = "SKRClaimed"
 """The reason of `skr.ClusterClaimed`."""
 MODULES_REMOVED = "ModulesRemoved"

@@ -125,8 +125,8 @@ def test_a_module_that_is_not_offered_lists_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("reason", "command"),
     [
-        ("AccessSecretMissing", "kubectl -n kcp-system get secrets -l operator.kyma-project.io/kyma-name=demo"),
-        ("SKRUnauthorized", "kubectl -n kcp-system get secrets -l operator.kyma-project.io/kyma-name=demo"),
+        ("AccessSecretMissing", "klm join demo --kubeconfig FILE"),
+        ("SKRUnauthorized", "klm join demo --kubeconfig FILE"),
         ("ClusterUnreachable", "klm events demo"),
     ],
 )

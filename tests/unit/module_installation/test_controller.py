@@ -170,6 +170,29 @@ async def test_finalizer_is_removed_at_once_when_the_cluster_is_gone(world: Worl
     assert await world.manifest() is None
 
 
+@pytest.mark.parametrize("installed", [True, False])
+async def test_finalizers_of_others_are_removed_too_when_the_cluster_is_gone(world: World, *, installed: bool) -> None:
+    """Whoever set them can't do anything in the cluster either."""
+    finalizers = [names.MANIFEST_FINALIZER, "label-removal-finalizer", "example.com/observer"]
+    await world.want([config_map("rose")])
+    if installed:
+        await world.reconcile()
+    await world.change({"metadata": {"finalizers": finalizers}})
+    await world.delete()
+    if installed:
+        world.access = SkrUnreachable(ClusterUnreachable("no answer"))
+        with pytest.raises(SkrUnreachable):
+            await world.reconcile()
+    else:
+        await world.reconcile()
+        waiting = await world.manifest()
+        assert waiting is not None
+        assert waiting.metadata.finalizers == ("example.com/observer",)
+    world.access = AccessSecretMissing("demo")
+    await world.reconcile()
+    assert await world.manifest() is None
+
+
 async def test_module_waits_for_a_cluster_that_gives_no_answer(world: World) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
@@ -465,6 +488,69 @@ async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_
     for _ in range(3):
         await world.reconcile()
     assert await world.manifest() is None
+
+
+async def test_module_whose_removal_is_blocked_gets_new_versions_until_it_goes(world: World) -> None:
+    await world.want([CRD, config_map("rose")], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.skr.merge_patch(GARDENS, "default", {"metadata": {"finalizers": ["example.com/operator"]}}, SKR)
+    await world.delete()
+    await world.reconcile()
+    assert await world.state() == ("Deleting", "Deleting")
+    await world.want([CRD, config_map("tulip"), config_map("rose", "2")], version="2.0.0")
+    await world.reconcile()
+    assert await brought(world) == {"rose", "tulip"}
+    assert (await world.skr.get(CONFIG_MAPS, "rose", SKR))["data"] == {"value": "2"}
+    await world.want([CRD, config_map("tulip")], version="2.0.1")
+    await world.reconcile()
+    assert await brought(world) == {"tulip"}
+    assert await world.state() == ("Deleting", "Deleting")
+    assert (await world.skr.get(GARDENS, "default", SKR))["metadata"]["deletionTimestamp"]
+    await world.skr.merge_patch(GARDENS, "default", {"metadata": {"finalizers": []}}, SKR)
+    await world.reconcile_until_gone()
+    assert await brought(world) == set()
+    with pytest.raises(NotFound):
+        await world.skr.get(CRDS, CRD["metadata"]["name"])
+
+
+async def test_version_that_can_not_be_applied_does_not_keep_a_module_from_going(
+    world: World, simulation: Simulation
+) -> None:
+    simulation.cluster("skr").add_rule(refused("tulip"))
+    await world.want([CRD, config_map("rose")])
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.delete()
+    await world.want([CRD, config_map("tulip")], version="2.0.0")
+    with pytest.raises(KubeError):
+        await world.reconcile()
+    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert (await world.said("Resources")).reason == "ApplyFailed"
+    assert "quota exceeded" in (await world.said("Resources")).message
+    await world.want_text("nothing: here", version="3.0.0")
+    await world.reconcile()
+    assert await brought(world) == {"rose"}
+    assert (await world.said("Resources")).reason == "ObjectsInvalid"
+    await world.skr.delete(GARDENS, "mine", SKR)
+    await world.reconcile_until_gone()
+    assert await brought(world) == set()
+
+
+async def test_blocked_removal_costs_no_more_writes_once_its_version_is_applied(
+    world: World, simulation: Simulation
+) -> None:
+    await world.want([CRD, config_map("rose")])
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.delete()
+    await world.reconcile()
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    assert not simulation.requests(lambda it: it.is_write, since=before)
+    await world.restart()
+    await world.reconcile()
+    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert await brought(world) == {"rose"}
 
 
 async def test_what_another_module_made_does_not_go_with_this_one(world: World) -> None:

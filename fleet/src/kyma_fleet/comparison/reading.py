@@ -67,12 +67,15 @@ class WantedSet:
 
 
 @asynccontextmanager
-async def cluster_of(kcp: Client, kyma: str) -> AsyncIterator[Client]:
+async def cluster_of(kcp: Client, kyma: str, *, is_labelled: bool = True) -> AsyncIterator[Client]:
     """Open a client of a Kyma's cluster by its access Secret. Raises Problem, KubeError.
 
-    The kubeconfig in it may not run commands or read files of this machine.
+    The kubeconfig in it may not run commands or read files of this machine. `is_labelled`: the Secret has the label of
+    this version, without which it is not used; a Secret of the former version may be without.
     """
-    selector = f"{names.KYMA_NAME}={kyma},{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
+    selector = f"{names.KYMA_NAME}={kyma}"
+    if is_labelled:
+        selector += f",{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
     secrets = (await kcp.list(SECRETS, names.KCP_NAMESPACE, label_selector=selector)).items
     try:
         secret = choose_access_secret(kyma, [each for each in secrets if kyma in access_index(each)])

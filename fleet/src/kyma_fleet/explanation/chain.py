@@ -33,10 +33,10 @@ GOOD = frozenset({State.READY, State.UNMANAGED})
 MAX_OBJECTS = 10
 MANIFEST, CONFIG, SYNC_RESOURCE = "Manifest", "ModuleConfig", "SyncResource"
 ADVICE = {
-    "AccessSecretMissing": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # create the access Secret",
+    "AccessSecretMissing": "klm join {kyma} --kubeconfig FILE   # of an administrator of the cluster",
     "AccessSecretIncomplete": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # put a kubeconfig under `config`",
     "AccessSecretUnusable": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # correct the kubeconfig",
-    "SKRUnauthorized": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # renew the credentials in it",
+    "SKRUnauthorized": "klm join {kyma} --kubeconfig FILE   # of an administrator of the cluster",
     "SKRForbidden": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # grant the right to its user",
     "PolicyViolation": "kubectl -n {ns} get modulepolicies",
     "ObjectsForbidden": "kubectl -n {ns} get modulepolicies",

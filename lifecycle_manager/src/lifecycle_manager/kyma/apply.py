@@ -12,6 +12,7 @@ from kube_runtime import (
     ApiError,
     Applier,
     Client,
+    Conflict,
     EventRecorder,
     Informer,
     JsonObject,
@@ -188,8 +189,8 @@ class KcpActions:
         match action:
             case planned.AddFinalizer():
                 written = await set_finalizers(kcp, KYMAS, metadata, (*metadata.finalizers, names.KYMA_FINALIZER))
-            case planned.RemoveFinalizer():
-                removed = (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
+            case planned.RemoveFinalizer(of_others):
+                removed = metadata.finalizers if of_others else (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
                 written = await remove_finalizer(kcp, KYMAS, metadata, *removed)
             case planned.RecordCrdHash(crd_hash):
                 written = await patch_metadata(kcp, KYMAS, metadata, {"annotations": {CRD_HASH: crd_hash}})
@@ -212,6 +213,9 @@ class KcpActions:
                 if managed_again:
                     await self._annotate(manifest.metadata.name, {names.IS_UNMANAGED: None})
                 await apply_manifest(self.kcp, self.manifests, manifest)
+            case planned.UpdateLeavingManifest(manifest):
+                with suppress(Conflict):  # gone: the API server finds no object with its uid
+                    await apply_manifest(self.kcp, self.manifests, manifest)
             case planned.MarkUnmanaged(name):
                 await self._annotate(name, {names.IS_UNMANAGED: "true"})
             case planned.DeleteManifest(name):

@@ -110,7 +110,9 @@ class AddFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Remove the finalizer, so that the Kyma is gone."""
+    """Remove the finalizer, so that the Kyma is gone; with `of_others` all finalizers."""
+
+    of_others: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,13 @@ class ApplyManifest:
 
     manifest: Manifest
     managed_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateLeavingManifest:
+    """Give a Manifest that is being deleted another version; once it is gone, it stays gone."""
+
+    manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +171,7 @@ SkrAction = (
     | RemoveKymaCrd
     | PurgeFinalizers
 )
-ModuleAction = ApplyManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
+ModuleAction = ApplyManifest | UpdateLeavingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
 KcpAction = RecordCrdHash | AddFinalizer | RemoveFinalizer | ModuleAction | WriteStatus
 
 
@@ -257,12 +266,15 @@ def _show(skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
 def _manifest_actions(wanted: Wanted) -> Iterator[KcpAction]:
     for module in wanted.modules:
         known = module.manifest.metadata if module.manifest is not None else None
-        if known is not None and not module.resolution.module.managed:
+        if module.manifest is not None and module.resolution.is_barred:
+            yield from _deletions((module.manifest,))
+        elif known is not None and not module.resolution.module.managed:
             if names.IS_UNMANAGED not in known.annotations:
                 yield MarkUnmanaged(known.name)
         elif module.wanted is not None and module.to_be_written:
             yield ApplyManifest(module.wanted, known is not None and names.IS_UNMANAGED in known.annotations)
     yield from _deletions(wanted.removed)
+    yield from map(UpdateLeavingManifest, wanted.leaving)
 
 
 def _deletions(manifests: tuple[Manifest, ...]) -> Iterator[KcpAction]:
@@ -277,7 +289,11 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
     The domains of the Watcher and the catalog see from the Kyma's conditions that it is their turn.
     """
     kyma = snapshot.kyma
+    is_gone = isinstance(snapshot.skr, SkrFailure) and snapshot.skr.reason == AccessSecretMissing.reason
+    abandoned = is_gone and snapshot.patience.others_finalizers
     if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
+        if abandoned and kyma.metadata.finalizers:
+            return Plan(in_kcp=(RemoveFinalizer(of_others=True),))
         left = {*former.KYMA_FINALIZERS} & {*kyma.metadata.finalizers}
         return Plan(in_kcp=(RemoveFinalizer(),)) if left else Plan()
     if snapshot.manifests:
@@ -289,7 +305,7 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
         return _purging(snapshot, waiting, PurgeFinalizers(snapshot.sync_resources))
     match snapshot.skr:
         case SkrFailure(AccessSecretMissing.reason | ClusterClaimed.reason):
-            return Plan(in_kcp=(RemoveFinalizer(),))
+            return Plan(in_kcp=(RemoveFinalizer(of_others=abandoned),))
         case SkrFailure() as failure:
             return _wait(snapshot, (failure.message,), modules_removed=True)
         case SkrView(skr_kyma):

@@ -34,11 +34,14 @@ class Patience:
     - `unreachable`: an SKR that does not answer makes its Kyma an Error
     - `deletion`: a deletion that makes no progress is a Warning
     - `purge`: finalizers that block a deletion are removed; None for never
+
+    With `others_finalizers` a Kyma whose access Secret is gone loses the finalizers of others as well.
     """
 
     unreachable: timedelta = timedelta(seconds=30)
     deletion: timedelta = timedelta(minutes=10)
     purge: timedelta | None = None
+    others_finalizers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

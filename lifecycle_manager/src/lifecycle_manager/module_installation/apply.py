@@ -278,6 +278,7 @@ class Steps:
 
     async def _delete_objects(self, seen: Snapshot, step: planned.DeleteObjects) -> Snapshot:
         result = await (await self._objects()).applier.delete(step.inventory)
+        self.state.settled = ""
         self.services.neighbours.notify(self.manifest, without(step.inventory, result.inventory))
         result.raise_first_failure()
         self.state.inventory = tuple(sorted({*without(seen.inventory, step.inventory), *result.inventory}))

@@ -224,7 +224,7 @@ class ManifestReconciler:
             await record.report(end.status)
             return self._finish(state, end)
         if isinstance(end, RemoveFinalizer):
-            await record.remove_finalizer()
+            await record.remove_finalizer(of_others=end.of_others)
         else:
             state.check_all = True  # nothing was corrected in the meantime
         return Result()
@@ -277,7 +277,13 @@ class ManifestReconciler:
             rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
             announced=announced & identities(inventory) if announced else announced,
+            cluster_gone=self._is_cluster_gone(manifest),
         )
+
+    def _is_cluster_gone(self, manifest: Manifest) -> bool:
+        """Tell whether the access Secret of a Manifest's Kyma is gone, which matters once the Manifest is deleted."""
+        kyma = kyma_of_manifest(manifest)
+        return manifest.metadata.being_deleted and bool(kyma) and not self.connections.have_access(kyma)
 
     def _finish(self, state: ManifestState, end: Done) -> Result:
         state.check_all = state.check_all or end.check_all

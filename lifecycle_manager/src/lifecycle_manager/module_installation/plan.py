@@ -2,7 +2,8 @@
 
 What may be deleted, and when:
 - `plan_removal`: a module that is removed. First its default Module CR, while the manager can still clean up; nothing
-  else while users have objects of its kinds, which the CRD would take along; then its objects; its CRDs last.
+  else while users have objects of its kinds, which the CRD would take along; then its objects; its CRDs last. As long
+  as something blocks it, the module keeps running and gets new versions: its manager may need one to clean up.
 - `prunable`: objects that a new version no longer has; none in a round with a failure, no CRD that has objects.
 - Both only from the inventory, and never what another module has: that is handed over to it.
 """
@@ -18,6 +19,7 @@ from lifecycle_manager.module_installation.module_cr import DefaultCr, default_c
 from lifecycle_manager.module_installation.reading import ModuleCr, crd_of
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden, Rendering
 from lifecycle_manager.module_installation.snapshot import (
+    Memory,
     Removal,
     Snapshot,
     has_finalizers,
@@ -214,7 +216,7 @@ def plan_removal(seen: Snapshot) -> Step:
     """Return the next step of the removal of a module that has something in its SKR."""
     found = seen.removal
     if seen.cluster_gone:
-        return RemoveFinalizer()
+        return RemoveFinalizer(of_others=True)
     if found is None:
         return FindModuleCRs(seen.inventory, default_cr(seen.manifest, seen.options.namespace))
     return _default_crs(seen, found) or _in_use(seen, found) or _objects(seen, found)
@@ -236,6 +238,9 @@ def _in_use(seen: Snapshot, found: Removal) -> Step | None:
     if found.users_objects is None:
         going = tuple(each for each in found.kinds if not heirs([crd_of(each)], seen.others))
         return ListUsersObjects(going, _own(seen, found))
+    is_blocked = bool(found.users_objects or found.default_crs)
+    if is_blocked and not found.objects_deleted and (step := _upkeep(seen)) is not None:
+        return step
     if found.users_objects:
         return _waits(seen, f"delete them first, they go with the module: {listed(found.users_objects)}", users=True)
     if found.default_crs:
@@ -244,6 +249,29 @@ def _in_use(seen: Snapshot, found: Removal) -> Step | None:
         named = listed([f"{each.kind} {each.name}" for each in found.waits_for])
         return _waits(seen, f"waits for {len(found.waits_for)} to go: {named}")
     return None
+
+
+def _upkeep(seen: Snapshot) -> Step | None:
+    """Return the next step towards the version that the Manifest names, as long as its removal is blocked.
+
+    Whatever is wrong with that version, the removal goes on as soon as nothing blocks it.
+    """
+    manifest, error = seen.manifest, seen.source_error
+    if error is not None or is_left_alone(manifest) or names.MANIFEST_FINALIZER not in manifest.metadata.finalizers:
+        return None
+    if seen.rendering is None:
+        step = _source(seen)
+    elif seen.memory is None:
+        step = Connect()
+    elif _objections(seen, seen.rendering) or (seen.applied is None and _is_applied(seen, seen.memory)):
+        return None
+    else:
+        step = _application(seen, seen.rendering, check_all=False) or End()
+    return None if is_end(step) else step
+
+
+def _is_applied(seen: Snapshot, memory: Memory) -> bool:
+    return seen.rendering is not None and memory.settled == seen.rendering.fingerprint
 
 
 def _objects(seen: Snapshot, found: Removal) -> Step:
@@ -369,6 +397,8 @@ def _installed(seen: Snapshot, managers: tuple[statuses.ManagerView, ...]) -> Do
 
 def _deletion(seen: Snapshot) -> Step:
     manifest = seen.manifest
+    if seen.cluster_gone:
+        return plan_removal(seen) if manifest.metadata.finalizers else LeaveAlone()
     if not {names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*manifest.metadata.finalizers}:
         return LeaveAlone()
     if names.IS_UNMANAGED in manifest.metadata.annotations:
@@ -388,8 +418,16 @@ def _own(seen: Snapshot, found: Removal) -> frozenset[Identity]:
 
 
 def _waits(seen: Snapshot, waits_for: str, *, users: bool = False) -> Done:
-    status = statuses.leaving(seen.manifest, seen.inventory, waits_for, seen.now, needs_users=users)
-    return Done(status, _pause(seen, status))
+    failures = tuple(map(failure_message, seen.applied.failed)) if seen.applied is not None else ()
+    status = statuses.leaving(
+        seen.manifest,
+        seen.inventory,
+        waits_for,
+        seen.now,
+        needs_users=users,
+        problem=statuses.not_applied(failures, seen.source_error),
+    )
+    return Done(status, _pause(seen, status), seen.applied)
 
 
 def _refused(seen: Snapshot, reason: str, message: str) -> Done:
