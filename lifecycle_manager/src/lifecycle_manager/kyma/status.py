@@ -8,7 +8,7 @@ import msgspec
 
 from lifecycle_manager.kyma import reasons
 from lifecycle_manager.kyma.causes import HIDDEN, Cause, for_users, named, told, worst_first
-from lifecycle_manager.kyma.limits import MAX_SUMMARY_LENGTH, shown
+from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH, shown
 from lifecycle_manager.kyma.module_status import ModuleReport, module_report, removed_module
 from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
@@ -27,7 +27,7 @@ from lifecycle_manager.kyma_conditions import (
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, State, aggregate, names
-from lifecycle_manager_api.conditions import NewCondition, find, last_operation, set_conditions
+from lifecycle_manager_api.conditions import NewCondition, find, last_operation, set_conditions, shortened
 
 READY = "Ready"
 OWN_CONDITIONS = frozenset({READY, MODULES, REACHABLE, CRDS_SYNC, PULL_SECRET_SYNC})
@@ -102,16 +102,25 @@ def _reason(state: State, of_modules: Sequence[Cause], of_others: Sequence[Cause
 
 
 def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
-    """Return the status of a Kyma whose SKR could not be read: the last known states of its modules stay.
+    """Return the status of a Kyma whose SKR could not be read.
 
-    An SKR that does not answer makes the Kyma an Error after some time only.
+    An SKR that does not answer makes the Kyma an Error after some time only. Until then the last known states of its
+    modules stay, and then they are Errors too, except of those that are not managed.
     """
     kyma = snapshot.kyma
-    state = State.ERROR if _failing_for(snapshot, failure) >= snapshot.patience.unreachable else kyma.status.state
+    is_over = _failing_for(snapshot, failure) >= snapshot.patience.unreachable
+    modules = kyma.status.modules
+    if is_over and failure.is_without_access:
+        message = shortened(failure.message, MAX_MESSAGE_LENGTH)
+        modules = tuple(
+            each if each.state is State.UNMANAGED else msgspec.structs.replace(each, state=State.ERROR, message=message)
+            for each in modules
+        )
     return _finish(
         snapshot.kyma,
         snapshot.timing.now,
-        state=state or State.PROCESSING,
+        state=State.ERROR if is_over else kyma.status.state or State.PROCESSING,
+        modules=modules,
         conditions=(
             (REACHABLE, "False", failure.reason, failure.message),
             *(((CRDS_SYNC, "False", failure.reason, failure.message),) if snapshot.needs_crd else ()),

@@ -48,7 +48,7 @@ from lifecycle_manager.module_installation.snapshot import (
 )
 from lifecycle_manager.module_installation.status import CrView, begun
 from lifecycle_manager.object_set import Identity, Record, SkrObjects
-from lifecycle_manager.object_set.apply import hand_over
+from lifecycle_manager.object_set.apply import hand_over, release
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import identities, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner, heirs, holders_of, is_managed_by_another
@@ -246,6 +246,14 @@ class Steps:
         view = await _module_cr(await self.skr.client(), step.wanted, was_created=step.was_created)
         return replace(seen, module_cr=view)
 
+    async def _release(self, seen: Snapshot, step: planned.ReleaseObjects) -> Snapshot:
+        others = [each for each in self.services.neighbours.of(self.manifest) if each.manages]
+        shared = heirs(step.objects, others)
+        await release(await self.skr.client(), self._owner, without(step.objects, shared))
+        self.services.neighbours.notify(self.manifest, tuple(shared))
+        self.state.objects = None  # managed again, each object is read
+        return replace(seen, released=True)
+
     async def _find_module_crs(self, seen: Snapshot, step: planned.FindModuleCRs) -> Snapshot:
         try:
             skr = await self.skr.client()
@@ -307,6 +315,7 @@ class Steps:
         planned.PruneObjects: _prune,
         planned.ReadManagers: _read_managers,
         planned.ReadModuleCR: _read_module_cr,
+        planned.ReleaseObjects: _release,
         planned.FindModuleCRs: _find_module_crs,
         planned.DeleteDefaultCRs: _delete_default_crs,
         planned.CheckManagersMissing: _check_managers_missing,

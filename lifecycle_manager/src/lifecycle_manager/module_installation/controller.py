@@ -22,7 +22,13 @@ from kube_runtime import (
 )
 from lifecycle_manager.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
-from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of, module_of_manifest
+from lifecycle_manager.module_catalog import (
+    Offers,
+    is_mandatory_manifest,
+    kyma_of_manifest,
+    module_of,
+    module_of_manifest,
+)
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_template
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.apply import ManifestState, Neighbours, Services, Steps
@@ -50,7 +56,7 @@ from lifecycle_manager.signals import (
 )
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import Manifest, ManifestStatus, ModuleTemplate, names
+from lifecycle_manager_api import Kyma, Manifest, ManifestStatus, ModuleTemplate, names
 
 log = structlog.get_logger("manifest")
 
@@ -152,6 +158,7 @@ def setup(
         manager.clock,
         manager.events,
         manifests,
+        kymas=kymas,
         connections=connections,
         offers=offers,
         policies=policies,
@@ -198,6 +205,7 @@ class ManifestReconciler:
     clock: Clock
     events: EventRecorder
     manifests: Informer[Manifest]
+    kymas: Informer[Kyma]
     connections: Connections
     offers: Offers
     policies: Policies
@@ -278,7 +286,14 @@ class ManifestReconciler:
             checks=template.spec.custom_state_check if template is not None else (),
             announced=announced & identities(inventory) if announced else announced,
             cluster_gone=self._is_cluster_gone(manifest),
+            is_named=self._is_named(manifest),
         )
+
+    def _is_named(self, manifest: Manifest) -> bool:
+        """Tell whether the Kyma of a Manifest has it."""
+        kyma = self.kymas.get(ObjectKey(manifest.metadata.namespace, kyma_of_manifest(manifest)))
+        named = (each.manifest.metadata.name for each in kyma.status.modules if each.manifest) if kyma else ()
+        return is_mandatory_manifest(manifest) or manifest.metadata.name in named
 
     def _is_cluster_gone(self, manifest: Manifest) -> bool:
         """Tell whether the access Secret of a Manifest's Kyma is gone, which matters once the Manifest is deleted."""

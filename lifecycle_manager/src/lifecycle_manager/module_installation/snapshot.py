@@ -72,6 +72,8 @@ class Snapshot:
     - `others`: the other modules of the SKR, as read last
     - `wanted`: what an apply of the rendering may create
     - `crd_objects`: the objects of CRDs that are no longer in the module
+    - `released`: the objects were left to the users
+    - `is_named`: the status of the Kyma names the Manifest, or it installs a mandatory module
     """
 
     manifest: Manifest
@@ -96,6 +98,8 @@ class Snapshot:
     module_cr: CrView | None = None
     removal: Removal | None = None
     cluster_gone: bool = False
+    released: bool = False
+    is_named: bool = True
 
     @property
     def leftover(self) -> tuple[InventoryEntry, ...]:
