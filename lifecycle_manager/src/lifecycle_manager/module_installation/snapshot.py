@@ -20,11 +20,16 @@ from lifecycle_manager_api.policy_checks import ModuleRules
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that the plan depends on; `namespace` is that of default Module CRs and objects that name none."""
+    """The options that the plan depends on.
+
+    `namespace` is that of default Module CRs and objects that name none; `pull_secret` is the name of the image pull
+    Secret.
+    """
 
     interval_seconds: float = 600.0
     busy_seconds: float = 2.0
     namespace: str = names.SKR_NAMESPACE
+    pull_secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)
