@@ -15,6 +15,7 @@ from lifecycle_manager.module_config import ModuleConfigSettings, Quota
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
 from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.oci import AllowedHosts
+from lifecycle_manager.page import PageSettings
 from lifecycle_manager.replicas import REPLICA_HOST
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.settings import Settings, split_address
@@ -253,6 +254,7 @@ def endpoint_settings(options: Settings) -> EndpointSettings:
     )
 
 
-def page_address(options: Settings) -> tuple[str, int] | None:
-    """Return where the fleet page is served; None where it is not."""
-    return split_address(options.ui_bind_address) if options.ui_bind_address else None
+def page_settings(options: Settings) -> PageSettings:
+    """Return where the fleet page is served, if it is, and when versions change."""
+    address = split_address(options.ui_bind_address) if options.ui_bind_address else None
+    return PageSettings(address=address, rollout=kyma_settings(options).rollout)

@@ -89,7 +89,7 @@ def secret_document(kyma: str, name: str, kubeconfig: str) -> dict[str, Any]:
 
 
 def secret_name(kyma: str, access: Iterable[Secret]) -> str:
-    """Return the name of the access Secret to write. Raises Problem where somebody else looks after the access."""
+    """Return the name of the access Secret to write. Raises Problem where somebody else manages the access."""
     known = list(access)
     foreign = [each.metadata.name for each in known if not is_renewed(each)]
     if foreign:
