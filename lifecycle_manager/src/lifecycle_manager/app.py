@@ -132,7 +132,7 @@ def _set_up(
     module_authorization.setup(manager, kcp, of.module_authorization_settings(options))
     listens, checks = of.endpoint_settings(options), endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
-    page.setup(manager, kcp, of.page_address(options))
+    page.setup(manager, kcp, offers, of.page_settings(options))
     manager.serves(lambda: _report_ready(options), name="readiness")
 
 

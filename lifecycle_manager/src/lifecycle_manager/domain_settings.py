@@ -16,6 +16,7 @@ from lifecycle_manager.module_config import ModuleConfigSettings, Quota
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
 from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.oci import AllowedHosts
+from lifecycle_manager.page import PageSettings
 from lifecycle_manager.replicas import REPLICA_HOST
 from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.settings import GARDENER, Settings, split_address
@@ -283,6 +284,7 @@ def event_hosts(options: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((split_address(options.event_address)[0], *options.additional_dns_names)))
 
 
-def page_address(options: Settings) -> tuple[str, int] | None:
-    """Return where the fleet page is served; None where it is not."""
-    return split_address(options.ui_bind_address) if options.ui_bind_address else None
+def page_settings(options: Settings) -> PageSettings:
+    """Return where the fleet page is served, if it is, and when versions change."""
+    address = split_address(options.ui_bind_address) if options.ui_bind_address else None
+    return PageSettings(address=address, rollout=kyma_settings(options).rollout)

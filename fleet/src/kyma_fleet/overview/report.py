@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
+from kube_runtime.ages import age
 from kyma_fleet.overview.tally import Examples, Tally, counted, unfinished
 from kyma_fleet.screen import Columns, Screen
-from kyma_fleet.text import age, plain
+from kyma_fleet.text import plain
 from lifecycle_manager_api import State
 
 SHOWN_STATES = (

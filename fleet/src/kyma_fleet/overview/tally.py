@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kube_runtime.leases import rendezvous
-from kyma_fleet.marks import is_paused
+from lifecycle_manager.explanation.marks import is_paused
 from lifecycle_manager.kyma_conditions import REACHABLE, WEBHOOK, event_path_fault
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, KymaModuleStatus, State, Watcher, find

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import msgspec
 
-from kyma_fleet.marks import is_paused
 from kyma_fleet.problems import Problem
+from lifecycle_manager.explanation.marks import is_paused
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING, WAITS_FOR_MAINTENANCE
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
 from lifecycle_manager.module_catalog import Offer

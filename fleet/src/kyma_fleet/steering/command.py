@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import msgspec
 
 from kube_runtime import Client, EventRecorder, KubeError, Resource
-from kyma_fleet.marks import is_paused
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.steering.plan import DONE, EVENT_REASONS, Order, Steered, Step, Verb, plan
 from kyma_fleet.text import plain
+from lifecycle_manager.explanation.marks import is_paused
 from lifecycle_manager.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import Kyma, names
 
