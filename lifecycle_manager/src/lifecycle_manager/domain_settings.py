@@ -95,6 +95,7 @@ def kyma_settings(options: Settings) -> KymaSettings:
         interval_seconds=options.kyma_requeue_success_interval.total_seconds(),
         deletion_interval_seconds=options.kyma_requeue_busy_interval.total_seconds(),
         concurrency=options.max_concurrent_kyma_reconciles,
+        pull_secret=options.skr_image_pull_secret,
         patience=Patience(
             unreachable=options.skr_unreachable_grace,
             deletion=options.deletion_warning_after,
@@ -156,6 +157,7 @@ def manifest_settings(options: Settings) -> ManifestSettings:
         busy_seconds=options.manifest_requeue_busy_interval.total_seconds(),
         concurrency=options.max_concurrent_manifest_reconciles,
         namespace=options.sync_namespace,
+        pull_secret=options.skr_image_pull_secret,
         restricted=options.default_module_policy == "restricted",
     )
 
@@ -164,6 +166,7 @@ def sync_resource_settings(options: Settings) -> SyncResourceSettings:
     """Return the settings of the SyncResource controller."""
     return SyncResourceSettings(
         interval_seconds=options.sync_resource_requeue_success_interval.total_seconds(),
+        pull_secret=options.skr_image_pull_secret,
         concurrency=options.max_concurrent_sync_resource_reconciles,
     )
 
@@ -177,6 +180,7 @@ def watcher_settings(options: Settings) -> WatcherSettings:
             memory_limit=options.skr_webhook_memory_limits,
             cpu_limit=options.skr_webhook_cpu_limits,
             replicas=options.skr_webhook_replicas,
+            pull_secret=options.skr_image_pull_secret,
         ),
         times=WatcherTimes(
             interval=options.watcher_requeue_success_interval.total_seconds(),

@@ -130,6 +130,12 @@ class Settings(BaseSettings):
     skr_webhook_memory_limits: str = Field("200Mi", description="memory limit of the Watcher")
     skr_webhook_replicas: int = Field(1, ge=1, le=10, description="replicas of the Watcher in each SKR")
     skr_webhook_cpu_limits: str = Field("0.1", description="CPU limit of the Watcher")
+    skr_image_pull_secret: str = Field(
+        "",
+        pattern=r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$",
+        description="Secret in kcp-system for private images: copied to kyma-system of every SKR, and named by Pods of "
+        "the Watcher and of Deployments and StatefulSets of modules; default: none",
+    )
 
     max_concurrent_kyma_reconciles: int = Field(50, ge=1, description="concurrent reconciles of Kymas")
     max_concurrent_catalog_reconciles: int = Field(

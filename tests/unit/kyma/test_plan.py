@@ -205,13 +205,19 @@ def test_number_of_requested_modules_is_limited() -> None:
     assert [each.name for each in wanted.modules if each.to_be_written] == ["cloud-resources"]
 
 
-def test_unreachable_cluster_keeps_the_last_module_states() -> None:
+def test_modules_of_an_unreachable_cluster_are_errors_and_otherwise_as_they_were() -> None:
     kyma = introduced(status=OTHERS_READY)
-    kyma, _ = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
-    decided = planned.plan(snapshot(kyma, SkrFailure("ClusterUnreachable", "no answer")))
+    inner = skr_kyma(kyma, modules=REQUESTED)
+    kyma, inner = settled(kyma, inner)
+    decided = planned.plan(snapshot(kyma, SkrFailure("ClusterUnreachable", "no answer", is_without_access=True)))
     written = written_in(decided)
     assert written.status.state is State.ERROR
-    assert written.status.modules == kyma.status.modules
+    known = [msgspec.structs.replace(each, state=State.ERROR, message="no answer") for each in kyma.status.modules]
+    assert [*written.status.modules] == known != []
+    again = planned.plan(snapshot(msgspec.structs.replace(kyma, status=written.status), SkrView(inner)))
+    assert written_in(again).status.modules == kyma.status.modules
+    refused = planned.plan(snapshot(kyma, SkrFailure("SKRForbidden", "no right")))
+    assert written_in(refused).status.modules == kyma.status.modules
     reachable = find(written.status.conditions, "SKRReachable")
     assert reachable is not None
     assert (reachable.status, reachable.reason, reachable.message) == ("False", "ClusterUnreachable", "no answer")
@@ -225,6 +231,7 @@ def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:
     away = snapshot(kyma, SkrFailure("ClusterUnreachable", "no answer", may_pass=True), patience=patience)
     first = planned.plan(away)
     assert written_in(first).status.state is State.READY
+    assert written_in(first).status.modules == kyma.status.modules
     assert first.again == builders.NOW + timedelta(seconds=30)
     later = replace(
         away,

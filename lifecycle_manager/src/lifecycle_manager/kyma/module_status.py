@@ -150,9 +150,10 @@ def _cause_of_manifest(module: WantedModule) -> Cause | None:
         return Cause(State.DELETING, REMOVING, "is being removed, and is installed again after that")
     observed = manifest.status.observed_generation
     outdated = observed is not None and observed < manifest.metadata.generation
-    if outdated or (module.to_be_written and manifest.status.state is State.READY):
+    is_settled = manifest.status.state in {State.READY, State.UNMANAGED}
+    if outdated or (module.to_be_written and is_settled) or manifest.status.state is State.UNMANAGED:
         return Cause(State.PROCESSING, UPDATING, "is being updated")
-    if manifest.status.state in {State.READY, State.UNMANAGED}:
+    if is_settled:
         return None
     if not why and manifest.status.state in {State.EMPTY, State.PROCESSING}:
         return Cause(State.PROCESSING, INSTALLING, "is being installed")

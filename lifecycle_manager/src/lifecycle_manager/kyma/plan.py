@@ -15,12 +15,11 @@ from lifecycle_manager.kyma.module_status import module_cr_of
 from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
 from lifecycle_manager.kyma.status import deleting_status, failed_status, for_skr, grace_left, status_of
 from lifecycle_manager.kyma.wanted import Wanted, wanted_of
-from lifecycle_manager.kyma_changes import CRD_HASH
-from lifecycle_manager.kyma_conditions import remaining_parts
+from lifecycle_manager.kyma_conditions import PULL_SECRET_SYNC, remaining_parts
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
+from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, find, names
 
 # The labels of the Kyma in KCP that the users of the SKR may see.
 VISIBLE_LABELS = frozenset(
@@ -73,6 +72,11 @@ class DeleteSkrKyma:
     """Delete the Kyma CR in the SKR and remove the finalizer of Lifecycle Manager; with `purge` all finalizers."""
 
     purge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePullSecret:
+    """Delete the image pull Secret in the SKR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,7 @@ SkrAction = (
     | SyncSkrMetadata
     | WriteSkrStatus
     | DeleteSkrKyma
+    | DeletePullSecret
     | RemoveSkrFinalizer
     | RemoveKymaCrd
     | PurgeFinalizers
@@ -218,7 +223,7 @@ def _plan_creation(snapshot: Snapshot) -> Plan:
     labels, annotations = visible_metadata(snapshot.kyma)
     return Plan(
         in_skr=(InstallKymaCrd(), CreateSkrKyma(snapshot.kyma.spec, labels, annotations)),
-        in_kcp=(RecordCrdHash(snapshot.crd_hash),) if _has_another_crd(snapshot) else (),
+        in_kcp=(RecordCrdHash(snapshot.crd_hash),) if snapshot.has_another_crd else (),
         at_once=True,
     )
 
@@ -227,7 +232,7 @@ def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
     kyma = snapshot.kyma
     wanted = wanted_of(snapshot, skr_kyma.spec)
     statuses = status_of(snapshot, wanted)
-    recorded = (RecordCrdHash(snapshot.crd_hash),) if _needs_crd(snapshot) else ()
+    recorded = (RecordCrdHash(snapshot.crd_hash),) if snapshot.needs_crd else ()
     return Plan(
         in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, statuses.in_skr)),
         in_kcp=(*recorded, *_manifest_actions(wanted), *report(kyma, statuses.in_kcp)),
@@ -238,7 +243,7 @@ def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
 
 def _upkeep_in_skr(snapshot: Snapshot, skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
     kyma = snapshot.kyma
-    if _needs_crd(snapshot):
+    if snapshot.needs_crd:
         yield InstallKymaCrd()
     if skr_kyma.metadata.being_deleted:
         if names.KYMA_FINALIZER in skr_kyma.metadata.finalizers:
@@ -311,7 +316,7 @@ def _plan_removal_from_skr(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
     if waits := remaining_parts(snapshot.kyma):
         return _wait(snapshot, waits, modules_removed=True)
     if skr_kyma is None:
-        return Plan(in_skr=(RemoveKymaCrd(),), in_kcp=(RemoveFinalizer(),))
+        return Plan(in_skr=(*_pull_secret(snapshot), RemoveKymaCrd()), in_kcp=(RemoveFinalizer(),))
     waiting = _wait(
         snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_removed=True
     )
@@ -321,6 +326,12 @@ def _plan_removal_from_skr(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
     acting = first or purge
     again = _first_after(snapshot.timing.now, due, waiting.again)
     return replace(waiting, in_skr=(DeleteSkrKyma(purge),) if acting else (), again=again, at_once=acting)
+
+
+def _pull_secret(snapshot: Snapshot) -> tuple[SkrAction, ...]:
+    """Delete the image pull Secret where the SKR has got it."""
+    synced = find(snapshot.kyma.status.conditions, PULL_SECRET_SYNC)
+    return (DeletePullSecret(),) if synced is not None and synced.status == "True" else ()
 
 
 def _purging(snapshot: Snapshot, waiting: Plan, purge: PurgeFinalizers) -> Plan:
@@ -362,15 +373,6 @@ def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
         for resource in snapshot.sync_resources:
             if not resource.metadata.being_deleted:
                 yield DeleteSyncResource(resource.metadata.name, resource.metadata.namespace)
-
-
-def _needs_crd(snapshot: Snapshot) -> bool:
-    """Tell whether the CRD in the SKR has to be replaced."""
-    return snapshot.crd_hash != "" and _has_another_crd(snapshot)
-
-
-def _has_another_crd(snapshot: Snapshot) -> bool:
-    return snapshot.kyma.metadata.annotations.get(CRD_HASH, "") != snapshot.crd_hash
 
 
 def report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from kube_runtime import Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml
+from kube_runtime import Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml, parse_aside
 from kube_runtime.client import check_json_aside
 from kube_runtime.resource import version_number
-from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found
+from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found, Source
 from lifecycle_manager.module_config.snapshot import ModuleCr, Reading
 from lifecycle_manager.module_config.status import SyncedCondition, postponed, too_large, undecodable
 from lifecycle_manager.module_cr_verdict import POSTPONED
@@ -49,10 +49,10 @@ class Content(NamedTuple):
     size: int
 
     @classmethod
-    async def of(cls, content: bytes) -> Self:
+    async def of(cls, content: Source) -> Self:
         """Return the digest of some bytes, made outside the event loop where it takes long."""
-        aside = len(content) > SMALL_BYTES
-        return cls(await asyncio.to_thread(_digest, content) if aside else _digest(content), len(content))
+        is_small = len(content) <= SMALL_BYTES
+        return cls(_digest(content) if is_small else await parse_aside(len(content), _digest, content), len(content))
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -141,7 +141,7 @@ class TextThread:
         except TimeoutError:
             return None
         try:
-            return await asyncio.to_thread(_timed, module_cr, raw)
+            return await parse_aside(len(raw), _timed, module_cr, raw)
         finally:
             self._lock.release()
 
@@ -174,15 +174,15 @@ class TextMaker:
             if module_cr is not None and module_cr.is_unread and reference not in found.sources:
                 why = f"the Module CRs of the cluster have more than {MAX_KEPT_BYTES} bytes"
                 read[reference] = replace(module_cr, problem=too_large(reference, why))
-        for reference, raw in sorted(found.sources.items(), key=lambda each: len(each[1])):
+        for reference, source in sorted(found.sources.items(), key=lambda each: len(each[1])):
             module_cr = read[reference]
             if module_cr is not None and not module_cr.is_deleting and reference in accepted:
                 config = configs.get(reference)
                 present = config.spec.resource if config is not None else None
-                content = await Content.of(raw)
-                made = await self._made(module_cr, raw, content, present, bytes_left)
+                content = await Content.of(source)
+                made = await self._made(module_cr, source, content, present, bytes_left)
                 text = await Content.of(made.text.encode()) if made.text is not None else None
-                if len(raw) > SMALL_BYTES and not self.memory.costs_time(reference):
+                if content.size > SMALL_BYTES and not self.memory.costs_time(reference):
                     self.budget.charge(READ_SECONDS, self.clock.monotonic())  # a known one is, before it is requested
                 self.memory.note(made, content, text, complete=found.complete)
                 read[reference] = made
@@ -192,18 +192,19 @@ class TextMaker:
         return Reading(found.default, read, found.complete)
 
     async def _made(
-        self, module_cr: ModuleCr, raw: bytes, content: Content, config_text: str | None, bytes_left: int
+        self, module_cr: ModuleCr, source: Source, content: Content, config_text: str | None, bytes_left: int
     ) -> ModuleCr:
         config = (config_text, await Content.of(config_text.encode())) if config_text is not None else None
         known = self.memory.recall(module_cr, content, config, bytes_left)
         if known is not None:
             await self._turn(RECALLED_NODES)
             return known
+        raw = bytes(source)  # one at a time, of those that are large
         try:
             nodes = await check_json_aside(raw, MODULE_CR)
         except ResponseTooLarge as error:
             return replace(module_cr, problem=too_large(module_cr.source, str(error)))
-        if len(raw) > SMALL_BYTES or nodes > SMALL_NODES:
+        if content.size > SMALL_BYTES or nodes > SMALL_NODES:
             return await self._made_in_thread(module_cr, raw)
         await self._turn(nodes)
         return _with_text(module_cr, raw)
@@ -267,5 +268,5 @@ def _with_text(module_cr: ModuleCr, raw: bytes) -> ModuleCr:
         return replace(module_cr, problem=undecodable(reference, str(error)))
 
 
-def _digest(content: bytes) -> bytes:
+def _digest(content: Source) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()

@@ -8,8 +8,10 @@ What may be deleted, and when:
 - Both only from the inventory, and never what another module has: that is handed over to it.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
 from lifecycle_manager.module_catalog import kyma_of_manifest
@@ -58,6 +60,8 @@ from lifecycle_manager_api.policy_checks import Violation
 __all__ = ["ApplyObjects", "DeleteObjects", "End", "PruneObjects", "RemoveFinalizer", "Step", "is_end"]
 
 MAX_BUSY_SECONDS = 30.0
+ORPHANED_AFTER = timedelta(minutes=5)
+"""How old a Manifest is that no Kyma names: a Kyma names it moments after its creation."""
 
 
 class Render(Step, frozen=True):
@@ -110,6 +114,12 @@ class ReadModuleCR(Step, frozen=True):
 
     wanted: DefaultCr
     was_created: bool
+
+
+class ReleaseObjects(Step, frozen=True):
+    """Leave the module's objects to its users: remove the label by which tools see who manages them."""
+
+    objects: tuple[InventoryEntry, ...]
 
 
 class FindModuleCRs(Step, frozen=True):
@@ -169,15 +179,30 @@ def plan(seen: Snapshot) -> Step:
     if manifest.metadata.being_deleted:
         return _deletion(seen)
     if is_left_alone(manifest):
-        return LeaveAlone()
+        return _release(seen)
     if not kyma_of_manifest(manifest):
         return _refused(seen, statuses.KYMA_UNNAMED, f"the label {names.KYMA_NAME} does not name the Kyma")
     if not manifest.spec.remote:
         message = "spec.remote is false; modules are installed in the users' clusters only"
         return _refused(seen, statuses.NOT_REMOTE, message)
+    if _orphaned_in(seen) <= 0:
+        message = f"Kyma {kyma_of_manifest(manifest)} does not exist or does not have this Manifest; delete it"
+        return _refused(seen, statuses.ORPHANED, message, MAX_BUSY_SECONDS)
     if seen.rendering is None:
         return _source(seen)
     return plan_installation(seen, seen.rendering)
+
+
+def _release(seen: Snapshot) -> Step:
+    """Release the objects of a module that is unmanaged, once."""
+    manifest = seen.manifest
+    is_skipped = manifest.metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
+    if is_skipped or manifest.status.state is State.UNMANAGED or not kyma_of_manifest(manifest):
+        return LeaveAlone()
+    if seen.released:
+        return Done(statuses.unmanaged(manifest, seen.inventory, seen.now))
+    default = default_cr(manifest, seen.options.namespace)
+    return ReleaseObjects((*seen.inventory, *((default.entry,) if default is not None else ())))
 
 
 def plan_installation(seen: Snapshot, rendering: Rendering) -> Step:
@@ -322,7 +347,7 @@ def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> St
     """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
     if seen.wanted is None:
         return ResolveObjects()
-    if protected := sorted(filter(is_protected_entry, seen.wanted)):
+    if protected := sorted(each for each in seen.wanted if is_protected_entry(each, seen.options.pull_secret)):
         named = listed([name_of(each) for each in protected])
         return _refused(seen, ObjectsForbidden.reason, f"these objects belong to the Lifecycle Manager: {named}")
     if seen.applied is None:
@@ -430,8 +455,16 @@ def _waits(seen: Snapshot, waits_for: str, *, users: bool = False) -> Done:
     return Done(status, _pause(seen, status), seen.applied)
 
 
-def _refused(seen: Snapshot, reason: str, message: str) -> Done:
-    return Done(statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now))
+def _orphaned_in(seen: Snapshot) -> float:
+    """Return in how many seconds a Manifest that no Kyma names counts as orphaned."""
+    created = seen.manifest.metadata.creation_timestamp
+    if seen.is_named or created is None:
+        return math.inf
+    return (created + ORPHANED_AFTER - seen.now).total_seconds()
+
+
+def _refused(seen: Snapshot, reason: str, message: str, requeue_after: float | None = None) -> Done:
+    return Done(statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now), requeue_after)
 
 
 def _going(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:
@@ -451,7 +484,8 @@ def _pause(seen: Snapshot, status: ManifestStatus) -> float:
     options = seen.options
     if status.state is State.READY:
         checked_at = seen.memory.checked_at if seen.memory is not None else seen.seconds
-        return max(checked_at + options.interval_seconds - seen.seconds, options.busy_seconds)
+        left = min(checked_at + options.interval_seconds - seen.seconds, _orphaned_in(seen))
+        return max(left, options.busy_seconds)
     last = status.last_operation
     since = last.last_update_time if last is not None else None
     age = (seen.now - since).total_seconds() if since is not None else 0.0

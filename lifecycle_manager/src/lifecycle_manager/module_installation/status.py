@@ -48,6 +48,8 @@ MODULE_READY = "ModuleReady"
 NOT_REMOTE = "NotRemote"
 OBJECTS_GOING = "ObjectsGoing"
 OBJECTS_IN_USE = "ObjectsInUse"
+ORPHANED = "Orphaned"
+UNMANAGED = "ModuleUnmanaged"
 
 
 class ManagerView(NamedTuple):
@@ -155,6 +157,12 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
     elif running and seen.going:
         state, ready = State.PROCESSING, _not_ready(OBJECTS_GOING, resources[3])
     return _status(manifest, now, state, seen.inventory, [*conditions, installation, (READY, *ready[1:])])
+
+
+def unmanaged(manifest: Manifest, inventory: Iterable[InventoryEntry], now: datetime) -> ManifestStatus:
+    """Return the status of a Manifest whose objects were left to the users. The inventory stays."""
+    message = "the users manage the objects of the module"
+    return _status(manifest, now, State.UNMANAGED, inventory, [(READY, "Unknown", UNMANAGED, message)])
 
 
 def leaving(
