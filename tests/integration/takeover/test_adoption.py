@@ -32,8 +32,9 @@ async def test_check_reports_what_there_is_and_what_becomes_of_it(world: World) 
     assert {each["given"]: each["becomes"] for each in found["options"]} == {
         "--leader-elect": "--leader-elect",
         "--kyma-requeue-success-interval": "--kyma-requeue-success-interval=5m",
-        "--istio-gateway-name": "",
-        "--cert-management": "--cert-management=built-in",
+        "--istio-gateway-name": "--istio-gateway-name=klm-watcher",
+        "--listener-port-overwrite": "",
+        "--cert-management": "--cert-management=cert.gardener.cloud/v1alpha1",
         "--log-level": "--log-level=DEBUG",
     }
     (cluster,) = found["clusters"]

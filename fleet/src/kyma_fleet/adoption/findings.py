@@ -102,7 +102,7 @@ def _objects(seen: ControlPlane) -> Iterator[Row]:
     if seen.for_nobody:
         text = f"empty kymaSelector: {named(seen.for_nobody)}"
         yield Row("catalog", text, "matches no Kyma, as before")
-    yield Row("Watcher CRs", f"{seen.watchers}", "become webhooks, without a VirtualService")
+    yield Row("Watcher CRs", f"{seen.watchers}", "become webhooks; VirtualServices need --watcher-virtual-services")
 
 
 def _secrets(seen: ControlPlane) -> Iterator[Row]:
