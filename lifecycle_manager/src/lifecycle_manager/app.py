@@ -41,7 +41,7 @@ from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
 from lifecycle_manager.pauses import keep_pauses_short
 from lifecycle_manager.settings import Settings, split_address
-from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
+from lifecycle_manager.telemetry import ChangeLatency, fips_mode, requeue_counter
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("lifecycle_manager")
@@ -106,6 +106,7 @@ def _set_up(
     folder: Path,
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
+    fips_mode(manager.registry)
     latency = ChangeLatency(manager.registry, manager.clock)
     downloads = Downloads(allowed=of.allowed_hosts(options))
     kinds = ModuleKinds(downloads.text, options.sync_namespace)
