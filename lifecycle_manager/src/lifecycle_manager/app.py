@@ -116,7 +116,7 @@ def _set_up(
 
     takeover.lease.setup(manager, kcp)
     skr.setup(manager, connections, of.skr_settings(options))
-    offers = module_catalog.setup(manager, components.descriptor)
+    offers = module_catalog.setup(manager, components.descriptor, restricted=options.restricted_default_modules)
     fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)
     cas = skr_webhook.setup_ca(manager, of.ca_store(options, kcp, manager.clock), of.rotation_rules(options))
     kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))
