@@ -42,7 +42,7 @@ from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
 from lifecycle_manager.pauses import keep_pauses_short
 from lifecycle_manager.settings import Settings, split_address
-from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
+from lifecycle_manager.telemetry import ChangeLatency, fips_mode, requeue_counter
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("lifecycle_manager")
@@ -107,6 +107,7 @@ def _set_up(
     folder: Path,
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
+    fips_mode(manager.registry)
     latency = ChangeLatency(manager.registry, manager.clock)
     downloads = Downloads(allowed=of.allowed_hosts(options))
     kinds = ModuleKinds(downloads.text, options.sync_namespace)
@@ -116,7 +117,7 @@ def _set_up(
 
     takeover.lease.setup(manager, kcp)
     skr.setup(manager, connections, of.skr_settings(options))
-    offers = module_catalog.setup(manager, components.descriptor)
+    offers = module_catalog.setup(manager, components.descriptor, restricted=options.restricted_default_modules)
     fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)
     cas = skr_webhook.setup_ca(manager, of.ca_store(options, kcp, manager.clock), of.rotation_rules(options))
     kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))

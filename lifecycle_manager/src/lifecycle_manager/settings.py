@@ -258,6 +258,11 @@ class Settings(BaseSettings):
         description="be ready although the admission policy is not in force without which every module may write for "
         "every other (docs/trust.md)",
     )
+    restricted_default_modules: tuple[str, ...] = Field(
+        (),
+        description="modules for those Kymas alone that the kymaSelector of their ModuleReleaseMeta matches; without a "
+        "selector nobody may have them",
+    )
     default_module_policy: Literal["unrestricted", "restricted"] = Field(
         "unrestricted",
         description="what Manifests of modules without a ModulePolicy may contain: everything, or what the defaults of "

@@ -1,14 +1,27 @@
 """Reconciles one Kyma: reads its SKR, decides, acts in the SKR, then in KCP."""
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kube_runtime import ApiError, Causes, Client, Informer, KubeError, Manager, ObjectKey, Result
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.kyma.apply import KcpActions, SkrActions
 from lifecycle_manager.kyma.crd import KymaCrds
-from lifecycle_manager.kyma.plan import CreateSkrKyma, ModuleAction, Plan, plan, report
+from lifecycle_manager.kyma.plan import (
+    AddFinalizer,
+    CreateSkrKyma,
+    DeleteManifest,
+    DeleteSkrKyma,
+    InstallKymaCrd,
+    ModuleAction,
+    Plan,
+    RemoveFinalizer,
+    RemoveSkrFinalizer,
+    plan,
+    report,
+)
 from lifecycle_manager.kyma.pull_secret import PullSecretCopies, PullSecretState
 from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot, read_skr
 from lifecycle_manager.kyma.status import internal_error_status
@@ -26,8 +39,18 @@ from lifecycle_manager.skr import (
     SkrFailure,
     failure_of,
 )
-from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, State, SyncResource, names
 from lifecycle_manager_api.conditions import NewCondition
+
+REQUEUE_REASONS: Mapping[type[object], str] = {
+    AddFinalizer: "labels_and_finalizers_update",
+    InstallKymaCrd: "crds_sync",
+    CreateSkrKyma: "initial_state_handling",
+    DeleteSkrKyma: "remote_kyma_deletion",
+    RemoveSkrFinalizer: "finalizers_removal_from_remote_kyma",
+    RemoveFinalizer: "kyma_deletion",
+}
+"""Upstream's names in the metric of requeues, by what a reconcile does."""
 
 MAX_REPEATS = 3
 """How often in a row the outcome is read at once. An SKR that reverts it each time has to wait after that."""
@@ -95,9 +118,10 @@ class KymaReconciler:
                 raise
             if isinstance(error, ClusterClaimed):
                 return Result(self.settings.interval_seconds)  # nothing triggers once the other Kyma is gone
-            return Result(self._seconds_until(decided.again))
+            return Result(self._seconds_until(decided.again), _reasons(kyma, decided))
         await self._in_kcp(kyma).carry_out(decided.in_kcp)
-        return self._result(kyma, decided, unseen=unseen, state=state)
+        result = self._result(kyma, decided, unseen=unseen, state=state)
+        return replace(result, reasons=_reasons(kyma, decided))
 
     async def report(self, key: ObjectKey, error: Exception) -> None:
         """Report an unforeseen exception. Raises KubeError."""
@@ -192,6 +216,16 @@ class KymaReconciler:
             patience=self.settings.patience,
             pull_secret=pull_secret,
         )
+
+
+def _reasons(kyma: Kyma, decided: Plan) -> tuple[str, ...]:
+    actions = (*decided.in_skr, *decided.in_kcp)
+    named = [name for each in actions if (name := REQUEUE_REASONS.get(type(each))) is not None]
+    if kyma.metadata.being_deleted and any(isinstance(each, DeleteManifest) for each in actions):
+        named.append("manifest_crs_cleanup")
+    if kyma.metadata.being_deleted and kyma.status.state is not State.DELETING:
+        named.append("kyma_status_update_to_deleting")
+    return tuple(named)
 
 
 def _seen(view: SkrView) -> Seen:
