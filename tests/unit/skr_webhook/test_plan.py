@@ -38,16 +38,8 @@ from tests import builders
 
 TIMES = WatcherTimes(interval=300, silence=55, canary=CanaryTimes())
 RECORDS = {"operator.kyma-project.io/skr-watcher": "objects.watchers", "operator.kyma-project.io/skr-trust": "cas"}
-REASONS = [
-    "",
-    INSTALLING,
-    WATCHER_STARTING,
-    WATCHER_READY,
-    CERTIFICATE_OVERDUE,
-    *EVENT_PATH_FAULTS,
-    "ClusterUnreachable",
-    "Removing",
-]
+WORKING = [WATCHER_READY, CERTIFICATE_OVERDUE]
+REASONS = ["", INSTALLING, WATCHER_STARTING, *WORKING, *EVENT_PATH_FAULTS, "ClusterUnreachable", "Removing"]
 PAIR = KeyPair(b"certificate", b"key")
 DELETED = "2026-11-01T12:00:00Z"
 LEFT = InventoryEntry("apps", "v1", "Deployment", "kyma-system", "skr-webhook")
