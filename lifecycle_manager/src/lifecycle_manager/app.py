@@ -20,6 +20,7 @@ from lifecycle_manager import (
     catalog_sync,
     endpoints,
     fleet_metrics,
+    istio,
     kyma,
     mandatory_modules,
     module_authorization,
@@ -126,7 +127,8 @@ def _set_up(
     module_cr_status.setup(manager, connections, of.module_cr_status_settings(options))
     sync_resource.setup(manager, connections, latency, of.sync_resource_settings(options))
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
-    skr_webhook.setup_status(manager)
+    skr_webhook.setup_status(manager, are_routed=options.watcher_virtual_services)
+    istio.setup(manager, lambda: cas.current, of.istio_settings(options))
     module_authorization.setup(manager, kcp, of.module_authorization_settings(options))
     listens, checks = of.endpoint_settings(options), endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)

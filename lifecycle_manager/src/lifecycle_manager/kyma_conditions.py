@@ -21,11 +21,18 @@ CATALOG = "ModuleCatalog"
 MANDATORY_MODULES = "MandatoryModules"
 """Present only since the Manifests of mandatory modules could not be decided on."""
 
+CRDS_SYNC = "CRDsSync"
+PULL_SECRET_SYNC = "SKRImagePullSecretSync"  # noqa: S105 - the type of a condition
+"""Present with `--skr-image-pull-secret` only."""
+
 COMPLETE = "Complete"
 """The type of a condition of one ModuleConfig of a module: whether every Module CR has a ModuleConfig."""
 
 VALID, APPLIED = "Valid", "Applied"
 """The types of conditions of a SyncResource: whether its text may be applied, and whether it is."""
+
+VIRTUAL_SERVICE = "VirtualService"
+"""The type of a condition of a Watcher CR: whether the Istio gateway routes its events."""
 
 CLUSTER_CLAIMED = "SKRClaimed"
 """The reason of `skr.ClusterClaimed`."""
@@ -34,6 +41,7 @@ REMOVED = "Removed"
 """The reason of `SKRWebhook` and `ModuleCatalog` once that part is removed from the cluster."""
 CATALOG_SYNCED = "Synced"
 CATALOG_SYNC_FAILED = "CatalogSyncFailed"
+PULL_SECRET_REFUSED = "ImagePullSecretRefused"  # noqa: S105 - a reason
 WATCHER_SILENT = "WatcherSilent"
 """No events any more from a Watcher that sent some before."""
 EVENT_PATH_BROKEN = "EventPathBroken"
@@ -74,6 +82,7 @@ PUBLIC_REASONS = frozenset(
         "TooManyObjects",
         # of the Watcher and the catalog
         CATALOG_SYNC_FAILED,
+        PULL_SECRET_REFUSED,
         "Installing",
         "Removing",
         "Syncing",

@@ -181,6 +181,31 @@ def test_object_deleted_in_kcp_is_deleted_and_a_restricted_one_stays() -> None:
     assert differences(catalog, live, KINDS) == ((), ((ModuleTemplate.KIND, "gone-1.0.0"),))
 
 
+def test_module_that_a_cluster_may_no_longer_have_leaves_its_catalog_unless_it_is_a_beta_or_internal_one() -> None:
+    selected = {"kymaSelector": {"matchLabels": {"team": "a"}}}
+    offer = Offer.of(
+        [
+            builders.template("team", "1.0.0"),
+            builders.template("team", "2.0.0", labels={names.SYNC: "false"}),
+            builders.template("nats", "1.0.0"),
+        ],
+        [
+            builders.release("team", regular="1.0.0", spec=selected),
+            builders.release("nats", regular="1.0.0", spec={"internal": True}),
+        ],
+    )
+    live = live_of(wanted_catalog(offer, {"team": "a", names.INTERNAL: "true"}))
+    live[ModuleTemplate.KIND, "team-2.0.0"] = builders.template("team", "2.0.0")
+    catalog = wanted_catalog(offer, NO_LABELS)
+    expected = (
+        (ModuleReleaseMeta.KIND, "team"),
+        (ModuleTemplate.KIND, "team-1.0.0"),
+        (ModuleTemplate.KIND, "team-2.0.0"),
+    )
+    assert differences(catalog, live, KINDS) == ((), expected)
+    assert Catalogs().for_labels(offer, NO_LABELS).digest != Catalogs().for_labels(offer, {"team": "a"}).digest
+
+
 def test_embedded_objects_are_compared_by_value() -> None:
     wanted = builders.template()
     spaced = msgspec.structs.replace(

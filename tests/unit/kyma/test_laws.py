@@ -124,12 +124,21 @@ def test_new_version_is_requested_offered_and_allowed(fleet: Fleet) -> None:
 
 @LAWS
 @given(fleet=FLEETS)
-def test_exactly_the_modules_that_are_not_requested_are_removed(fleet: Fleet) -> None:
+def test_exactly_the_modules_that_are_not_requested_or_barred_are_removed(fleet: Fleet) -> None:
     before = dict(fleet.manifests)
     decided = fleet.turn()
     removed = {action.manifest for action in decided.in_kcp if isinstance(action, planned.DeleteManifest)}
-    requested = {module.name for module in fleet.inner.spec.modules}
-    assert removed == {name for name, each in before.items() if module_of_manifest(each) not in requested}
+    managed = {module.name: module.managed for module in fleet.inner.spec.modules}
+    barred = {
+        name
+        for name, release in fleet.offer.releases.items()
+        if release.spec.kyma_selector is not None and fleet.kyma.metadata.labels.get("team") != "a"
+    }
+    assert removed == {
+        name
+        for name, module in ((name, module_of_manifest(each)) for name, each in before.items())
+        if module not in managed or (managed[module] and module in barred)
+    }
 
 
 @LAWS

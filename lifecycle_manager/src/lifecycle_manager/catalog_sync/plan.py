@@ -175,7 +175,7 @@ def differences(
 ) -> tuple[tuple[WantedItem, ...], tuple[Key, ...]]:
     """Return what to apply and what to delete, of some kinds, where `live` are LM's objects in the SKR.
 
-    An object that was deleted in KCP is deleted; one that this Kyma may no longer have stays as it is.
+    Deleted is what is no longer known; another object that this Kyma may no longer have stays as it is.
     """
     if wanted.is_frozen:
         return (), ()

@@ -12,6 +12,7 @@ from kube_runtime import (
     ApiError,
     Applier,
     Client,
+    Conflict,
     EventRecorder,
     Informer,
     JsonObject,
@@ -32,12 +33,25 @@ from lifecycle_manager.resources import (
     KYMAS,
     MANIFESTS,
     RAW_KYMAS,
+    SECRETS,
     SYNC_RESOURCES,
 )
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, names
 
-NAMESPACE: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SKR_NAMESPACE}}
+NAMESPACE: JsonObject = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {
+        "name": names.SKR_NAMESPACE,
+        "labels": {
+            names.MANAGED_BY: names.LIFECYCLE_MANAGER,
+            "istio-injection": "enabled",
+            "namespaces.warden.kyma-project.io/validate": "enabled",
+        },
+    },
+}
+"""The namespace of all that is ours in an SKR, with upstream's labels for Istio and for Warden, which checks images."""
 NO_STATUS: dict[str, None] = dict.fromkeys(KymaStatus.__struct_encode_fields__)
 
 
@@ -45,13 +59,15 @@ NO_STATUS: dict[str, None] = dict.fromkeys(KymaStatus.__struct_encode_fields__)
 class SkrActions:
     """Acts in one SKR.
 
-    `kyma` is the Kyma CR there as it was read, None where there is none; `crd` is the CRD that the SKR gets.
+    `kyma` is the Kyma CR there as it was read, None where there is none; `crd` is the CRD that the SKR gets;
+    `pull_secret` is the name of the image pull Secret.
     """
 
     skr: Client
     kyma: Kyma | None
     crd: JsonObject
     events: EventRecorder
+    pull_secret: str = ""
 
     async def carry_out(self, action: planned.SkrAction) -> None:
         """Carry out an action. Raises KubeError."""
@@ -70,6 +86,8 @@ class SkrActions:
                 await self._remove_finalizers(of_others=purge)
                 with suppress(NotFound):  # a user was faster
                     await self.skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
+            case planned.DeletePullSecret():
+                await self._delete_pull_secret()
             case planned.RemoveSkrFinalizer():
                 await self._remove_finalizers(of_others=False)
             case planned.RemoveKymaCrd():
@@ -126,6 +144,11 @@ class SkrActions:
         with suppress(NotFound):  # deleted meanwhile
             await self._patch({"metadata": finalizers_of(self.kyma.metadata, left)})
 
+    async def _delete_pull_secret(self) -> None:
+        if self.pull_secret:  # else the option was taken away meanwhile, and with it the name
+            with suppress(NotFound):  # a user was faster
+                await self.skr.delete(SECRETS, self.pull_secret, names.SKR_NAMESPACE)
+
     async def _remove_crd(self) -> None:
         with suppress(NotFound):  # deleted before, or never created
             if not await self.skr.list_revisions(KYMAS):  # those would be users' own
@@ -166,8 +189,8 @@ class KcpActions:
         match action:
             case planned.AddFinalizer():
                 written = await set_finalizers(kcp, KYMAS, metadata, (*metadata.finalizers, names.KYMA_FINALIZER))
-            case planned.RemoveFinalizer():
-                removed = (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
+            case planned.RemoveFinalizer(of_others):
+                removed = metadata.finalizers if of_others else (names.KYMA_FINALIZER, *former.KYMA_FINALIZERS)
                 written = await remove_finalizer(kcp, KYMAS, metadata, *removed)
             case planned.RecordCrdHash(crd_hash):
                 written = await patch_metadata(kcp, KYMAS, metadata, {"annotations": {CRD_HASH: crd_hash}})
@@ -190,6 +213,9 @@ class KcpActions:
                 if managed_again:
                     await self._annotate(manifest.metadata.name, {names.IS_UNMANAGED: None})
                 await apply_manifest(self.kcp, self.manifests, manifest)
+            case planned.UpdateLeavingManifest(manifest):
+                with suppress(Conflict):  # gone: the API server finds no object with its uid
+                    await apply_manifest(self.kcp, self.manifests, manifest)
             case planned.MarkUnmanaged(name):
                 await self._annotate(name, {names.IS_UNMANAGED: "true"})
             case planned.DeleteManifest(name):

@@ -20,6 +20,7 @@ from lifecycle_manager.indexes import (
 )
 from lifecycle_manager.kyma.crd import KymaCrds, crd_changed
 from lifecycle_manager.kyma.module_status import UNDER_WAY
+from lifecycle_manager.kyma.pull_secret import PullSecretCopies, data_changed
 from lifecycle_manager.kyma.reconciler import KymaReconciler, KymaSettings, KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma_changes import kyma_changed, metadata_changed
@@ -33,6 +34,7 @@ from lifecycle_manager.resources import (
     MANIFESTS,
     MODULE_CONFIGS,
     MODULE_TEMPLATES,
+    SECRETS,
     SYNC_RESOURCES,
 )
 from lifecycle_manager.rollout import Schedule
@@ -78,9 +80,17 @@ def setup(
     namespaces = ModuleNamespaces.watched_by(manager)
     # Not required: SKRs have a CRD, and an installation with the rights of an earlier version can't read CRDs.
     crds = manager.informer(CUSTOM_RESOURCE_DEFINITIONS, field_selector=KYMA_CRD, required=False)
+    pull_secrets = (
+        manager.informer(SECRETS, field_selector=f"metadata.name={settings.pull_secret}")
+        if settings.pull_secret
+        else None
+    )
     controller: Controller[ObjectKey, KymaState] = manager.controller(
         "kyma", state=KymaState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
+
+    def all_kymas(_: object) -> Iterable[ObjectKey]:
+        return map(KYMAS.key_of, kymas.list())
 
     def changed_offer(template: ModuleTemplate | None) -> Iterable[ObjectKey]:
         found = who_has_template(template, kymas=kymas, releases=releases) if template is not None else ()
@@ -93,7 +103,9 @@ def setup(
         return (event.key,)
 
     controller.watches(kymas, when=status_is_outdated)
-    controller.watches(crds, to=lambda _: map(KYMAS.key_of, kymas.list()), when=crd_changed, priority=Priority.RESYNC)
+    controller.watches(crds, to=all_kymas, when=crd_changed, priority=Priority.RESYNC)
+    if pull_secrets is not None:
+        controller.watches(pull_secrets, to=all_kymas, when=data_changed, priority=Priority.RESYNC)
     controller.watches(templates, to=lambda change: changed_offer(change.new or change.old), when=offer_changed)
     controller.watches(
         releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
@@ -121,6 +133,7 @@ def setup(
         sync_resources=sync_resources,
         namespaces=namespaces,
         crds=KymaCrds(crds),
+        pull_secret=PullSecretCopies(settings.pull_secret, pull_secrets, settings.interval_seconds),
         offers=offers,
         schedule=Schedule(releases, manager.clock, settings.rollout, policy_readable(manager.registry)),
         settings=settings,

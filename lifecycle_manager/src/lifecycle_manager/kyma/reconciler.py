@@ -9,6 +9,7 @@ from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA,
 from lifecycle_manager.kyma.apply import KcpActions, SkrActions
 from lifecycle_manager.kyma.crd import KymaCrds
 from lifecycle_manager.kyma.plan import CreateSkrKyma, ModuleAction, Plan, plan, report
+from lifecycle_manager.kyma.pull_secret import PullSecretCopies, PullSecretState
 from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot, read_skr
 from lifecycle_manager.kyma.status import internal_error_status
 from lifecycle_manager.kyma_conditions import interval_for
@@ -26,6 +27,7 @@ from lifecycle_manager.skr import (
     failure_of,
 )
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
+from lifecycle_manager_api.conditions import NewCondition
 
 MAX_REPEATS = 3
 """How often in a row the outcome is read at once. An SKR that reverts it each time has to wait after that."""
@@ -35,11 +37,15 @@ REVERTED_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class KymaSettings:
-    """How often Kymas are reconciled without a trigger, also while they are being deleted, and how many at once."""
+    """How often Kymas are reconciled without a trigger, also while they are being deleted, and how many at once.
+
+    `pull_secret` is the name of the image pull Secret in KCP, empty for none.
+    """
 
     interval_seconds: float = 240.0
     deletion_interval_seconds: float = 5.0
     concurrency: int = 50
+    pull_secret: str = ""
     patience: Patience = field(default_factory=Patience)
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
 
@@ -49,6 +55,7 @@ class KymaState:
     """What is remembered of one Kyma: changes that its SKR has to show yet, and how often in a row it was repeated."""
 
     announcements: Announcements = field(default_factory=Announcements)
+    pull_secret: PullSecretState = field(default_factory=PullSecretState)
     repeats: int = 0
 
 
@@ -64,6 +71,7 @@ class KymaReconciler:
     sync_resources: Informer[SyncResource]
     namespaces: ModuleNamespaces
     crds: KymaCrds
+    pull_secret: PullSecretCopies
     offers: Offers
     schedule: Schedule
     settings: KymaSettings
@@ -81,7 +89,7 @@ class KymaReconciler:
         try:
             decided, unseen = await self._reconcile_skr(kyma, state)
         except (KubeError, SkrAccessError) as error:
-            decided = plan(self._snapshot(kyma, failure_of(error)))
+            decided = plan(self._snapshot(kyma, failure_of(error), self.crds.current().digest))
             await self._in_kcp(kyma).carry_out(decided.in_kcp)
             if isinstance(error, KubeError):
                 raise
@@ -110,9 +118,10 @@ class KymaReconciler:
 
     async def _act_in_skr(self, skr: Client, kyma: Kyma, view: SkrView, *, state: KymaState) -> Plan:
         crd = self.crds.current()
-        decided = plan(self._snapshot(kyma, view, crd.digest))
+        pull_secret = await self._sync_pull_secret(skr, kyma, view, state)
+        decided = plan(self._snapshot(kyma, view, crd.digest, pull_secret))
         try:
-            in_skr = SkrActions(skr, view.kyma, crd.document, self.manager.events)
+            in_skr = SkrActions(skr, view.kyma, crd.document, self.manager.events, self.settings.pull_secret)
             for action in decided.in_skr:
                 await in_skr.carry_out(action)
         except ApiError:
@@ -125,6 +134,14 @@ class KymaReconciler:
         if created and state.repeats < MAX_REPEATS:
             self.manager.publish(ClusterReplaced(kyma.metadata.name))
         return decided
+
+    async def _sync_pull_secret(self, skr: Client, kyma: Kyma, view: SkrView, state: KymaState) -> NewCondition | None:
+        if kyma.metadata.being_deleted or names.KYMA_FINALIZER not in kyma.metadata.finalizers:
+            return None
+        if view.kyma is None:  # the namespace may be missing, too; the next reconcile follows at once
+            state.pull_secret = PullSecretState()
+            return None
+        return await self.pull_secret.sync(kyma, skr, state.pull_secret, now=self.manager.clock.monotonic())
 
     def _in_kcp(self, kyma: Kyma) -> KcpActions:
         return KcpActions(self.manager.client, kyma, self.kymas, self.manifests, self.manager.events)
@@ -149,13 +166,16 @@ class KymaReconciler:
         state.repeats = 0
         deleting, settings = kyma.metadata.being_deleted, self.settings
         seconds = settings.deletion_interval_seconds if deleting else interval_for(kyma, settings.interval_seconds)
-        times = (seconds, self._seconds_until(decided.again), unseen)
+        retry = self.pull_secret.seconds_until_retry(state.pull_secret, now=self.manager.clock.monotonic())
+        times = (seconds, self._seconds_until(decided.again), unseen, retry)
         return Result(requeue_after=min(each for each in times if each is not None))
 
     def _seconds_until(self, when: datetime | None) -> float | None:
         return max((when - self.manager.clock.now()).total_seconds(), 0.0) if when is not None else None
 
-    def _snapshot(self, kyma: Kyma, skr: SkrView | SkrFailure, crd_hash: str = "") -> Snapshot:
+    def _snapshot(
+        self, kyma: Kyma, skr: SkrView | SkrFailure, crd_hash: str, pull_secret: NewCondition | None = None
+    ) -> Snapshot:
         name, assignment = kyma.metadata.name, self.namespaces.assignment()
         configs = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, name)
         resources = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name)
@@ -170,6 +190,7 @@ class KymaReconciler:
             sync_resources=tuple(filter(assignment.holds, resources)),
             assignment=assignment,
             patience=self.settings.patience,
+            pull_secret=pull_secret,
         )
 
 

@@ -6,12 +6,14 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kube_runtime import Client, NotFound, ObjectUnreadable
+from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.module_namespaces import Assignment
 from lifecycle_manager.resources import KYMAS, RAW_KYMAS
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
+from lifecycle_manager_api.conditions import NewCondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,14 @@ class Patience:
     - `unreachable`: an SKR that does not answer makes its Kyma an Error
     - `deletion`: a deletion that makes no progress is a Warning
     - `purge`: finalizers that block a deletion are removed; None for never
+
+    With `others_finalizers` a Kyma whose access Secret is gone loses the finalizers of others as well.
     """
 
     unreachable: timedelta = timedelta(seconds=30)
     deletion: timedelta = timedelta(minutes=10)
     purge: timedelta | None = None
+    others_finalizers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Snapshot:
 
     `module_configs` and `sync_resources` are those in namespaces that their modules have or had by the `assignment`.
     `skr` is a failure where the SKR could not be read or written; `crd_hash` is that of KCP's CRD, empty where that
-    can't be read.
+    can't be read. `pull_secret` is what came of the image pull Secret, None where there is none to copy.
     """
 
     timing: Timing
@@ -58,6 +63,17 @@ class Snapshot:
     sync_resources: tuple[SyncResource, ...] = ()
     assignment: Assignment = field(default_factory=Assignment)
     patience: Patience = field(default_factory=Patience)
+    pull_secret: NewCondition | None = None
+
+    @property
+    def has_another_crd(self) -> bool:
+        """Whether the CRD in the SKR is not the one of KCP."""
+        return self.kyma.metadata.annotations.get(CRD_HASH, "") != self.crd_hash
+
+    @property
+    def needs_crd(self) -> bool:
+        """Whether the CRD in the SKR has to be replaced by the one of KCP."""
+        return self.crd_hash != "" and self.has_another_crd
 
     def deletion_plus(self, patience: timedelta | None) -> datetime | None:
         """Return when the Kyma has been deleted for so long; None for never."""

@@ -63,6 +63,12 @@ def claim_of(release: ModuleReleaseMeta) -> tuple[bool, str]:
     return release.metadata.name != release.spec.module_name, release.metadata.name
 
 
+def release_of(module: str, releases: Iterable[ModuleReleaseMeta]) -> ModuleReleaseMeta | None:
+    """Return the ModuleReleaseMeta of a module that counts; None where it has none."""
+    present = (each for each in releases if each.spec.module_name == module and not each.metadata.being_deleted)
+    return min(present, key=claim_of, default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """One state of the catalog. Objects that are being deleted are not offered.

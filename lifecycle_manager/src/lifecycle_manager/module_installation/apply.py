@@ -28,6 +28,7 @@ from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifes
 from lifecycle_manager.module_installation import plan as planned
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import DefaultCr
+from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.reading import (
     ModuleCr,
     default_crs,
@@ -47,7 +48,7 @@ from lifecycle_manager.module_installation.snapshot import (
 )
 from lifecycle_manager.module_installation.status import CrView, begun
 from lifecycle_manager.object_set import Identity, Record, SkrObjects
-from lifecycle_manager.object_set.apply import hand_over
+from lifecycle_manager.object_set.apply import hand_over, release
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import identities, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner, heirs, holders_of, is_managed_by_another
@@ -55,7 +56,7 @@ from lifecycle_manager.object_set.repairs import Repairs
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.steps import Step
 from lifecycle_manager.oci import ObjectStore, SourceError
-from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
+from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS, Secret
 from lifecycle_manager.skr import AccessSecretMissing, Announcements
 from lifecycle_manager.skr.finalizers import strip_finalizers
 from lifecycle_manager_api import Manifest, State
@@ -112,12 +113,13 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class Services:
-    """What all reconciles of Manifests share."""
+    """What all reconciles of Manifests share. `data` are the Secrets of KCP whose data the module DEPLOYER may have."""
 
     neighbours: Neighbours
     store: ObjectStore
     logins: Logins
     renderings: Renderings
+    data: Informer[Secret]
     options: Options
 
 
@@ -149,7 +151,10 @@ class Steps:
             objects = await store.objects(
                 step.source, partial(logins.login, self.manifest), logins.whose(self.manifest)
             )
-            return replace(seen, rendering=self.services.renderings.of(objects, self.manifest.spec.localized_images))
+            spec, module = self.manifest.spec, module_of_manifest(self.manifest)
+            data = self.services.data.list() if module == DEPLOYER else None
+            rendering = self.services.renderings.of(objects, spec.localized_images, manager=spec.manager, data=data)
+            return replace(seen, rendering=rendering)
         except SourceError as error:
             return replace(seen, source_error=error)
 
@@ -241,6 +246,14 @@ class Steps:
         view = await _module_cr(await self.skr.client(), step.wanted, was_created=step.was_created)
         return replace(seen, module_cr=view)
 
+    async def _release(self, seen: Snapshot, step: planned.ReleaseObjects) -> Snapshot:
+        others = [each for each in self.services.neighbours.of(self.manifest) if each.manages]
+        shared = heirs(step.objects, others)
+        await release(await self.skr.client(), self._owner, without(step.objects, shared))
+        self.services.neighbours.notify(self.manifest, tuple(shared))
+        self.state.objects = None  # managed again, each object is read
+        return replace(seen, released=True)
+
     async def _find_module_crs(self, seen: Snapshot, step: planned.FindModuleCRs) -> Snapshot:
         try:
             skr = await self.skr.client()
@@ -273,6 +286,7 @@ class Steps:
 
     async def _delete_objects(self, seen: Snapshot, step: planned.DeleteObjects) -> Snapshot:
         result = await (await self._objects()).applier.delete(step.inventory)
+        self.state.settled = ""
         self.services.neighbours.notify(self.manifest, without(step.inventory, result.inventory))
         result.raise_first_failure()
         self.state.inventory = tuple(sorted({*without(seen.inventory, step.inventory), *result.inventory}))
@@ -301,6 +315,7 @@ class Steps:
         planned.PruneObjects: _prune,
         planned.ReadManagers: _read_managers,
         planned.ReadModuleCR: _read_module_cr,
+        planned.ReleaseObjects: _release,
         planned.FindModuleCRs: _find_module_crs,
         planned.DeleteDefaultCRs: _delete_default_crs,
         planned.CheckManagersMissing: _check_managers_missing,

@@ -22,13 +22,20 @@ from kube_runtime import (
 )
 from lifecycle_manager.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
-from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of, module_of_manifest
+from lifecycle_manager.module_catalog import (
+    Offers,
+    is_mandatory_manifest,
+    kyma_of_manifest,
+    module_of,
+    module_of_manifest,
+)
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_template
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.apply import ManifestState, Neighbours, Services, Steps
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import default_cr
 from lifecycle_manager.module_installation.plan import Done, RemoveFinalizer, plan
+from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
 from lifecycle_manager.object_set import Record, RecordingFailed, entries_of
@@ -37,7 +44,7 @@ from lifecycle_manager.object_set.inventory import Identity, identities
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, as_seen, seen_in
 from lifecycle_manager.oci import ObjectStore
-from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES, SECRETS, Secret
 from lifecycle_manager.signals import (
     ClusterReachable,
     ClusterReplaced,
@@ -49,7 +56,7 @@ from lifecycle_manager.signals import (
 )
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import Manifest, ManifestStatus, ModulePolicy, ModuleTemplate, names
+from lifecycle_manager_api import Kyma, Manifest, ManifestStatus, ModuleTemplate, names
 
 log = structlog.get_logger("manifest")
 
@@ -89,6 +96,7 @@ def setup(
     releases = manager.informer(DATED_RELEASE_METAS, namespace=namespace)
     kymas = manager.informer(KYMAS, namespace=namespace, indexes=[BY_TEMPLATE, BY_CHANNEL])
 
+    data = manager.informer(SECRETS, namespace=namespace, label_selector=f"{names.MODULE_NAME}={DEPLOYER}")
     policies = Policies.watched_by(manager)
 
     def owner(key: ObjectKey) -> str:
@@ -104,8 +112,7 @@ def setup(
                 if template is not None and module_of_manifest(manifest) == module_of(template):
                     yield MANIFESTS.key_of(manifest)
 
-    def of_policy(change: Change[ModulePolicy]) -> Iterable[ObjectKey]:
-        module = module_of_policy(change)
+    def of_module(module: str) -> Iterable[ObjectKey]:
         return [MANIFESTS.key_of(each) for each in manifests.list() if module_of_manifest(each) == module]
 
     def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
@@ -122,7 +129,8 @@ def setup(
     )
     controller.watches(manifests, when=wants_other_module)
     controller.watches(templates, to=lambda change: with_template(change.new or change.old), when=offer_changed)
-    controller.watches(policies.informer, to=of_policy, when=policy_changed)
+    controller.watches(policies.informer, to=lambda it: of_module(module_of_policy(it)), when=policy_changed)
+    controller.watches(data, to=lambda _: of_module(DEPLOYER), when=data_changed)
     controller.receives(
         DescriptorFound,
         to=lambda found: with_template(templates.get(ObjectKey(found.namespace, found.template))),
@@ -144,17 +152,18 @@ def setup(
         controller.enqueue(key, Look.EVERYTHING)
 
     neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
-    renderings = Renderings(settings.namespace)
+    renderings = Renderings(settings.namespace, settings.pull_secret)
     reconciler = ManifestReconciler(
         manager.client,
         manager.clock,
         manager.events,
         manifests,
+        kymas=kymas,
         connections=connections,
         offers=offers,
         policies=policies,
         restricted=settings.restricted,
-        services=Services(neighbours, store, logins, renderings, settings),
+        services=Services(neighbours, store, logins, renderings, data, settings),
     )
     controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
     return controller
@@ -170,6 +179,11 @@ def wants_other_module(change: Change[Manifest]) -> bool:
         or metadata_changed(old.metadata, new.metadata)
         or finalizer_lost(names.MANIFEST_FINALIZER, change)
     )
+
+
+def data_changed(change: Change[Secret]) -> bool:
+    """Tell whether there are other data in a Secret of KCP, or the Secret came or went."""
+    return change.old is None or change.new is None or change.old.data != change.new.data
 
 
 def concerned_by(
@@ -191,6 +205,7 @@ class ManifestReconciler:
     clock: Clock
     events: EventRecorder
     manifests: Informer[Manifest]
+    kymas: Informer[Kyma]
     connections: Connections
     offers: Offers
     policies: Policies
@@ -217,7 +232,7 @@ class ManifestReconciler:
             await record.report(end.status)
             return self._finish(state, end)
         if isinstance(end, RemoveFinalizer):
-            await record.remove_finalizer()
+            await record.remove_finalizer(of_others=end.of_others)
         else:
             state.check_all = True  # nothing was corrected in the meantime
         return Result()
@@ -270,7 +285,20 @@ class ManifestReconciler:
             rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
             announced=announced & identities(inventory) if announced else announced,
+            cluster_gone=self._is_cluster_gone(manifest),
+            is_named=self._is_named(manifest),
         )
+
+    def _is_named(self, manifest: Manifest) -> bool:
+        """Tell whether the Kyma of a Manifest has it."""
+        kyma = self.kymas.get(ObjectKey(manifest.metadata.namespace, kyma_of_manifest(manifest)))
+        named = (each.manifest.metadata.name for each in kyma.status.modules if each.manifest) if kyma else ()
+        return is_mandatory_manifest(manifest) or manifest.metadata.name in named
+
+    def _is_cluster_gone(self, manifest: Manifest) -> bool:
+        """Tell whether the access Secret of a Manifest's Kyma is gone, which matters once the Manifest is deleted."""
+        kyma = kyma_of_manifest(manifest)
+        return manifest.metadata.being_deleted and bool(kyma) and not self.connections.have_access(kyma)
 
     def _finish(self, state: ManifestState, end: Done) -> Result:
         state.check_all = state.check_all or end.check_all

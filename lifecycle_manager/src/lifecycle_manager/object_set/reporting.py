@@ -54,7 +54,8 @@ def set_owner(resource: Manifest | SyncResource, module: str) -> SetOwner:
     """
     metadata = resource.metadata
     uid = resource.status.owner_uid or metadata.uid
-    return SetOwner(ObjectKey(metadata.namespace, metadata.name), uid, module)
+    is_module = isinstance(resource, Manifest)
+    return SetOwner(ObjectKey(metadata.namespace, metadata.name), uid, module, is_module=is_module)
 
 
 def ready_transition(

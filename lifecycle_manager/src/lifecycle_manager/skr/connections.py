@@ -90,6 +90,10 @@ class Connections:
         """Return the access Secret of a Kyma. Raises AccessSecretMissing."""
         return choose_access_secret(kyma_name, self.secrets.by_index(ACCESS_SECRETS, kyma_name))
 
+    def have_access(self, kyma_name: str) -> bool:
+        """Tell whether a Kyma has an access Secret."""
+        return bool(self.secrets.by_index(ACCESS_SECRETS, kyma_name))
+
     def api_server_ca(self, kyma_name: str) -> bytes | None:
         """Return the CA of the client certificate of a Kyma's API server, None where none is given.
 

@@ -20,6 +20,7 @@ from kube_runtime import (
     Result,
     RetryPolicy,
 )
+from kube_runtime.client import LargeAnswers
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager.signals import ClusterReachable, ClusterSilent
 from lifecycle_manager.skr import token_renewal
@@ -40,6 +41,7 @@ MAX_REQUESTS_IN_FLIGHT = 16
 # timeout of servers, so that no server closes it during a request.
 KEEP_ALIVE_SECONDS = 70.0
 SPARE_SECONDS = 5.0
+READ_BUFFER_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,8 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
         max_response_bytes=MAX_RESPONSE_BYTES,
         max_values=MAX_VALUES,
         max_list_bytes=MAX_LIST_BYTES,
+        read_buffer_bytes=READ_BUFFER_BYTES,
+        large_answers=LargeAnswers(),
         circuit=True,
     )
     policy = KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict()

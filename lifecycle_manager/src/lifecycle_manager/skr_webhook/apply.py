@@ -30,9 +30,9 @@ from lifecycle_manager.signals import WebhookRulesChanged
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation
 from lifecycle_manager.skr_webhook.canary import send_canary
-from lifecycle_manager.skr_webhook.cert_manager import LeafStore
 from lifecycle_manager.skr_webhook.certificates import CertificateMemory
 from lifecycle_manager.skr_webhook.documents import INVENTORY, Document, ObjectRules, WatcherDeployment
+from lifecycle_manager.skr_webhook.issued_certificates import LeafStore
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory, ObjectRuleReader
 from lifecycle_manager.skr_webhook.plan import (
     ApplyObjects,

@@ -13,8 +13,8 @@ from lifecycle_manager.kyma_conditions import (
     is_event_path_faulty,
 )
 from lifecycle_manager.skr import failure_of
-from lifecycle_manager.skr_webhook.cert_manager import CertificatePending
 from lifecycle_manager.skr_webhook.certificates import CertificateContended, CertificatesRevoked, NameReserved
+from lifecycle_manager.skr_webhook.issued_certificates import CertificatePending
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma
 from lifecycle_manager_api.conditions import find
