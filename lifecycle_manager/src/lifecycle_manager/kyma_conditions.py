@@ -49,6 +49,9 @@ EVENT_PATH_BROKEN = "EventPathBroken"
 WATCHER_NEVER_HEARD = "WatcherNeverHeard"
 """A Watcher was installed long enough ago, and never sent an event."""
 
+CERTIFICATE_OVERDUE = "CertificateRenewalOverdue"
+"""The reason of `SKRWebhook` while a Watcher works with a certificate that should have been renewed."""
+
 BROKEN_AFTER_WORKING = frozenset({WATCHER_SILENT, EVENT_PATH_BROKEN})
 """Faults of a cluster whose webhook is in place."""
 EVENT_PATH_FAULTS = BROKEN_AFTER_WORKING | {WATCHER_NEVER_HEARD}

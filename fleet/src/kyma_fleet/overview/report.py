@@ -32,6 +32,7 @@ def print_report(tally: Tally, screen: Screen, now: datetime) -> None:
         screen.print(f"causes: {causes}")
     _troubles(screen, "NO EVENTS FROM", tally.silent, now)
     _troubles(screen, "NO CERTIFICATE FOR THE WATCHER OF", tally.certificates, now)
+    _troubles(screen, "CERTIFICATE NOT RENEWED OF", tally.expiring, now)
     _replicas(tally, screen, now)
     _verdict(tally, screen, now)
 
@@ -121,6 +122,6 @@ def _verdict_lines(tally: Tally, screen: Screen, now: datetime) -> Iterator[str]
         yield screen.painted("nothing is wrong", fg="green")
         return
     yield f"{screen.painted('wrong:', fg='red', bold=True)} {plain('; '.join(wrong))}"
-    worst = tally.broken.worst() or tally.silent.worst()
+    worst = tally.broken.worst() or tally.silent.worst() or tally.expiring.worst()
     if worst:
         yield f"next:  klm explain {plain(worst[0].kyma)}"

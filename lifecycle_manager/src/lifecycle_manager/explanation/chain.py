@@ -14,7 +14,14 @@ from lifecycle_manager.explanation.facts import Facts
 from lifecycle_manager.explanation.marks import pause_of
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING
 from lifecycle_manager.kyma.resolution import Resolution
-from lifecycle_manager.kyma_conditions import CATALOG, EVENT_PATH_FAULTS, REACHABLE, WEBHOOK, event_path_fault
+from lifecycle_manager.kyma_conditions import (
+    CATALOG,
+    CERTIFICATE_OVERDUE,
+    EVENT_PATH_FAULTS,
+    REACHABLE,
+    WEBHOOK,
+    event_path_fault,
+)
 from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest
 from lifecycle_manager_api import (
     Condition,
@@ -45,6 +52,7 @@ ADVICE = {
     "ModuleTemplateNotFound": "kubectl -n {ns} get moduletemplates",
     "ApplyFailed": "klm diff {kyma} {module}",
     **dict.fromkeys(EVENT_PATH_FAULTS, "kubectl -n kyma-system logs deployment/skr-webhook   # in the cluster"),
+    CERTIFICATE_OVERDUE: "kubectl -n {ns} get certificates",
     "CredentialsInvalid": "kubectl -n {ns} describe manifest {manifest}",
 }
 """What to do for a reason, as a command."""
@@ -201,7 +209,8 @@ def _of_condition(facts: Facts, condition: Condition | None, title: str, *, brie
         text = f"{condition.message} (since {age(condition.last_transition_time, facts.now)})"
         yield Link("bad", title, text, reason=condition.reason)
     elif not brief:
-        yield Link("ok", title, condition.message)
+        mark: Mark = "bad" if condition.reason == CERTIFICATE_OVERDUE else "ok"
+        yield Link(mark, title, condition.message, reason=condition.reason)
 
 
 def _wish(facts: Facts, module: str, known: KymaModuleStatus | None, manifest: Manifest | None) -> Iterator[Link]:

@@ -21,7 +21,7 @@ from kube_runtime import (
     KubernetesObject,
     Manager,
 )
-from kyma_certs import KeyPair, renewal_due
+from kyma_certs import KeyPair, describe, renewal_due
 from lifecycle_manager.kcp_writes import patch_metadata
 from lifecycle_manager.kyma_changes import WATCHER_RECORD
 from lifecycle_manager.kyma_conditions import WEBHOOK, write_condition
@@ -94,7 +94,9 @@ class WatcherSteps:
             case Report(status):
                 found["kyma"] = await self.report(seen.kyma, status)
             case EnsureCertificate():
-                found["certificate"] = await self._ensure_certificate(seen.kyma, state)
+                found["certificate"] = certificate = await self._ensure_certificate(seen.kyma, state)
+                if state.renewal_overdue and isinstance(certificate, KeyPair):
+                    found["overdue_until"] = describe(certificate.certificate_pem).not_after
             case FindDesired(with_webhook) if isinstance(seen.certificate, KeyPair):
                 found["desired"] = desired_objects(
                     self.deployment,

@@ -7,6 +7,7 @@ Watcher has arrived, so that no request of a user waits for a backend that does 
 from dataclasses import dataclass, replace
 
 from lifecycle_manager.kyma_conditions import (
+    CERTIFICATE_OVERDUE,
     EVENT_PATH_BROKEN,
     WATCHER_NEVER_HEARD,
     WATCHER_SILENT,
@@ -165,6 +166,11 @@ def plan_path(seen: WatcherSnapshot, desired: Desired) -> SendCanary | Done:
         return Done(Status("True", WATCHER_READY, message), timers, UNKNOWN_KIND_SECONDS)
     silent_in = seen.times.silence - seen.timers.silent_for(seen.now) + 0.1
     status = Status("True", WATCHER_READY, f"kinds of Module CR that are watched: {desired.rules.kinds}")
+    if seen.overdue_until is not None:
+        message = (
+            f"the Watcher's certificate ends at {seen.overdue_until:%Y-%m-%d %H:%M} UTC, and was not renewed in time"
+        )
+        status = Status("True", CERTIFICATE_OVERDUE, message)
     return Done(status, timers, min(seen.times.interval, silent_in, path.check_after(seen.now) + 0.01))
 
 

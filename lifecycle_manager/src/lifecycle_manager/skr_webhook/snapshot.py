@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 import structlog
@@ -62,7 +63,8 @@ class Desired:
 class WatcherSnapshot:
     """One Watcher. What a step of this reconcile has found out is None before that step.
 
-    `now` is monotonic. `remaining` are the objects that a removal waits for.
+    `now` is monotonic. `overdue_until` is the end of a certificate that should have been renewed. `remaining` are the
+    objects that a removal waits for.
     """
 
     kyma: Kyma
@@ -70,6 +72,7 @@ class WatcherSnapshot:
     times: WatcherTimes
     timers: Timers
     certificate: KeyPair | NoCertificate | None = None
+    overdue_until: datetime | None = None
     desired: Desired | None = None
     applied: bool = False
     canary_sent: bool = False

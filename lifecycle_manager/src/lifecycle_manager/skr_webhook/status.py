@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from kyma_certs import NameRefused
 from lifecycle_manager.kyma_conditions import (
     BROKEN_AFTER_WORKING,
+    CERTIFICATE_OVERDUE,
     EVENT_PATH_FAULTS,
     REMOVED,
     WEBHOOK,
@@ -64,7 +65,7 @@ def reason_of(kyma: Kyma) -> str:
 
 def has_webhook(kyma: Kyma) -> bool:
     """Tell whether the webhook is installed: the Watcher is reported ready, or broken after it was."""
-    return reason_of(kyma) in BROKEN_AFTER_WORKING | {WATCHER_READY}
+    return reason_of(kyma) in BROKEN_AFTER_WORKING | {WATCHER_READY, CERTIFICATE_OVERDUE}
 
 
 def is_begun(kyma: Kyma) -> bool:
