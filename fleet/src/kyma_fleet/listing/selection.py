@@ -49,7 +49,7 @@ class Selection:
 
     def of_kyma(self, kyma: Kyma) -> bool:
         """Tell whether a Kyma was asked for: its modules count as one, not each by itself."""
-        if not self.wants_state(kyma.status.state):
+        if not self.wants_state(kyma.status.state) or (self.paused and not kyma.metadata.is_paused):
             return False
         own_channel = self.channel and self.channel == kyma.spec.channel
         if own_channel and not self.module and not self.version:
@@ -78,6 +78,7 @@ class Selection:
         """Tell whether a Manifest was asked for."""
         return (
             self.wants_state(manifest.status.state)
+            and (not self.paused or manifest.metadata.is_paused)
             and (not self.version or manifest.spec.version == self.version)
             and (not self.module or manifest.metadata.labels.get(names.MODULE_NAME) == self.module)
         )
