@@ -77,7 +77,7 @@ async def lifecycle_manager(
     manager = Manager(
         kcp,
         name=names.LIFECYCLE_MANAGER,
-        sharding=sharding or ALONE,
+        sharding=of.selection(settings, sharding or ALONE),
         retry=of.retry_policy(settings),
         metrics=metrics,
         registry=registry,
@@ -115,7 +115,7 @@ def _set_up(
     store = ObjectStore(registries, downloads.text, Blobs(options.module_cache_dir or folder / "layers"))
     components = Components(registries, logins.default_login, of.component_base(options))
 
-    takeover.lease.setup(manager, kcp)
+    takeover.setup(manager, kcp)
     skr.setup(manager, connections, of.skr_settings(options))
     offers = module_catalog.setup(manager, components.descriptor, restricted=options.restricted_default_modules)
     fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)

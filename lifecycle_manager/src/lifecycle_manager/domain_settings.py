@@ -3,7 +3,7 @@
 import re
 import socket
 
-from kube_runtime import Client, Clock, RetryPolicy
+from kube_runtime import Client, Clock, RetryPolicy, Sharding
 from kube_runtime.leases import LeaseSharding, LeaseTiming
 from kyma_certs import Algorithm, RotationRules
 from lifecycle_manager.catalog_sync import CatalogSettings
@@ -30,6 +30,7 @@ from lifecycle_manager.skr_webhook import (
     WatcherTimes,
 )
 from lifecycle_manager.sync_resource import SyncResourceSettings
+from lifecycle_manager.takeover import SelectedKymas
 from lifecycle_manager.takeover.policy_file import find_policy
 from lifecycle_manager_api import names
 
@@ -76,6 +77,12 @@ def lease_sharding(options: Settings, leases: Client) -> LeaseSharding | None:
         address=replica_address(options),
         timing=lease_timing(options),
     )
+
+
+def selection(options: Settings, replicas: Sharding) -> Sharding:
+    """Return how the Kymas are shared: with the former version too, where the fleet is split."""
+    labels = dict(each.partition("=")[::2] for each in options.kyma_selector)
+    return SelectedKymas(replicas, labels) if labels else replicas
 
 
 def skr_settings(options: Settings) -> SkrSettings:

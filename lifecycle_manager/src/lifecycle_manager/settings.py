@@ -36,6 +36,13 @@ def _hosts(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
+def _labels(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if not re.fullmatch(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9._-]{1,63}=[A-Za-z0-9._-]{0,63}", text):
+            raise ValueError(f"invalid label {text!r}: expected key=value")
+    return texts
+
+
 def _namespace(name: str) -> str:
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
         raise ValueError(f"invalid namespace {name!r}: expected lower case letters, digits and '-', at most 63")
@@ -87,6 +94,12 @@ class Settings(BaseSettings):
         "",
         description="loopback address of the fleet page, such as 127.0.0.1:8090, for kubectl port-forward or a proxy "
         "in the same Pod. Default: it is not served",
+    )
+    kyma_selector: Annotated[tuple[str, ...], AfterValidator(_labels)] = Field(
+        (),
+        description="labels, as key=value, of the Kymas that are managed while the Lifecycle Manager in Go manages the "
+        "others of this control plane and is kept from these (docs/migration.md); its Lease is not waited for. "
+        "Default: all Kymas",
     )
     enable_webhooks: bool = Field(False, description="validate resources at admission; needs a Service")
     webhook_bind_address: BindAddress = Field(":9443", description="listen address for admission requests")

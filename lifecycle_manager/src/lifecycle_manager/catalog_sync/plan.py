@@ -15,7 +15,7 @@ from lifecycle_manager.catalog_sync.snapshot import RemovalSnapshot, SyncSnapsho
 from lifecycle_manager.catalog_sync.status import GONE, STARTED, CatalogCondition, removing, synced
 from lifecycle_manager.catalog_sync.wanted import KINDS, Item, Key, WantedCatalog, WantedItem
 from lifecycle_manager.kyma_conditions import CATALOG, REMOVED, is_introduced, watcher_removed
-from lifecycle_manager_api import ModuleReleaseMeta, find, names
+from lifecycle_manager_api import ModuleReleaseMeta, find
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ RemovalStep = Done | ReadOwnObjects | DeleteObjects | ReadRemainingObjects | Del
 
 def plan_sync(seen: SyncSnapshot) -> SyncStep:
     """Return the next step for a catalog that has to be kept up to date."""
-    if seen.kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" or not is_introduced(seen.kyma):
+    if seen.kyma.metadata.is_paused or not is_introduced(seen.kyma):
         return Done()  # the change of the Kyma triggers this again
     if not seen.is_due and _is_up_to_date(seen):
         return Done(requeue_after=seen.seconds_until_due)

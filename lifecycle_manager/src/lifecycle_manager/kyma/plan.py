@@ -193,7 +193,7 @@ def plan(snapshot: Snapshot) -> Plan:
     kyma = snapshot.kyma
     if kyma.metadata.being_deleted:
         return _plan_deletion(snapshot)
-    if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true":
+    if kyma.metadata.is_paused:
         return Plan()
     if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
         return Plan(in_kcp=(AddFinalizer(),))

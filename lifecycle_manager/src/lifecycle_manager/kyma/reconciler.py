@@ -107,7 +107,7 @@ class KymaReconciler:
         kyma = self.kymas.get(key)
         if kyma is None:
             return Result()
-        if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true" and not kyma.metadata.being_deleted:
+        if kyma.metadata.is_paused and not kyma.metadata.being_deleted:
             return Result()  # not even its SKR is read
         try:
             decided, unseen = await self._reconcile_skr(kyma, state)

@@ -102,7 +102,7 @@ def is_managed(kyma: Kyma) -> bool:
         return (is_introduced(kyma) or is_of_former_version(kyma)) and modules_removed(kyma)
     if not is_introduced(kyma):
         return False
-    return kyma.metadata.labels.get(names.SKIP_RECONCILIATION) != "true"
+    return not kyma.metadata.is_paused
 
 
 def plan(seen: WatcherSnapshot) -> Step:
