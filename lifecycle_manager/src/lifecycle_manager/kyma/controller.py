@@ -22,7 +22,8 @@ from lifecycle_manager.kyma.crd import KymaCrds, crd_changed
 from lifecycle_manager.kyma.module_status import UNDER_WAY
 from lifecycle_manager.kyma.reconciler import KymaReconciler, KymaSettings, KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
-from lifecycle_manager.kyma_changes import kyma_changed, metadata_changed
+from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
+from lifecycle_manager.kyma_conditions import CATALOG, WEBHOOK
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_namespaces import ModuleNamespaces
@@ -52,17 +53,21 @@ from lifecycle_manager_api import (
     Manifest,
     ModuleConfig,
     ModuleTemplate,
+    State,
     SyncResource,
     names,
 )
 
 T = TypeVar("T")
 
+UNFINISHED = frozenset({State.EMPTY, State.PROCESSING})
 KYMA_CRD = f"metadata.name={KYMAS.plural_name}"
 SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.DEFAULT_KYMA_NAME)
 
 SETTLE_SECONDS = 0.2
 """How long to wait for further changes: the parts of a Kyma often change several at a time."""
+PROGRESS_SECONDS = 1.0
+"""How long to wait for them while other parts of a new Kyma, or of a new version, are under way."""
 
 
 def setup(
@@ -92,13 +97,34 @@ def setup(
         controller.state_or_new(event.key).announcements.announce(event, now=manager.clock.monotonic())
         return (event.key,)
 
+    def is_under_way(name: str) -> bool:
+        """Tell whether parts of a Kyma are being installed: further changes will follow."""
+        kyma = kymas.cache.get(ObjectKey(names.KCP_NAMESPACE, name))
+        parts = {each.type for each in kyma.status.conditions} if kyma is not None else set()
+        return not {WEBHOOK, CATALOG} <= parts or any(
+            each.status.state in UNFINISHED for each in manifests.cache.by_index(MANIFESTS_BY_KYMA.name, name)
+        )
+
+    def part_changed(under_way: bool, change: Change[Kyma]) -> bool:
+        return other_part_changed(change) and is_under_way(_name_of(change)) == under_way
+
+    def manifest_changed(under_way: bool, change: Change[Manifest]) -> bool:
+        if not manifest_state_changed(change):
+            return False
+        names_of = [*_kyma_by(MANIFESTS_BY_KYMA)(change)]
+        return (is_progress(change) and all(is_under_way(each.name) for each in names_of)) == under_way
+
     controller.watches(kymas, when=status_is_outdated)
     controller.watches(crds, to=lambda _: map(KYMAS.key_of, kymas.list()), when=crd_changed, priority=Priority.RESYNC)
     controller.watches(templates, to=lambda change: changed_offer(change.new or change.old), when=offer_changed)
     controller.watches(
         releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
     )
-    controller.watches(manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=manifest_state_changed, after=SETTLE_SECONDS)
+    for under_way, seconds in ((False, SETTLE_SECONDS), (True, PROGRESS_SECONDS)):
+        controller.watches(kymas, when=partial(part_changed, under_way), after=seconds)
+        controller.watches(
+            manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=partial(manifest_changed, under_way), after=seconds
+        )
     for when, seconds in ((report_changed, SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
         of_a_module = partial(is_of_a_module, namespaces, when)
         controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=of_a_module, after=seconds)
@@ -130,14 +156,26 @@ def setup(
 
 
 def status_is_outdated(change: Change[Kyma]) -> bool:
-    """Tell whether a Kyma's change is more than what its own controller wrote to its status.
+    """Tell whether a Kyma's change is more than what its own controller wrote, and what other domains did.
 
-    The SKR shows the conditions of other domains in full, with their messages and times.
+    Those of a Kyma that is being deleted have it wait for them.
     """
     old, new = change.old, change.new
-    return kyma_changed(change) or (
-        old is not None and new is not None and _other_conditions(old) != _other_conditions(new)
+    return (
+        old is None
+        or new is None
+        or generation_changed(change)
+        or metadata_changed(old.metadata, new.metadata)
+        or finalizer_lost(names.KYMA_FINALIZER, change)
+        or (old.status.state is not State.EMPTY and new.status.state is State.EMPTY)
+        or (new.metadata.being_deleted and other_part_changed(change))
     )
+
+
+def other_part_changed(change: Change[Kyma]) -> bool:
+    """Tell whether another domain wrote its condition. The SKR shows those in full, with their messages and times."""
+    old, new = change.old, change.new
+    return old is not None and new is not None and _other_conditions(old) != _other_conditions(new)
 
 
 def manifest_state_changed(change: Change[Manifest]) -> bool:
@@ -148,10 +186,16 @@ def manifest_state_changed(change: Change[Manifest]) -> bool:
         or new is None
         or old.metadata.generation != new.metadata.generation
         or metadata_changed(old.metadata, new.metadata)
-        or old.status.state != new.status.state
+        or _shown_state(old) != _shown_state(new)
         or old.status.observed_generation != new.status.observed_generation
         or _operation(old) != _operation(new)
     )
+
+
+def is_progress(change: Change[Manifest]) -> bool:
+    """Tell whether a Manifest is on its way to be ready."""
+    new = change.new
+    return new is not None and new.status.state in {*UNFINISHED, State.READY}
 
 
 def report_changed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
@@ -184,6 +228,15 @@ def _report(part: ModuleConfig | SyncResource) -> tuple[object, ...]:
 
 def _other_conditions(kyma: Kyma) -> list[Condition]:
     return [condition for condition in kyma.status.conditions if condition.type not in OWN_CONDITIONS]
+
+
+def _name_of(change: Change[Kyma]) -> str:
+    return next(each.metadata.name for each in (change.new, change.old) if each is not None)
+
+
+def _shown_state(manifest: Manifest) -> State:
+    """Return the state of a Manifest as the status of its Kyma shows it: one whose intent was recorded is still new."""
+    return State.PROCESSING if manifest.status.state is State.EMPTY else manifest.status.state
 
 
 def _operation(manifest: Manifest) -> str:

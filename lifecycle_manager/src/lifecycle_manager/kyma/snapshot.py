@@ -45,7 +45,7 @@ class Snapshot:
 
     `module_configs` and `sync_resources` are those in namespaces that their modules have or had by the `assignment`.
     `skr` is a failure where the SKR could not be read or written; `crd_hash` is that of KCP's CRD, empty where that
-    can't be read.
+    can't be read; `installed_crd` is that of the CRD that this reconcile has installed.
     """
 
     timing: Timing
@@ -53,11 +53,17 @@ class Snapshot:
     offer: Offer
     skr: SkrView | SkrFailure
     crd_hash: str
+    installed_crd: str | None = None
     manifests: tuple[Manifest, ...] = ()
     module_configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
     assignment: Assignment = field(default_factory=Assignment)
     patience: Patience = field(default_factory=Patience)
+
+    @property
+    def crd_in_skr(self) -> str:
+        """The hash of the CRD that the SKR has, as far as it is known; empty where it is not."""
+        return self.kyma.status.records.kyma_crd if self.installed_crd is None else self.installed_crd
 
     def deletion_plus(self, patience: timedelta | None) -> datetime | None:
         """Return when the Kyma has been deleted for so long; None for never."""
