@@ -26,7 +26,7 @@ from lifecycle_manager.kyma_conditions import (
 )
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, State, aggregate, names
+from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, SkrRecords, State, aggregate, names
 from lifecycle_manager_api.conditions import NewCondition, find, last_operation, set_conditions, shortened
 
 READY = "Ready"
@@ -77,6 +77,9 @@ def _status(snapshot: Snapshot, reports: Sequence[ModuleReport], ignored: int, *
         modules=shown(modules),
         active_channel=_active_channel(snapshot),
         dropped=unasked,
+        records=msgspec.structs.replace(
+            snapshot.kyma.status.records, kyma_crd=snapshot.crd_hash or snapshot.crd_in_skr
+        ),
         conditions=(
             (REACHABLE, "True", reasons.REACHABLE, "the cluster answers"),
             _crds_sync(snapshot),
@@ -184,6 +187,7 @@ def for_skr(status: KymaStatus, skr_kyma: Kyma) -> KymaStatus:
         status,
         observed_generation=generation,
         modules=tuple(map(_module_for_skr, status.modules)),
+        records=SkrRecords(),
         conditions=tuple(_condition_for_skr(condition, generation) for condition in status.conditions),
     )
 
