@@ -3,9 +3,10 @@
 import re
 import socket
 
-from kube_runtime import Client, Clock, RetryPolicy
+from kube_runtime import Client, ClientOptions, Clock, RetryPolicy, RuntimeMetrics
 from kube_runtime.leases import LeaseSharding, LeaseTiming
 from kyma_certs import Algorithm, RotationRules
+from kyma_diagnostics import TracingOptions
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.endpoints import EndpointSettings, admission_names
 from lifecycle_manager.kyma import KymaSettings, Patience
@@ -40,6 +41,11 @@ def retry_policy(options: Settings) -> RetryPolicy:
         rate=options.rate_limiter_frequency,
         burst=options.rate_limiter_burst,
     )
+
+
+def kcp_options(options: Settings, metrics: RuntimeMetrics) -> ClientOptions:
+    """Return the limits of requests to KCP, which are counted in `metrics`."""
+    return ClientOptions(qps=options.k8s_client_qps, burst=options.k8s_client_burst, metrics=metrics)
 
 
 def lease_timing(options: Settings) -> LeaseTiming:
@@ -175,6 +181,8 @@ def watcher_settings(options: Settings) -> WatcherSettings:
             memory_limit=options.skr_webhook_memory_limits,
             cpu_limit=options.skr_webhook_cpu_limits,
             replicas=options.skr_webhook_replicas,
+            otlp_endpoint=options.skr_watcher_otlp_endpoint,
+            trace_sampling_ratio=options.trace_sampling_ratio,
         ),
         times=WatcherTimes(
             interval=options.watcher_requeue_success_interval.total_seconds(),
@@ -250,6 +258,13 @@ def endpoint_settings(options: Settings) -> EndpointSettings:
         admission=split_address(options.webhook_bind_address),
         webhook_service=options.webhook_service,
         webhook_client_ca=options.webhook_client_ca,
+    )
+
+
+def tracing_options(options: Settings) -> TracingOptions:
+    """Return where traces are sent, and which."""
+    return TracingOptions(
+        names.LIFECYCLE_MANAGER, options.otlp_endpoint, options.trace_sampling_ratio, instance=options.replica_name
     )
 
 

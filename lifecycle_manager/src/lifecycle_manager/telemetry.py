@@ -6,6 +6,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kube_runtime import Clock, Result
+from kube_runtime.tracing import exemplar
 
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -65,6 +66,6 @@ class ChangeLatency:
             except (ValueError, TypeError):
                 return  # the Watcher did not send the time
             if 0 <= seconds <= 3600:
-                histogram.observe(seconds)
+                histogram.observe(seconds, exemplar=exemplar())
 
         return observe

@@ -10,7 +10,7 @@ from kyma_fleet.explanation.facts import read_events
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import cut, padded, plain, wrapped
-from kyma_fleet.timeline.moments import Moment, last_change, moments
+from kyma_fleet.timeline.moments import Moment, last_change, moments, newest_trace
 from lifecycle_manager.resources import MANIFESTS, MODULE_CONFIGS, RAW_KYMAS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 
@@ -34,6 +34,8 @@ async def trace(kcp: Client, screen: Screen, name: str, module: str, *, everythi
     if not found:
         raise Problem(f"nothing is recorded of {module or 'any module'} in Kyma {name}; klm explain {name} says why")
     print_timeline((found if everything else last_change(found, PAUSE_SECONDS))[-SHOWN:], screen)
+    if trace_id := newest_trace(documents):
+        screen.print(f"\ntrace {trace_id}   # of the newest change, in the logs, and in the traces if it was sampled")
     return 0
 
 
