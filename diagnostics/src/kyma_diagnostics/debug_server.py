@@ -35,6 +35,7 @@ MAX_COMMAND_BYTES = 200
 MAX_ANSWER_BYTES = 256 * 1024
 MAX_LINES = 200
 MAX_FRAMES = 30
+MAX_AWAITS = 100
 ROUND_TRIPS = 10
 
 
@@ -113,7 +114,7 @@ class _Answers:
         """Count the tasks by what they run and where they wait."""
         tasks = asyncio.all_tasks(self._loop)
         yield f"{len(tasks)} tasks"
-        places = Counter((_function_of(each), _place(each.get_stack(limit=1))) for each in tasks)
+        places = Counter((_function_of(each), _place(each.get_coro())) for each in tasks)
         for (function, place), count in places.most_common(MAX_LINES):
             yield f"{count:6}  {function}  {place}"
 
@@ -201,8 +202,16 @@ def _function_of(task: "asyncio.Task[object]") -> str:
     return getattr(coroutine, "__qualname__", None) or type(coroutine).__name__
 
 
-def _place(stack: list[FrameType]) -> str:
-    return f"{stack[-1].f_code.co_filename}:{stack[-1].f_lineno}" if stack else "between two turns"
+def _place(awaited: object) -> str:
+    """Return the innermost line at which a coroutine waits."""
+    found: FrameType | None = None
+    for _ in range(MAX_AWAITS):
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is None:
+            break
+        found = frame
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return "between two turns" if found is None else f"{found.f_code.co_filename}:{found.f_lineno}"
 
 
 def _printable(text: str) -> str:

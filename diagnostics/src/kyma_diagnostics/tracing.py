@@ -4,6 +4,7 @@ Spans wait in a bounded queue, from which a thread sends them over OTLP/HTTP. A 
 away costs spans and nothing else. The packages of OpenTelemetry are imported only where an endpoint is given.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from kyma_diagnostics.spans import ChangeTracer
 
 __all__ = ["TracingOptions", "TracingUnavailable", "endpoint_of", "tracing"]
+
+
+END_SECONDS = 5.0
 
 
 class TracingUnavailable(Exception):
@@ -66,4 +70,7 @@ def tracing(options: TracingOptions) -> "Iterator[ChangeTracer | None]":
     try:
         yield tracer
     finally:
-        exporter.shutdown()
+        # A daemon, and waited for not for long: a collector that is away must not delay the end of the program.
+        ending = threading.Thread(target=exporter.shutdown, name="last traces", daemon=True)
+        ending.start()
+        ending.join(END_SECONDS)

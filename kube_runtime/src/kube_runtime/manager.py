@@ -299,8 +299,8 @@ class Manager:
     def queue_report(self) -> Iterator[str]:
         """Yield lines about each controller: its queue, and which keys fail by what kind of error."""
         for name, controller in self.controllers.items():
-            numbers = ", ".join(f"{number} {what}" for what, number in controller.queue.numbers().items())
-            yield f"{name}: {numbers}"
+            numbers = [f"{number} {what}" for what, number in controller.queue.numbers().items() if number]
+            yield f"{name}: {', '.join(numbers) or 'nothing'}"
             failures = list(controller.failures.items())
             for key, failure in failures[-MAX_REPORTED:]:
                 yield f"    {key} fails: {failure.error.partition(':')[0]}, {failure.attempts} times in a row"

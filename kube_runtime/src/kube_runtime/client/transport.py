@@ -50,6 +50,7 @@ _CLOSING_TURNS = 4
 _READ_BUFFER = 256 * 1024
 _ANSWERS = (NotFound, AlreadyExists, Conflict, Gone)
 """Refusals that callers expect: they say how things are, and nothing failed."""
+_NOTHING = nullcontext()
 _UNREACHABLE = (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError)
 
 
@@ -336,7 +337,7 @@ class Transport:
 def _part_of_trace(method: str, host: str, target: str) -> AbstractContextManager[None]:
     """Measure a request, named by its verb and resource: `PATCH configmaps`, `PATCH kymas/status`."""
     if not is_traced():
-        return nullcontext()
+        return _NOTHING
     path = target.partition("?")[0]
     parts = path.split("/")[3 if path.startswith("/api/") else 4 :]  # after the version
     if parts[:1] == ["namespaces"] and len(parts) > 2:

@@ -164,7 +164,7 @@ class WorkQueue(Generic[K]):
 
     def numbers(self) -> dict[str, int]:
         """Return how many keys wait by urgency, are worked on, and are due later."""
-        waiting = {Priority(lane).name.lower(): number for lane, number in self._depth().items()}
+        waiting = {f"wait as {Priority(lane).name}": number for lane, number in self._depth().items()}
         return waiting | {"worked on": len(self._working), "later": len(self._delayed)}
 
     def forget(self, key: K) -> None:
