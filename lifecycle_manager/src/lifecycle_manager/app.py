@@ -63,9 +63,7 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
         await Client.from_environment(settings.kubeconfig, options=of.kcp_options(settings, metrics)) as kcp,
         # Leases are renewed by a client of their own: no other request may delay that.
         await Client.from_environment(settings.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
-        lifecycle_manager(
-            settings, kcp, sharding=of.lease_sharding(settings, leases), metrics=metrics, tracer=tracer
-        ) as manager,
+        lifecycle_manager(settings, kcp, of.lease_sharding(settings, leases), metrics, tracer) as manager,
         debug_socket(settings.debug_socket, {"queues": manager.queue_report}),
     ):
         await manager.run(stopping)
@@ -76,7 +74,6 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
 async def lifecycle_manager(
     settings: Settings,
     kcp: Client,
-    *,
     sharding: LeaseSharding | None = None,
     metrics: RuntimeMetrics | None = None,
     tracer: Tracer | None = None,
