@@ -210,7 +210,7 @@ def _resolved(facts: Facts, module: str, resolution: Resolution | None) -> Itera
         at = facts.timing.released_at.get(module)
         changed = f", changed {age(at, facts.now)} ago" if at is not None else ""
         by = f"ModuleReleaseMeta {release.metadata.name} generation {release.metadata.generation}{changed}"
-    if resolution.state is State.ERROR:
+    if resolution.is_refused:
         details = (f"by {by}",) if release is not None else ()
         yield Link("bad", "resolved to", f"nothing: {resolution.message}", details, resolution.reason)
         return
@@ -220,7 +220,7 @@ def _resolved(facts: Facts, module: str, resolution: Resolution | None) -> Itera
 
 def _held(facts: Facts, known: KymaModuleStatus | None, resolution: Resolution | None) -> Iterator[Link]:
     """Return what defers a change: what Lifecycle Manager reports precedes what the rules say without its options."""
-    if resolution is None or resolution.state is State.ERROR:
+    if resolution is None or resolution.is_refused:
         return
     message = resolution.message
     if known is not None and known.maintenance:
