@@ -20,6 +20,7 @@ from lifecycle_manager import (
     catalog_sync,
     endpoints,
     fleet_metrics,
+    istio,
     kyma,
     mandatory_modules,
     module_authorization,
@@ -76,7 +77,7 @@ async def lifecycle_manager(
     manager = Manager(
         kcp,
         name=names.LIFECYCLE_MANAGER,
-        sharding=sharding or ALONE,
+        sharding=of.selection(settings, sharding or ALONE),
         retry=of.retry_policy(settings),
         metrics=metrics,
         registry=registry,
@@ -114,7 +115,7 @@ def _set_up(
     store = ObjectStore(registries, downloads.text, Blobs(options.module_cache_dir or folder / "layers"))
     components = Components(registries, logins.default_login, of.component_base(options))
 
-    takeover.lease.setup(manager, kcp)
+    takeover.setup(manager, kcp)
     skr.setup(manager, connections, of.skr_settings(options))
     offers = module_catalog.setup(manager, components.descriptor, restricted=options.restricted_default_modules)
     fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)
@@ -127,11 +128,12 @@ def _set_up(
     module_cr_status.setup(manager, connections, of.module_cr_status_settings(options))
     sync_resource.setup(manager, connections, latency, of.sync_resource_settings(options))
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
-    skr_webhook.setup_status(manager)
+    skr_webhook.setup_status(manager, are_routed=options.watcher_virtual_services)
+    istio.setup(manager, lambda: cas.current, of.istio_settings(options))
     module_authorization.setup(manager, kcp, of.module_authorization_settings(options))
     listens, checks = of.endpoint_settings(options), endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
-    page.setup(manager, kcp, of.page_address(options))
+    page.setup(manager, kcp, offers, of.page_settings(options))
     manager.serves(lambda: _report_ready(options), name="readiness")
 
 

@@ -1,5 +1,6 @@
 """The objects of the Watcher in an SKR, where the contract or its shutdown depend on them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,14 @@ def test_watcher_leaves_its_service_before_it_stops_and_has_time_to_send_its_eve
     in_service = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert in_service >= 5
     assert in_service + SECONDS_TO_ANSWER + Settings().drain_seconds < pod["terminationGracePeriodSeconds"]
+
+
+def test_pods_name_the_image_pull_secret_where_there_is_one() -> None:
+    settings = replace(SETTINGS, pull_secret="login")
+    documents = workload_documents(settings, KeyPair(b"certificate", b"key"), b"trust")
+    (pod,) = [each["spec"]["template"]["spec"] for each in documents if each["kind"] == "Deployment"]
+    assert pod["imagePullSecrets"] == [{"name": "login"}]
+    assert "imagePullSecrets" not in workload()["Deployment"]["spec"]["template"]["spec"]
 
 
 def test_all_that_is_installed_is_removed() -> None:

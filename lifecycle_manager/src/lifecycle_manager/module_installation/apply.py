@@ -28,6 +28,7 @@ from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifes
 from lifecycle_manager.module_installation import plan as planned
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import DefaultCr
+from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.reading import (
     ModuleCr,
     default_crs,
@@ -55,7 +56,7 @@ from lifecycle_manager.object_set.repairs import Repairs
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.steps import Step
 from lifecycle_manager.oci import ObjectStore, SourceError
-from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
+from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS, Secret
 from lifecycle_manager.skr import AccessSecretMissing, Announcements
 from lifecycle_manager.skr.finalizers import strip_finalizers
 from lifecycle_manager_api import Manifest, State
@@ -122,12 +123,13 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class Services:
-    """What all reconciles of Manifests share."""
+    """What all reconciles of Manifests share. `data` are the Secrets of KCP whose data the module DEPLOYER may have."""
 
     neighbours: Neighbours
     store: ObjectStore
     logins: Logins
     renderings: Renderings
+    data: Informer[Secret]
     options: Options
 
 
@@ -162,7 +164,10 @@ class Steps:
             objects = await store.objects(
                 step.source, partial(logins.login, self.manifest), logins.whose(self.manifest)
             )
-            return replace(seen, rendering=self.services.renderings.of(objects, self.manifest.spec.localized_images))
+            spec, module = self.manifest.spec, module_of_manifest(self.manifest)
+            data = self.services.data.list() if module == DEPLOYER else None
+            rendering = self.services.renderings.of(objects, spec.localized_images, manager=spec.manager, data=data)
+            return replace(seen, rendering=rendering)
         except SourceError as error:
             return replace(seen, source_error=error)
 

@@ -35,6 +35,7 @@ from lifecycle_manager.module_installation.apply import ManifestState, Neighbour
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import default_cr
 from lifecycle_manager.module_installation.plan import Done, RemoveFinalizer, plan
+from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
 from lifecycle_manager.object_set import Record, RecordingFailed, entries_of
@@ -44,7 +45,7 @@ from lifecycle_manager.object_set.policy import Policies, module_of_policy, poli
 from lifecycle_manager.object_set.repairs import CONTESTED, as_seen, seen_in
 from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.oci import ObjectStore
-from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES, SECRETS, Secret
 from lifecycle_manager.signals import (
     ClusterReachable,
     ClusterReplaced,
@@ -57,7 +58,7 @@ from lifecycle_manager.signals import (
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.takeover import former
 from lifecycle_manager.telemetry import LongReconciles
-from lifecycle_manager_api import Kyma, Manifest, ManifestStatus, ModulePolicy, ModuleTemplate, find, names
+from lifecycle_manager_api import Kyma, Manifest, ManifestStatus, ModuleTemplate, find, names
 
 log = structlog.get_logger("manifest")
 
@@ -97,6 +98,7 @@ def setup(
     releases = manager.informer(DATED_RELEASE_METAS, namespace=namespace)
     kymas = manager.informer(KYMAS, namespace=namespace, indexes=[BY_TEMPLATE, BY_CHANNEL])
 
+    data = manager.informer(SECRETS, namespace=namespace, label_selector=f"{names.MODULE_NAME}={DEPLOYER}")
     policies = Policies.watched_by(manager)
 
     def owner(key: ObjectKey) -> str:
@@ -112,8 +114,7 @@ def setup(
                 if template is not None and module_of_manifest(manifest) == module_of(template):
                     yield MANIFESTS.key_of(manifest)
 
-    def of_policy(change: Change[ModulePolicy]) -> Iterable[ObjectKey]:
-        module = module_of_policy(change)
+    def of_module(module: str) -> Iterable[ObjectKey]:
         return [MANIFESTS.key_of(each) for each in manifests.list() if module_of_manifest(each) == module]
 
     def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
@@ -130,7 +131,8 @@ def setup(
     )
     controller.watches(manifests, when=wants_other_module)
     controller.watches(templates, to=lambda change: with_template(change.new or change.old), when=offer_changed)
-    controller.watches(policies.informer, to=of_policy, when=policy_changed)
+    controller.watches(policies.informer, to=lambda it: of_module(module_of_policy(it)), when=policy_changed)
+    controller.watches(data, to=lambda _: of_module(DEPLOYER), when=data_changed)
     controller.receives(
         DescriptorFound,
         to=lambda found: with_template(templates.get(ObjectKey(found.namespace, found.template))),
@@ -152,7 +154,7 @@ def setup(
         controller.enqueue(key, Look.EVERYTHING)
 
     neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
-    renderings = Renderings(settings.namespace)
+    renderings = Renderings(settings.namespace, settings.pull_secret)
     reconciler = ManifestReconciler(
         manager.client,
         manager.clock,
@@ -163,7 +165,7 @@ def setup(
         offers=offers,
         policies=policies,
         restricted=settings.restricted,
-        services=Services(neighbours, store, logins, renderings, settings),
+        services=Services(neighbours, store, logins, renderings, data, settings),
         durations=LongReconciles(manager.registry),
     )
     controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
@@ -180,6 +182,11 @@ def wants_other_module(change: Change[Manifest]) -> bool:
         or metadata_changed(old.metadata, new.metadata)
         or finalizer_lost(names.MANIFEST_FINALIZER, change)
     )
+
+
+def data_changed(change: Change[Secret]) -> bool:
+    """Tell whether there are other data in a Secret of KCP, or the Secret came or went."""
+    return change.old is None or change.new is None or change.old.data != change.new.data
 
 
 def concerned_by(

@@ -347,7 +347,7 @@ def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> St
     """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
     if seen.wanted is None:
         return ResolveObjects()
-    if protected := sorted(filter(is_protected_entry, seen.wanted)):
+    if protected := sorted(each for each in seen.wanted if is_protected_entry(each, seen.options.pull_secret)):
         named = listed([name_of(each) for each in protected])
         return _refused(seen, ObjectsForbidden.reason, f"these objects belong to the Lifecycle Manager: {named}")
     if seen.applied is None:

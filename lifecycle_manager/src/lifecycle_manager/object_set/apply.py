@@ -55,11 +55,7 @@ class SkrObjects:
         """Return what is kept for this client and owner, or start anew. `namespace` is for objects that name none."""
         if known is not None and known.skr is skr and known.owner == owner:
             return known
-        labels = {
-            names.MANAGED_BY: names.LIFECYCLE_MANAGER,
-            names.WATCHED_BY: "kyma",
-            names.MODULE_NAME: owner.module,
-        }
+        labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma", **owner.labels}
         applier = Applier(
             skr,
             field_manager=FIELD_MANAGER,
@@ -116,7 +112,7 @@ async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry,
     Done before the giver forgets them, so that an object has an owner at any time, whenever a process ends.
     """
     for entry, heir in given.items():
-        metadata = {"labels": {names.MODULE_NAME: heir.owner.module}, "annotations": heir.owner.annotations}
+        metadata = {"labels": heir.owner.labels, "annotations": heir.owner.annotations}
         if await _change_metadata(skr, giver, entry, metadata):
             log.info("object handed over to another module", object=str(entry), module=heir.owner.module)
 

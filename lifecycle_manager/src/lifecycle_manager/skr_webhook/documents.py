@@ -59,13 +59,17 @@ fields belong to others: a status, the replicas that an autoscaler sets, the ann
 
 @dataclass(frozen=True, slots=True)
 class WatcherDeployment:
-    """How the Watcher runs in every SKR. `kcp_address` is host:port of the event endpoint."""
+    """How the Watcher runs in every SKR.
+
+    `kcp_address` is host:port of the event endpoint; `pull_secret` the name of the image pull Secret, if there is one.
+    """
 
     image: str = "skr-watcher:latest"
     kcp_address: str = "localhost:8082"
     memory_limit: str = "200Mi"
     cpu_limit: str = "0.1"
     replicas: int = 1
+    pull_secret: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -270,7 +274,7 @@ def _disruption_budget() -> Document:
 
 
 def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Document:
-    pod = {
+    pod: Document = {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": False,
         "priorityClassName": PRIORITY_CLASS,
@@ -283,6 +287,8 @@ def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docu
         "containers": [_container(settings, has_api_server_ca=has_api_server_ca)],
         "volumes": [{"name": "tls", "secret": {"secretName": TLS_SECRET}}],
     }
+    if settings.pull_secret:
+        pod["imagePullSecrets"] = [{"name": settings.pull_secret}]
     spec = {
         "replicas": settings.replicas,
         "selector": {"matchLabels": LABELS},
