@@ -255,11 +255,12 @@ def _module(layers: BlobServer, name: str, *more: dict[str, Any], mandatory: boo
 
 
 def _deployment() -> dict[str, Any]:
+    """Return a Deployment whose Pod is on a node that does not run it."""
     labels = {"app": "telemetry"}
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {"containers": [{"name": "manager", "image": "registry.example.com/absent:1"}]},
-    }
+    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True}
+    security |= {"seccompProfile": {"type": "RuntimeDefault"}}
+    container = {"name": "manager", "image": "registry.example.com/absent:1", "securityContext": security}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "nodeName": "absent"}}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -228,6 +228,18 @@ def test_modules_of_an_unreachable_cluster_are_errors_and_otherwise_as_they_were
     assert decided.in_skr == ()
 
 
+def test_manifest_is_named_although_the_skr_refused_what_its_users_would_see() -> None:
+    """One that no Kyma names counts as orphaned."""
+    kyma = introduced(status={**OTHERS_READY, "modules": [{"name": "nats", "state": "Processing"}]})
+    manifests = (builders.manifest(), builders.manifest("nats"), builders.manifest("warden", mandatory=True))
+    decided = planned.plan(snapshot(kyma, SkrFailure("SKRRequestFailed", "no", may_pass=True), manifests=manifests))
+    named = {each.name: each.manifest for each in written_in(decided).status.modules}
+    assert {name: each and each.metadata.name for name, each in named.items()} == {
+        "nats": "demo-nats",
+        "cloud-resources": "demo-cloud-resources",
+    }
+
+
 def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, _ = settled(kyma, skr_kyma(kyma))
