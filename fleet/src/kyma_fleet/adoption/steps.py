@@ -23,11 +23,12 @@ from kyma_fleet.text import plain
 from lifecycle_manager.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS
 from lifecycle_manager.takeover.certificates import CA_SECRET
 from lifecycle_manager.takeover.lease import LEASE, holder_of
-from lifecycle_manager_api import Kyma, ObjectMeta, names
+from lifecycle_manager_api import ObjectMeta, names
 
 T = TypeVar("T")
 LABELLED_BY = f"{names.GROUP}/labelled-by"
 """On access Secrets: `klm` where the label of this version is by the takeover, and goes with the way back."""
+EVERY_VERSION = "every-version"
 CONCURRENCY = 20
 POLL_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 300.0
@@ -59,13 +60,13 @@ class Steps:
     lease_namespace: str
 
     async def adopt(self) -> int:
-        """Do what a takeover needs an administrator for. Returns 1 where something could not be done."""
+        """Do what a takeover needs an administrator for."""
         if self.subjects.split is None:
             await self._refuse_strangers()
-        kymas = {each.metadata.name async for each in self._kymas()}
-        await self._label_secrets(kymas)
+        chosen = await self._chosen()
+        await self._label_secrets(chosen)
         if self.subjects.split is not None:
-            await self._keep_off(self.subjects.split)
+            await self._keep_off(chosen, self.subjects.split)
             return 0
         await self._scale(await self._former(), to_zero=True, what="the former version")
         await self._until(self._former_holder, "the Lease of the former version runs out")
@@ -75,33 +76,36 @@ class Steps:
 
     async def back(self) -> int:
         """Give Kymas back to the former version. Returns 1 where a cluster could not be given back."""
-        whole = self.subjects.split is None
+        whole, chosen = self.subjects.split is None, await self._chosen()
         if whole:
             await self._scale(await self._ours(), to_zero=True, what="this version")
             await self._until(self._our_holder, "the replicas of this version end")
         else:
-            await self._patch_kymas("deselect", self._deselected)
-        failed = await self._give_back()
+            await self._patch_kymas("keep both versions from", chosen, _kept_from_both)
+        failed = await self._give_back(chosen)
         if whole:
             await self._delete_ca()
-            await self._unlabel_secrets()
-        await self._unmark_manifests()
-        await self._patch_kymas("give back", _unmarked)
+        await self._unlabel_secrets(chosen)
+        await self._unmark_manifests(chosen)
+        await self._patch_kymas("give back", chosen, self._given_back)
         if whole:
             await self._scale(await self._former(), to_zero=False, what="the former version")
         if failed:
             self._say(f"{counted(failed, 'cluster')} not given back: put that in order, then run this again")
         return 1 if failed else 0
 
-    async def _kymas(self) -> AsyncIterator[Kyma]:
+    async def _chosen(self) -> frozenset[str]:
         if self.subjects.kymas:
-            for name in self.subjects.kymas:
-                yield await self.kcp.get(KYMAS, name, names.KCP_NAMESPACE)
-            return
-        selector = self.subjects.selector or None
-        async for page in self.kcp.pages(KYMAS, names.KCP_NAMESPACE, label_selector=selector):
+            found = [await self.kcp.get(KYMAS, name, names.KCP_NAMESPACE) for name in self.subjects.kymas]
+            return frozenset(each.metadata.name for each in found)
+        pages = self.kcp.pages(KYMAS, names.KCP_NAMESPACE, label_selector=self.subjects.selector or None)
+        return frozenset([each.metadata.name async for page in pages for each in page.items])
+
+    async def _kymas(self, chosen: Collection[str]) -> AsyncIterator[ObjectMeta]:
+        async for page in self.kcp.pages(KYMAS, names.KCP_NAMESPACE):
             for each in page.items:
-                yield each
+                if each.metadata.name in chosen:
+                    yield each.metadata
 
     async def _refuse_strangers(self) -> None:
         """Raise Problem where something holds the Lease that no Deployment of the former version runs."""
@@ -122,23 +126,30 @@ class Steps:
         question = f"label {counted(len(wanted), 'access Secret')} {names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
         await self._each(question, wanted, lambda each: self._patch(SECRETS, each, patch))
 
-    async def _unlabel_secrets(self) -> None:
-        wanted = [each.metadata async for each in access_secrets(self.kcp) if LABELLED_BY in each.metadata.annotations]
+    async def _unlabel_secrets(self, kymas: Collection[str]) -> None:
+        wanted = [
+            each.metadata
+            async for each in access_secrets(self.kcp)
+            if each.metadata.labels[names.KYMA_NAME] in kymas and LABELLED_BY in each.metadata.annotations
+        ]
         patch = {"metadata": {"labels": {names.MANAGED_BY: None}, "annotations": {LABELLED_BY: None}}}
         question = f"remove the label {names.MANAGED_BY} from {counted(len(wanted), 'access Secret')}"
         await self._each(question, wanted, lambda each: self._patch(SECRETS, each, patch))
 
-    async def _keep_off(self, labels: Mapping[str, str]) -> None:
+    async def _keep_off(self, chosen: Collection[str], labels: Mapping[str, str]) -> None:
         """Keep the former version from Kymas, then have this one select them."""
         await self._patch_kymas(
-            "keep the former version from", lambda each: None if each.is_kept_from_former_version else _marking(each)
+            "keep the former version from",
+            chosen,
+            lambda each: None if each.is_kept_from_former_version else _marking(each),
         )
-        chosen = {each.metadata.name async for each in self._kymas()}
         wanted = [each async for each in self._manifests(chosen) if not each.is_kept_from_former_version]
         question = f"keep the former version from {counted(len(wanted), 'Manifest')}"
         await self._each(question, wanted, lambda each: self._patch(MANIFESTS, each, {"metadata": _marking(each)}))
         await self._patch_kymas(
-            "take over", lambda each: None if labels.items() <= each.labels.items() else {"labels": dict(labels)}
+            "take over",
+            chosen,
+            lambda each: None if labels.items() <= each.labels.items() else {"labels": dict(labels)},
         )
         now = datetime.now(UTC).isoformat(timespec="seconds")
         template = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": now}}}
@@ -154,18 +165,22 @@ class Steps:
                 if each.metadata.labels.get(names.KYMA_NAME) in kymas:
                     yield each.metadata
 
-    def _deselected(self, metadata: ObjectMeta) -> Patch | None:
+    def _given_back(self, metadata: ObjectMeta) -> Patch | None:
+        """Return what gives a Kyma back; the label that selects it goes last, so that another run finds it."""
         present = sorted((self.subjects.split or {}).keys() & metadata.labels.keys())
-        return {"labels": dict.fromkeys(present)} if present else None
+        patch = _unmarked(metadata) or {}
+        labels = {**patch.get("labels", {}), **dict.fromkeys(present)}
+        return {**patch, "labels": labels} if patch or labels else None
 
-    async def _unmark_manifests(self) -> None:
-        chosen = {each.metadata.name async for each in self._kymas()}
-        wanted = [each async for each in self._manifests(chosen) if each.is_kept_from_former_version]
+    async def _unmark_manifests(self, chosen: Collection[str]) -> None:
+        wanted = [each async for each in self._manifests(chosen) if _unmarked(each) is not None]
         question = f"give {counted(len(wanted), 'Manifest')} back to the former version"
         await self._each(question, wanted, lambda each: self._patch(MANIFESTS, each, {"metadata": _unmarked(each)}))
 
-    async def _patch_kymas(self, verb: str, patch_of: Callable[[ObjectMeta], Patch | None]) -> None:
-        found = [(each.metadata, patch_of(each.metadata)) async for each in self._kymas()]
+    async def _patch_kymas(
+        self, verb: str, chosen: Collection[str], patch_of: Callable[[ObjectMeta], Patch | None]
+    ) -> None:
+        found = [(each, patch_of(each)) async for each in self._kymas(chosen)]
         wanted = [(metadata, patch) for metadata, patch in found if patch is not None]
 
         async def write(each: tuple[ObjectMeta, Patch]) -> None:
@@ -173,14 +188,13 @@ class Steps:
 
         await self._each(f"{verb} {counted(len(wanted), 'Kyma')}", wanted, write)
 
-    async def _give_back(self) -> int:
+    async def _give_back(self, kymas: Collection[str]) -> int:
         """Give Kymas and their clusters back; return how many could not be. Raises KubeError."""
         giving = GivingBack(self.kcp)
-        kymas = [each.metadata.name async for each in self._kymas()]
         if not kymas:
             return 0
         self._ask(f"give the objects of {counted(len(kymas), 'cluster')} back to the former version")
-        changed = await giving.sync_resources(frozenset(kymas))
+        changed = await giving.sync_resources(kymas)
         places, failures = asyncio.Semaphore(CONCURRENCY), dict[str, str]()
 
         async def one(name: str) -> int:
@@ -302,7 +316,13 @@ def _marking(metadata: ObjectMeta) -> Patch:
 
 def _unmarked(metadata: ObjectMeta) -> Patch | None:
     """Return what gives an object back to the former version; a pause stays."""
-    if not metadata.is_kept_from_former_version:
+    if names.SKIPPED_BY not in metadata.annotations:
         return None
-    labels: Patch = {} if metadata.is_paused else {"labels": {names.SKIP_RECONCILIATION: None}}
+    is_paused = names.PAUSED_AT in metadata.annotations
+    labels: Patch = {} if is_paused else {"labels": {names.SKIP_RECONCILIATION: None}}
     return {**labels, "annotations": {names.SKIPPED_BY: None}}
+
+
+def _kept_from_both(metadata: ObjectMeta) -> Patch | None:
+    """Return what keeps both versions off while a Kyma changes hands."""
+    return {"annotations": {names.SKIPPED_BY: EVERY_VERSION}} if metadata.is_kept_from_former_version else None
