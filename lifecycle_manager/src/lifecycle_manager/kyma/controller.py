@@ -63,6 +63,8 @@ SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.D
 
 SETTLE_SECONDS = 0.2
 """How long to wait for further changes: the parts of a Kyma often change several at a time."""
+PARTS_SETTLE_SECONDS = 1.0
+"""The same for ModuleConfigs and SyncResources: nobody waits for what the Kyma says of them, and there may be many."""
 
 
 def setup(
@@ -99,7 +101,7 @@ def setup(
         releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
     )
     controller.watches(manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=manifest_state_changed, after=SETTLE_SECONDS)
-    for when, seconds in ((report_changed, SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
+    for when, seconds in ((report_changed, PARTS_SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
         of_a_module = partial(is_of_a_module, namespaces, when)
         controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=of_a_module, after=seconds)
         controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=of_a_module, after=seconds)

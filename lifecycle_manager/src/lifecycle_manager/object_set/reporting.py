@@ -60,8 +60,12 @@ def set_owner(resource: Manifest | SyncResource, module: str) -> SetOwner:
 def ready_transition(
     before: ManifestStatus | SyncResourceStatus, after: ManifestStatus | SyncResourceStatus
 ) -> Condition | None:
-    """Return the Ready condition if its status or reason changed: that is worth an Event."""
+    """Return the Ready condition if its status or reason changed: that is worth an Event.
+
+    Success at the first attempt is not: an Event would be one more write for each new object, and say nothing else.
+    """
     old, ready = find(before.conditions, READY), find(after.conditions, READY)
     if ready is None or (old is not None and (old.status, old.reason) == (ready.status, ready.reason)):
         return None
-    return ready
+    is_first = old is None or old.status == "Unknown"
+    return None if is_first and ready.status == "True" else ready
