@@ -9,7 +9,6 @@ import pytest_asyncio
 from kube_runtime import InventoryEntry, JsonObject
 from kyma_fleet.adoption.back import WATCHER_ONLY_OURS
 from kyma_fleet.adoption.cluster import WATCHER
-from lifecycle_manager.kyma_changes import RECORDS
 from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, RAW_KYMAS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager.takeover.lease import LEASE, LEASES
 from lifecycle_manager_api import names
@@ -45,8 +44,9 @@ async def test_check_reports_what_there_is_and_what_becomes_of_it(world: World) 
     assert {each["given"]: each["becomes"] for each in found["options"]} == {
         "--leader-elect": "--leader-elect",
         "--kyma-requeue-success-interval": "--kyma-requeue-success-interval=5m",
-        "--istio-gateway-name": "",
-        "--cert-management": "--cert-management=built-in",
+        "--istio-gateway-name": "--istio-gateway-name=klm-watcher",
+        "--listener-port-overwrite": "",
+        "--cert-management": "--cert-management=cert.gardener.cloud/v1alpha1",
         "--log-level": "--log-level=DEBUG",
     }
     (cluster,) = found["clusters"]
@@ -132,7 +132,7 @@ async def test_way_back_gives_everything_back(world: World, before: dict[str, Js
         await eventually(lambda: is_settled(world, "1.0.0"), what="the module is ready")
 
         async def is_recorded() -> bool:
-            return bool(RECORDS & (await world.kyma()).metadata.annotations.keys())
+            return bool((await world.kyma()).status.records.watcher)
 
         await eventually(is_recorded, what="the Watcher is installed")
     part = builders.as_written(builders.sync_resource("left", text="", kyma=seeding.KYMA, module="other"))
@@ -170,7 +170,7 @@ async def test_way_back_gives_everything_back(world: World, before: dict[str, Js
 
 async def test_control_plane_is_as_the_former_version_expects_it(world: World) -> None:
     kyma = await world.kcp.get(RAW_KYMAS, seeding.KYMA, KCP)
-    assert RECORDS.isdisjoint(kyma["metadata"]["annotations"])
+    assert "records" not in kyma["status"]
     types = {each["type"] for each in kyma["status"]["conditions"]}
     assert types <= {"Modules", "ModuleCatalog", "SKRWebhook", "CRDsSync", "SKRImagePullSecretSync"}
     manifest = await world.manifest()

@@ -1,5 +1,6 @@
 """The objects of the Watcher in an SKR, where the contract or its shutdown depend on them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,8 +20,8 @@ SETTINGS = WatcherDeployment(image="watcher:1", kcp_address="kcp.example.com:443
 SECONDS_TO_ANSWER = 5
 
 
-def workload() -> dict[str, dict[str, Any]]:
-    documents = workload_documents(SETTINGS, KeyPair(b"certificate", b"key"), b"trust")
+def workload(settings: WatcherDeployment = SETTINGS) -> dict[str, dict[str, Any]]:
+    documents = workload_documents(settings, KeyPair(b"certificate", b"key"), b"trust")
     return {document["kind"]: document for document in documents}
 
 
@@ -30,6 +31,31 @@ def test_watcher_leaves_its_service_before_it_stops_and_has_time_to_send_its_eve
     in_service = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert in_service >= 5
     assert in_service + SECONDS_TO_ANSWER + Settings().drain_seconds < pod["terminationGracePeriodSeconds"]
+
+
+def test_pods_name_the_image_pull_secret_where_there_is_one() -> None:
+    settings = replace(SETTINGS, pull_secret="login")
+    documents = workload_documents(settings, KeyPair(b"certificate", b"key"), b"trust")
+    (pod,) = [each["spec"]["template"]["spec"] for each in documents if each["kind"] == "Deployment"]
+    assert pod["imagePullSecrets"] == [{"name": "login"}]
+    assert "imagePullSecrets" not in workload()["Deployment"]["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"), [("http://collector:4318", 4318), ("https://otlp.example.com", 443), ("http://[::1]", 80)]
+)
+def test_watcher_sends_traces_where_it_is_told_and_may_connect_there(endpoint: str, port: int) -> None:
+    installed = workload(replace(SETTINGS, otlp_endpoint=endpoint, trace_sampling_ratio=0.01))
+    (container,) = installed["Deployment"]["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    settings = Settings.from_environment(variables)
+    assert (settings.otlp_endpoint, settings.trace_sampling_ratio) == (endpoint, 0.01)
+    ports = {each["port"] for rule in installed["NetworkPolicy"]["spec"]["egress"] for each in rule["ports"]}
+    assert ports == {443, port, 53, 8053}
+
+
+def test_watcher_without_traces_is_installed_as_before() -> None:
+    assert workload(replace(SETTINGS, trace_sampling_ratio=0.01)) == workload()
 
 
 def test_all_that_is_installed_is_removed() -> None:

@@ -8,15 +8,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from kube_runtime import InventoryEntry, JsonObject
 from kube_runtime.apply.former_managers import merged_into
 from lifecycle_manager.catalog_sync.apply import FIELD_MANAGER as OUR_CATALOG_MANAGER
-from lifecycle_manager.kyma_changes import RECORDS
 from lifecycle_manager.resources import FIELD_MANAGER
 from lifecycle_manager.skr_webhook.apply import FIELD_MANAGER as OUR_WATCHER_MANAGER
 from lifecycle_manager.skr_webhook.apply import REPAIR_FIELD_MANAGER
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import Condition, Kyma, Manifest, names
+from lifecycle_manager_api import Condition, Kyma, Manifest, SkrRecords, names
 
 Patch = dict[str, Any]
 KYMA_CONDITIONS = frozenset({"Modules", "ModuleCatalog", "SKRWebhook", "CRDsSync", "SKRImagePullSecretSync"})
@@ -71,9 +72,12 @@ def of_kyma_cr(live: JsonObject, kyma: str) -> Patch | None:
 
 
 def of_kyma(kyma: Kyma) -> Patch | None:
-    """Return the patch of the metadata of a Kyma in the control plane: it loses this version's records."""
-    recorded = sorted(RECORDS & kyma.metadata.annotations.keys())
-    return {"metadata": {"annotations": dict.fromkeys(recorded), "uid": kyma.metadata.uid}} if recorded else None
+    """Return the patch of the status of a Kyma in the control plane: it loses this version's conditions and records."""
+    kept = of_status(kyma.status.conditions, KYMA_CONDITIONS)
+    status: Patch = {"conditions": msgspec.to_builtins(kept)} if kept is not None else {}
+    if kyma.status.records != SkrRecords():
+        status["records"] = None
+    return {"metadata": {"uid": kyma.metadata.uid}, "status": status} if status else None
 
 
 def of_status(conditions: Iterable[Condition], known: Collection[str]) -> list[Condition] | None:

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from kube_runtime.ages import age
 from kyma_fleet.adoption.cluster import ClusterReport
 from kyma_fleet.adoption.counts import Examples, named
 from kyma_fleet.adoption.deployment import Deployment, Option, options_of
 from kyma_fleet.adoption.reading import ACCESSES, ControlPlane
 from kyma_fleet.checking.findings import of_version
 from kyma_fleet.overview.tally import counted
-from kyma_fleet.text import age
 from lifecycle_manager.takeover.certificates import CA_SECRET
 from lifecycle_manager.takeover.lease import LEASE, holder_of
 from lifecycle_manager_api import State
@@ -102,7 +102,7 @@ def _objects(seen: ControlPlane) -> Iterator[Row]:
     if seen.for_nobody:
         text = f"empty kymaSelector: {named(seen.for_nobody)}"
         yield Row("catalog", text, "matches no Kyma, as before")
-    yield Row("Watcher CRs", f"{seen.watchers}", "become webhooks, without a VirtualService")
+    yield Row("Watcher CRs", f"{seen.watchers}", "become webhooks; VirtualServices need --watcher-virtual-services")
 
 
 def _secrets(seen: ControlPlane) -> Iterator[Row]:

@@ -81,11 +81,8 @@ class GivingBack:
         for secret in (await self.kcp.list(SECRETS, names.KCP_NAMESPACE, label_selector=purpose)).items:
             await self.kcp.delete(SECRETS, secret.metadata.name, names.KCP_NAMESPACE)
             changed += 1
-        if (kept := back.of_status(kyma.status.conditions, back.KYMA_CONDITIONS)) is not None:
-            conditions = {"conditions": msgspec.to_builtins(kept)}
-            changed += await self._patch(RAW_KYMAS, kyma.metadata.name, {"status": conditions}, "status")
         if (patch := back.of_kyma(kyma)) is not None:
-            changed += await self._patch(RAW_KYMAS, kyma.metadata.name, patch)
+            changed += await self._patch(RAW_KYMAS, kyma.metadata.name, patch, "status")
         return changed
 
     async def _patch(

@@ -31,7 +31,7 @@ from lifecycle_manager.module_catalog import (
     wanted_manifest,
 )
 from lifecycle_manager.module_installation.logins import Logins
-from lifecycle_manager.module_installation.rendering import rendered
+from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.object_set.reporting import set_owner
@@ -145,7 +145,7 @@ async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> Wante
             store = ObjectStore(registries, Downloads().text, Blobs(Path(folder)))
             source = source_in(manifest.spec.install.source)
             module = await store.objects(source, partial(logins.login, manifest), logins.whose(manifest))
-        rendering = rendered(module.digest, module.objects, manifest.spec.localized_images, namespace)
+        rendering = Renderings(namespace).of(module, manifest.spec.localized_images)
     except SourceError as error:
         raise Problem(f"Manifest {manifest.metadata.name}: {error.reason}: {error}") from None
     finally:

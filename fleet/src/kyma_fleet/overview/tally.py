@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kube_runtime.leases import rendezvous
-from lifecycle_manager.kyma_conditions import REACHABLE, WEBHOOK, event_path_fault
+from lifecycle_manager.kyma_conditions import CERTIFICATE_OVERDUE, REACHABLE, WEBHOOK, event_path_fault
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, KymaModuleStatus, State, Watcher, find
 
@@ -100,6 +100,7 @@ class Tally:
     silent: Examples = field(default_factory=Examples)
     unreachable: Examples = field(default_factory=Examples)
     certificates: Examples = field(default_factory=Examples)
+    expiring: Examples = field(default_factory=Examples)
 
     def add(self, kyma: Kyma) -> None:
         """Count one Kyma."""
@@ -121,6 +122,8 @@ class Tally:
             self.unreachable.add(_trouble_of(kyma, REACHABLE))
         if webhook is not None and webhook.reason in CERTIFICATE_FAULTS:
             self.certificates.add(_trouble_of(kyma, WEBHOOK))
+        if webhook is not None and webhook.reason == CERTIFICATE_OVERDUE:
+            self.expiring.add(_trouble_of(kyma, WEBHOOK))
 
     def _add_module(self, module: KymaModuleStatus) -> None:
         known = module.template is not None or module.manifest is not None
@@ -143,6 +146,7 @@ class Tally:
             (self.states[State.WARNING], "{} in state Warning"),
             (self.silent.count, "{} without events"),
             (self.certificates.count, "{} without a certificate for the Watcher"),
+            (self.expiring.count, "{} with a certificate that was not renewed"),
         ]
         parts = [text.format(counted(count, "Kyma")) for count, text in found if count]
         late = [each for each in self.replicas if each.is_silent(now)]

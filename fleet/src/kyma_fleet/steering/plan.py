@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from kyma_fleet.marks import (
+from lifecycle_manager.explanation.marks import (
     PAUSED_BY,
     PAUSED_REASON,
     RECONCILE_BY,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from kube_runtime import InventoryEntry
 from kyma_certs import KeyPair
@@ -59,13 +60,20 @@ fields belong to others: a status, the replicas that an autoscaler sets, the ann
 
 @dataclass(frozen=True, slots=True)
 class WatcherDeployment:
-    """How the Watcher runs in every SKR. `kcp_address` is host:port of the event endpoint."""
+    """How the Watcher runs in every SKR.
+
+    `kcp_address` is host:port of the event endpoint; `pull_secret` the name of the image pull Secret, if there is one.
+    It sends traces to `otlp_endpoint`, where one is given.
+    """
 
     image: str = "skr-watcher:latest"
     kcp_address: str = "localhost:8082"
     memory_limit: str = "200Mi"
     cpu_limit: str = "0.1"
     replicas: int = 1
+    pull_secret: str = ""
+    otlp_endpoint: str = ""
+    trace_sampling_ratio: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -246,17 +254,24 @@ def _network_policy(settings: WatcherDeployment) -> Document:
 
     The addresses of the API server and of KCP are not known here, so only ports are restricted.
     """
-    port = int(settings.kcp_address.rpartition(":")[2])
+    ports = [int(settings.kcp_address.rpartition(":")[2]), *_port_of_collector(settings)]
     spec = {
         "podSelector": {"matchLabels": LABELS},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"ports": [{"port": number, "protocol": "TCP"}]} for number in (WEBHOOK_PORT, METRICS_PORT)],
         "egress": [
-            {"ports": [{"port": port, "protocol": "TCP"}]},
+            {"ports": [{"port": port, "protocol": "TCP"} for port in ports]},
             {"ports": [{"port": number, "protocol": protocol} for number in (53, 8053) for protocol in DNS]},
         ],
     }
     return _document("networking.k8s.io/v1", "NetworkPolicy", spec=spec)
+
+
+def _port_of_collector(settings: WatcherDeployment) -> tuple[int, ...]:
+    if not settings.otlp_endpoint:
+        return ()
+    url = urlsplit(settings.otlp_endpoint)
+    return (url.port or (443 if url.scheme == "https" else 80),)
 
 
 def _disruption_budget() -> Document:
@@ -270,7 +285,7 @@ def _disruption_budget() -> Document:
 
 
 def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Document:
-    pod = {
+    pod: Document = {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": False,
         "priorityClassName": PRIORITY_CLASS,
@@ -283,6 +298,8 @@ def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docu
         "containers": [_container(settings, has_api_server_ca=has_api_server_ca)],
         "volumes": [{"name": "tls", "secret": {"secretName": TLS_SECRET}}],
     }
+    if settings.pull_secret:
+        pod["imagePullSecrets"] = [{"name": settings.pull_secret}]
     spec = {
         "replicas": settings.replicas,
         "selector": {"matchLabels": LABELS},
@@ -305,6 +322,7 @@ def _container(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docum
             {"name": "KCP_ADDR", "value": settings.kcp_address},
             {"name": "KCP_CONTRACT", "value": CONTRACT},
             *([api_server_ca] if has_api_server_ca else []),
+            *(_traces(settings) if settings.otlp_endpoint else []),
         ],
         "ports": [
             {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
@@ -324,6 +342,13 @@ def _container(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docum
         },
         "volumeMounts": [{"name": "tls", "mountPath": "/tls", "readOnly": True}],
     }
+
+
+def _traces(settings: WatcherDeployment) -> list[Document]:
+    return [
+        {"name": "OTLP_ENDPOINT", "value": settings.otlp_endpoint},
+        {"name": "TRACE_SAMPLING_RATIO", "value": f"{settings.trace_sampling_ratio:g}"},
+    ]
 
 
 def _document(api_version: str, kind: str, **content: Any) -> Document:

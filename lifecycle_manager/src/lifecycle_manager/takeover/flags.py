@@ -7,20 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 _RETRIES = "failures are retried after --failure-base-delay to --failure-max-delay"
-_GATEWAY = "the event endpoint terminates TLS itself: see --event-address, --trusted-proxy-cidrs and docs/migration.md"
 _IMAGE = "use --skr-watcher-image with the image of this version's Watcher"
 _PROFILE = "profile the process from outside, as with py-spy"
 
 WITHOUT_EFFECT: Mapping[str, str] = {
     "drop-crd-stored-version-map": "the CRDs serve and store one version",
-    "istio-gateway-cert-switch-before-expiration-time": _GATEWAY,
-    "istio-gateway-name": _GATEWAY,
-    "istio-gateway-namespace": _GATEWAY,
-    "istio-gateway-secret-requeue-error-interval": _GATEWAY,
-    "istio-gateway-secret-requeue-success-interval": _GATEWAY,
-    "istio-gateway-server-cert-expiry-window": _GATEWAY,
-    "istio-gateway-server-cert-switch-grace-period": _GATEWAY,
-    "istio-namespace": _GATEWAY,
+    "istio-gateway-cert-switch-before-expiration-time": "it is renewed 30 days before its end",
+    "istio-gateway-secret-requeue-error-interval": _RETRIES,
+    "istio-gateway-secret-requeue-success-interval": "the Secret of the gateway is checked every hour",
+    "istio-gateway-server-cert-switch-grace-period": "use --self-signed-ca-rotation-grace",
     "kyma-requeue-error-interval": _RETRIES,
     "kyma-requeue-warning-interval": "use --kyma-requeue-success-interval and --kyma-requeue-busy-interval",
     "listener-port-overwrite": "use --event-address with that port",
@@ -33,8 +28,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "pprof": _PROFILE,
     "pprof-bind-address": _PROFILE,
     "pprof-server-timeout": _PROFILE,
-    "restricted-default-modules": "restrict a module by the kymaSelector of its ModuleReleaseMeta",
-    "skr-image-pull-secret": "image pull Secrets are not synchronized into clusters",
     "skr-watcher-image-name": _IMAGE,
     "skr-watcher-image-registry": _IMAGE,
     "skr-watcher-image-tag": _IMAGE,
@@ -46,11 +39,6 @@ _BOOLEAN = frozenset({"pprof"})
 
 _SWITCHES = frozenset({"enable-webhooks", "leader-elect"})
 """Options without a value, in Go with one."""
-
-_VALUES: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("cert-management", "cert.gardener.cloud/v1alpha1"): ("built-in", "certificates are issued without Gardener's"),
-}
-"""Values that this version does not have: the one that is used, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +71,9 @@ def taken(arguments: Iterable[str]) -> Iterator[Taken]:
         if option in _SWITCHES and separator:
             yield Taken(name, f"--{option}" if value.lower() in {"1", "t", "true"} else f"--no-{option}")
             continue
-        if option in {"log-level", "cert-management"} and not separator:
+        if option == "log-level" and not separator:
             separator, value = "=", next(given, "")
-        used, warning = _value(option, value)
-        yield Taken(name, f"{name}{separator}{used}", warning)
+        yield Taken(name, f"{name}{separator}{_value(option, value)}")
 
 
 def _normal(argument: str) -> str:
@@ -95,11 +82,7 @@ def _normal(argument: str) -> str:
     return f"-{argument}" if single else argument
 
 
-def _value(option: str, value: str) -> tuple[str, str]:
-    """Return the value for this version, and a warning where it means something else."""
+def _value(option: str, value: str) -> str:
     if option == "log-level" and value.lstrip("-").isdecimal():  # a verbosity: more with the distance from 0
-        return "INFO" if int(value) == 0 else "DEBUG", ""
-    if (option, value) in _VALUES:
-        used, reason = _VALUES[option, value]
-        return used, f"--{option}={value} is taken as {used}: {reason}"
-    return value, ""
+        return "INFO" if int(value) == 0 else "DEBUG"
+    return value
