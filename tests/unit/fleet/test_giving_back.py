@@ -11,10 +11,9 @@ from kyma_fleet.adoption.giving_back import GivingBack
 from kyma_fleet.adoption.steps import EVERY_VERSION, Steps, Subjects
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
-from lifecycle_manager.kyma_changes import RECORDS, WATCHER_RECORD
 from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager.skr_webhook.tls_secret import CERTIFICATE_PURPOSE
-from lifecycle_manager_api import Condition, ObjectMeta, names
+from lifecycle_manager_api import Condition, ObjectMeta, SkrRecords, names
 from tests import builders
 from tests.world import KCP, World, open_world
 
@@ -76,7 +75,13 @@ def test_conditions_that_the_former_version_does_not_know_are_removed() -> None:
 @pytest_asyncio.fixture
 async def world() -> AsyncIterator[World]:
     async with open_world() as world:
-        await world.kcp.apply(KYMAS, "demo", kyma_document({WATCHER_RECORD: "r"}), KCP, field_manager="test")
+        await world.kcp.apply(KYMAS, "demo", kyma_document({}), KCP, field_manager="test")
+        condition = {"type": "SKRReachable", "status": "False", "reason": "R", "message": "m"}
+        status = {
+            "records": {"watcher": "r"},
+            "conditions": [condition | {"lastTransitionTime": "2026-11-22T12:00:00Z"}],
+        }
+        await world.kcp.merge_patch(KYMAS, "demo", {"status": status}, KCP, subresource="status", field_manager="test")
         labels = {names.KYMA_NAME: "demo", names.PURPOSE: CERTIFICATE_PURPOSE}
         secret = {"metadata": {"name": "demo-webhook-tls", "labels": labels}}
         await world.kcp.apply(SECRETS, "demo-webhook-tls", secret, KCP, field_manager="test")
@@ -100,7 +105,8 @@ async def test_control_plane_is_given_back_although_the_cluster_can_not_be_read(
     with pytest.raises(Problem, match="no access to the cluster of Kyma demo"):
         await GivingBack(world.kcp).kyma(await world.kcp.get(KYMAS, "demo", KCP))
     assert (await world.kcp.list(SECRETS, KCP)).items == ()
-    assert RECORDS.isdisjoint((await metadata(world)).annotations)
+    status = (await world.kcp.get(KYMAS, "demo", KCP)).status
+    assert (status.records, status.conditions) == (SkrRecords(), ())
 
 
 async def test_cluster_that_can_not_be_read_is_named_and_delays_no_other_step(

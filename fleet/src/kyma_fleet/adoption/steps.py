@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from kube_runtime import Client, KubeError, NotFound, Resource
+from kube_runtime import Client, NotFound, Resource
 from kube_runtime.leases.lease import LEASES as REPLICA_LEASES
+from kyma_fleet.adoption.cluster import CLUSTER_ERRORS
 from kyma_fleet.adoption.deployment import REPLICAS_BEFORE, Deployment, former_deployments
 from kyma_fleet.adoption.giving_back import FIELD_MANAGER, GivingBack
 from kyma_fleet.adoption.reading import access_secrets, former_lease
@@ -202,7 +203,7 @@ class Steps:
             async with places:
                 try:
                     return await self._until_settled(giving, name)
-                except (KubeError, Problem) as error:
+                except CLUSTER_ERRORS as error:
                     failures[name] = line_for(error)
                     return 0
 
