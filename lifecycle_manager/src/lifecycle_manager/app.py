@@ -16,6 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import ALONE, Client, ClientOptions, EventRecorder, Manager, RuntimeMetrics
 from kube_runtime.leases import LeaseSharding
+from kube_runtime.tracing import Tracer
+from kyma_diagnostics.debug_server import debug_socket
 from lifecycle_manager import (
     catalog_sync,
     endpoints,
@@ -48,7 +50,7 @@ from lifecycle_manager_api import names
 log = structlog.get_logger("lifecycle_manager")
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, tracer: Tracer | None = None) -> None:
     """Run the Lifecycle Manager until SIGTERM or SIGINT; reconciles under way are finished first."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -57,12 +59,12 @@ async def run(settings: Settings) -> None:
     allow_open_files(settings)
     keep_pauses_short()
     metrics = RuntimeMetrics()
-    options = ClientOptions(qps=settings.k8s_client_qps, burst=settings.k8s_client_burst, metrics=metrics)
     async with (
-        await Client.from_environment(settings.kubeconfig, options=options) as kcp,
+        await Client.from_environment(settings.kubeconfig, options=of.kcp_options(settings, metrics)) as kcp,
         # Leases are renewed by a client of their own: no other request may delay that.
         await Client.from_environment(settings.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
-        lifecycle_manager(settings, kcp, sharding=of.lease_sharding(settings, leases), metrics=metrics) as manager,
+        lifecycle_manager(settings, kcp, of.lease_sharding(settings, leases), metrics, tracer) as manager,
+        debug_socket(settings.debug_socket, {"queues": manager.queue_report}),
     ):
         await manager.run(stopping)
     log.info("stopped")
@@ -70,7 +72,11 @@ async def run(settings: Settings) -> None:
 
 @asynccontextmanager
 async def lifecycle_manager(
-    settings: Settings, kcp: Client, *, sharding: LeaseSharding | None = None, metrics: RuntimeMetrics | None = None
+    settings: Settings,
+    kcp: Client,
+    sharding: LeaseSharding | None = None,
+    metrics: RuntimeMetrics | None = None,
+    tracer: Tracer | None = None,
 ) -> AsyncIterator[Manager]:
     """Compose a Lifecycle Manager that is ready to run. `metrics` are those that the clients of KCP count into."""
     registry = CollectorRegistry()
@@ -86,6 +92,8 @@ async def lifecycle_manager(
         on_result=requeue_counter(registry),
         probes=map(split_address, (settings.health_probe_bind_address, settings.metrics_bind_address)),
         sync_timeout_seconds=settings.cache_sync_timeout.total_seconds(),
+        tracer=tracer,
+        trace_annotation=names.TRACEPARENT,
     )
     connections = skr.connections_of(manager, of.skr_settings(settings))
     registries = Registries(allowed=of.allowed_hosts(settings))

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from kyma_diagnostics.tracing import endpoint_of
 from lifecycle_manager.durations import Duration
 from lifecycle_manager.oci import AllowedHosts
 from lifecycle_manager_api import names
@@ -359,6 +360,24 @@ class Settings(BaseSettings):
         "%s-webhook-tls", pattern=r"^[^%]*%s[^%]*$", description="name of the Secret with a Kyma's Watcher certificate"
     )
 
+    otlp_endpoint: Annotated[str, AfterValidator(endpoint_of)] = Field(
+        "",
+        description="URL of an OpenTelemetry collector, such as http://collector:4318, for traces of changes by "
+        "OTLP/HTTP; needs the extra `tracing`. Default: no traces",
+    )
+    skr_watcher_otlp_endpoint: Annotated[str, AfterValidator(endpoint_of)] = Field(
+        "", description="such a URL as the Watchers reach it from the SKRs. Default: Watchers send no traces"
+    )
+    trace_sampling_ratio: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="share of changes whose traces are sent; those of changes that fail or take more than a second are "
+        "sent in any case",
+    )
+    debug_socket: Path | None = Field(
+        None, description="Unix socket at which `klm debug` asks this process. Default: there is none"
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="minimum level of log lines")
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="json, or console with colours; auto depends on the terminal"

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kube_runtime import Clock, ClusterUnreachable, KubeError, Result, Unauthorized
+from kube_runtime.tracing import exemplar
 
 LONG_SECONDS = 60.0
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -138,6 +139,6 @@ class ChangeLatency:
             except (ValueError, TypeError):
                 return  # the Watcher did not send the time
             if 0 <= seconds <= 3600:
-                histogram.observe(seconds)
+                histogram.observe(seconds, exemplar=exemplar())
 
         return observe

@@ -9,14 +9,12 @@ from lifecycle_manager_api import State, names
 from tests.integration.takeover import seeding
 from tests.integration.takeover.conftest import KCP, World
 from tests.integration.takeover.test_lease import renew
-from tests.integration.takeover.test_modules import is_settled, module_objects, reconciles
+from tests.integration.takeover.test_modules import is_settled, managers_of, module_objects, reconciles
+from tests.klm import run_klm
 from tests.waiting import eventually
 
 LABEL = "example.com/lifecycle-manager"
-KEPT = {
-    "labels": {names.SKIP_RECONCILIATION: "true"},
-    "annotations": {names.SKIPPED_BY: names.FORMER_VERSION},
-}
+SPLIT = ("--kyma-selector", f"{LABEL}=python")
 CONTROLLERS = ("kyma", "catalog", "watcher")
 
 
@@ -64,8 +62,8 @@ async def test_kyma_that_the_former_version_is_kept_from_is_taken_over_at_once(w
         await have_reconciled(manager)
         await renew(world)
         before = await versions(world)
-        await mark(world, MANIFESTS, seeding.MANIFEST, KEPT)
-        await mark(world, KYMAS, seeding.KYMA, KEPT)
+        told = await run_klm(world.clusters.kcp.admin_kubeconfig, "adopt", *SPLIT, "--yes", seeding.KYMA)
+        assert told.code == 0, told.errors
         await eventually(lambda: is_settled(world, "1.0.0"), what="the module is ready")
 
         manifest = await world.manifest()
@@ -127,10 +125,28 @@ async def test_pause_by_klm_holds_in_a_split_fleet_too(world: World) -> None:
 
 async def test_kyma_that_is_given_back_is_left_alone(world: World) -> None:
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
-        await eventually(lambda: manager.sharding.owns(seeding.KYMA), what="the Kyma is managed")
-        await mark(world, KYMAS, seeding.KYMA, {"labels": {LABEL: None}})
-        await eventually(lambda: not manager.sharding.owns(seeding.KYMA), what="the Kyma is not managed")
         await world.choose("fast", seeding.MODULE)
+
+        async def is_installed() -> bool:
+            return await world.live("apps/v1", "Deployment", seeding.MODULE) is not None
+
+        await eventually(is_installed, what="the module is installed")
+
+        told = await run_klm(
+            world.clusters.kcp.admin_kubeconfig, "adopt", *SPLIT, "--back", "--yes", "-l", f"{LABEL}=python"
+        )
+
+        assert told.code == 0, told.text + told.errors
+        kyma, manifest = await world.kyma(), await world.manifest()
+        assert manifest is not None
+        for metadata in (kyma.metadata, manifest.metadata):
+            assert {LABEL, names.SKIP_RECONCILIATION}.isdisjoint(metadata.labels)
+            assert names.SKIPPED_BY not in metadata.annotations
+        await eventually(lambda: not manager.sharding.owns(seeding.KYMA), what="the Kyma is not managed")
+        before = await versions(world)
+    live = await world.live("apps/v1", "Deployment", seeding.MODULE)
+    assert live is not None
+    assert managers_of(live) == {seeding.APPLIER}
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
         await have_reconciled(manager)
-        assert await world.manifest() is None
+        assert await versions(world) == before

@@ -22,6 +22,7 @@ from kube_simulation.faults.faults import AGENT
 from lifecycle_manager import catalog_sync, kyma, mandatory_modules, module_installation, skr
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.kyma import KymaSettings
+from lifecycle_manager.kyma.apply import NAMESPACE
 from lifecycle_manager.kyma_changes import kyma_changed
 from lifecycle_manager.kyma_conditions import REMOVED, WEBHOOK, modules_removed, write_condition
 from lifecycle_manager.mandatory_modules import MandatorySettings
@@ -184,12 +185,12 @@ async def leave(layers: BlobServer, users: Users) -> None:
 def workload(
     script: Callable[[BlobServer, Users], Any], layers: BlobServer, folder: Path, *in_skr: dict[str, Any]
 ) -> Workload:
-    kcp, skr = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (KCP, SKR))
+    kcp = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KCP}}
     return Workload(
         process=partial(process, folder),
         script=partial(script, layers),
         clusters=("kcp", "skr"),
-        initial={"kcp": (kcp, *crds.all_crds()), "skr": (skr, *in_skr)},
+        initial={"kcp": (kcp, *crds.all_crds()), "skr": (NAMESPACE, *in_skr)},
         ignored=frozenset({"catalog", "config", "observedGeneration", "ownerUid", names.OWNER_UID}),
         resync_seconds=SECONDS,
     )

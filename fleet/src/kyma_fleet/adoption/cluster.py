@@ -77,9 +77,9 @@ async def report_of(kcp: Client, kyma: str) -> ClusterReport:
 
 async def _read(skr: Client, kyma: str, manifests: Iterable[Manifest]) -> ClusterReport:
     owned = [(entry, each) for each in manifests for entry in entries_of(each.status.synced)]
-    kinds = await _each(owned[:MAX_OBJECTS], lambda pair: _kind_of(skr, *pair))
-    watcher = await _each(WATCHER, lambda entry: read_object(skr, entry))
-    leftovers = await _each(former.WATCHER_OBJECTS, lambda entry: read_object(skr, entry))
+    kinds = await each_of(owned[:MAX_OBJECTS], lambda pair: _kind_of(skr, *pair))
+    watcher = await each_of(WATCHER, lambda entry: read_object(skr, entry))
+    leftovers = await each_of(former.WATCHER_OBJECTS, lambda entry: read_object(skr, entry))
     return ClusterReport(
         kyma,
         await skr.server_version(),
@@ -118,7 +118,7 @@ async def _catalog(skr: Client) -> int:
     return count
 
 
-async def _each(items: Iterable[T], read: Callable[[T], Awaitable[R]]) -> list[R]:
+async def each_of(items: Iterable[T], read: Callable[[T], Awaitable[R]]) -> list[R]:
     """Read something for each item, some at a time, and return it in their order."""
     places = asyncio.Semaphore(CONCURRENCY)
 

@@ -6,6 +6,7 @@ signal concerns is theirs to decide.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 
 import structlog
@@ -88,7 +89,9 @@ class EventPublisher:
         if event.operation == HEARTBEAT:
             log.debug("heartbeat", kyma=kyma_name, counters=dict(event.counters))
             return
-        self._publish_change(kyma_name, event)
+        with self._traced(kyma_name, verified):
+            self._publish_change(kyma_name, event)
+            self._latency.event_taken(event.observed_at)
         log.info(
             "event taken",
             kyma=kyma_name,
@@ -98,7 +101,22 @@ class EventPublisher:
             traceparent=event.traceparent,
             observed_at=event.observed_at,
         )
-        self._latency.event_taken(event.observed_at)
+
+    def _traced(self, kyma_name: str, verified: VerifiedEvent) -> AbstractContextManager[None]:
+        """Continue the trace of a change with what its verification took; a RESYNC is no change."""
+        event = verified.event
+        if event.operation == RESYNC or not event.watched.name:
+            return nullcontext()
+        return self._manager.traced(
+            "verification",
+            event.traceparent,
+            started=verified.received_at,
+            kyma=kyma_name,
+            kind=event.watched_gvk.kind,
+            namespace=event.watched.namespace,
+            object_name=event.watched.name,
+            operation=event.operation,
+        )
 
     def _publish_change(self, kyma_name: str, event: WatchEvent) -> None:
         if event.operation == RESYNC or not event.watched.name:  # it names no object to read

@@ -72,6 +72,8 @@ SETTLE_SECONDS = 0.2
 """How long to wait for further changes: the parts of a Kyma often change several at a time."""
 PROGRESS_SECONDS = 1.0
 """How long to wait for them while other parts of a new Kyma, or of a new version, are under way."""
+PARTS_SETTLE_SECONDS = 1.0
+"""The same for ModuleConfigs and SyncResources: nobody waits for what the Kyma says of them, and there may be many."""
 
 
 def setup(
@@ -117,7 +119,7 @@ def setup(
         progress = _Progress(kymas, manifests, is_under_way)
         controller.watches(kymas, when=progress.part_changed, after=seconds)
         controller.watches(manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=progress.manifest_changed, after=seconds)
-    for when, seconds in ((report_changed, SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
+    for when, seconds in ((report_changed, PARTS_SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
         of_a_module = partial(is_of_a_module, namespaces, when)
         controller.watches(module_configs, to=_kyma_by(MODULE_CONFIGS_BY_KYMA), when=of_a_module, after=seconds)
         controller.watches(sync_resources, to=_kyma_by(SYNC_RESOURCES_BY_KYMA), when=of_a_module, after=seconds)

@@ -65,11 +65,14 @@ def ready_transition(
 ) -> Condition | None:
     """Return the Ready condition if its status or reason changed: that is worth an Event.
 
-    Of a Manifest only where trouble begins or ends: that its module is ready is an Event of the Kyma.
+    Success at the first attempt is not: an Event would say no more than the status. Of a Manifest only where trouble
+    begins or ends: that its module is ready is an Event of the Kyma.
     """
     old, ready = find(before.conditions, READY), find(after.conditions, READY)
     if ready is None or (old is not None and (old.status, old.reason) == (ready.status, ready.reason)):
         return None
+    if isinstance(after, SyncResourceStatus):
+        is_first = old is None or old.status == "Unknown"
+        return None if is_first and ready.status == "True" else ready
     ends = before.state in TROUBLE and after.state is State.READY
-    is_reported = isinstance(after, SyncResourceStatus) or ends or after.state in TROUBLE
-    return ready if is_reported else None
+    return ready if ends or after.state in TROUBLE else None
