@@ -19,8 +19,8 @@ from benchmarks.document import (
     read_figures,
 )
 
-NOT_PROGRAMS = frozenset({"__init__", "__main__", "compare", "document", "figures", "profile"})
-ONLY_BY_NAME = frozenset({"soak"})  # a load for minutes, not a figure of each run
+NOT_PROGRAMS = frozenset({"__init__", "__main__", "compare", "document", "figures", "profile", "trend"})
+ONLY_BY_NAME = frozenset({"scaling", "soak"})  # minutes of load, not a figure of each run
 
 
 def main() -> int:

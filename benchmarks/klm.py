@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,8 +54,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "kubeconfig"
             file.write_bytes(msgspec.json.encode(config))
-            gets = [_run(file, "get", "kymas") for _ in range(ROUNDS)]
-            statuses = [_run(file, "status") for _ in range(ROUNDS)]
+            gets = [run_klm(file, "get", "kymas") for _ in range(ROUNDS)]
+            statuses = [run_klm(file, "status") for _ in range(ROUNDS)]
     finally:
         server.terminate()
         server.wait()
@@ -113,17 +113,24 @@ async def _prepare(config: dict[str, Any]) -> float:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WRITERS):
                 tasks.create_task(create())
-        began, token = time.perf_counter(), ""
-        while True:
-            target = f"{RAW_KYMAS.path(names.KCP_NAMESPACE)}?limit=500" + (f"&continue={token}" if token else "")
-            body = await client.raw("GET", target)
-            token = msgspec.json.decode(body, type=_Page).metadata.continue_
-            if not token:
-                return time.perf_counter() - began
+        began = time.perf_counter()
+        await read_pages(client, RAW_KYMAS, names.KCP_NAMESPACE)
+        return time.perf_counter() - began
 
 
-def _run(file: Path, *arguments: str) -> Run:
-    """Run a command and measure it."""
+async def read_pages(client: Client, resource: Resource[dict[str, Any]], namespace: str) -> None:
+    """Read all pages of a list and decode nothing of it."""
+    token = ""
+    while True:
+        target = f"{resource.path(namespace)}?limit=500" + (f"&continue={token}" if token else "")
+        body = await client.raw("GET", target)
+        token = msgspec.json.decode(body, type=_Page).metadata.continue_
+        if not token:
+            return
+
+
+def run_klm(file: Path, *arguments: str, exit_codes: Collection[int] = (0, 1)) -> Run:
+    """Run a command and measure it. A simulated fleet has no replica of Lifecycle Manager, for which `status` is 1."""
     began = time.perf_counter()
     command = [str(Path(sys.executable).with_name("klm")), *arguments, "--kubeconfig", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
@@ -131,7 +138,7 @@ def _run(file: Path, *arguments: str) -> Run:
         lines = child.stdout.read().count(b"\n")
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
-    assert child.returncode in {0, 1}, child.returncode  # 1: a simulated fleet has no replica of Lifecycle Manager
+    assert child.returncode in exit_codes, child.returncode
     assert arguments[0] != "get" or lines == KYMAS + 1, lines
     return Run(time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 

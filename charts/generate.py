@@ -118,6 +118,12 @@ def generated_texts() -> dict[str, str]:
         "lifecycle-manager/files/rbac-cert-manager.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-cert-manager.yaml", f"{RBAC}/kcp-cert-manager.yaml"
         ),
+        "lifecycle-manager/files/rbac-gardener.yaml": _copy(
+            "lifecycle_manager.rbac", "kcp-gardener.yaml", f"{RBAC}/kcp-gardener.yaml"
+        ),
+        "lifecycle-manager/files/rbac-istio.yaml": _copy(
+            "lifecycle_manager.rbac", "kcp-istio.yaml", f"{RBAC}/kcp-istio.yaml"
+        ),
         "lifecycle-manager/files/rbac-takeover.yaml": _copy(
             "lifecycle_manager.rbac", "kcp-takeover.yaml", f"{RBAC}/kcp-takeover.yaml"
         ),

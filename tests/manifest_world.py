@@ -23,7 +23,7 @@ from lifecycle_manager.module_installation.apply import ManifestState
 from lifecycle_manager.module_installation.controller import Look
 from lifecycle_manager.oci import Blobs, ObjectStore, Registries
 from lifecycle_manager.resources import MANIFESTS
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr import AccessSecretMissing, Connections
 from lifecycle_manager_api import Condition, Manifest, find, names
 from tests.modules import Document, as_text
 from tests.waiting import eventually
@@ -52,6 +52,10 @@ class Clusters:
         if self.access is not None:
             raise self.access
         yield self.skr
+
+    def have_access(self, _kyma: str) -> bool:
+        """Tell whether there is an access Secret, as Connections do."""
+        return not isinstance(self.access, AccessSecretMissing)
 
     async def see(self, resource: Resource[Any], namespace: str | None = KEY.namespace) -> None:
         """Have the informer of a kind see what there is."""

@@ -8,7 +8,7 @@ import os
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,7 @@ class FleetProcess:
     """The process with the simulated clusters."""
 
     process: asyncio.subprocess.Process
+    ready: Answer = field(default_factory=dict)
     kubeconfig: Mapping[str, Any] = field(default_factory=dict)
     kubeconfigs: Sequence[Mapping[str, Any]] = ()
     _answers: asyncio.Queue[Answer] = field(default_factory=asyncio.Queue)
@@ -148,12 +149,14 @@ async def serve_layers(folder: Path) -> AsyncIterator[Path]:
 
 
 @asynccontextmanager
-async def run_fleet(options: argparse.Namespace, layers: Path, *more: str) -> AsyncIterator[FleetProcess]:
+async def run_fleet(
+    options: argparse.Namespace, layers: Path, *more: str, program: str = "simulated_fleet"
+) -> AsyncIterator[FleetProcess]:
     """Run the process with the simulated clusters."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "benchmarks.processes.simulated_fleet",
+        f"benchmarks.processes.{program}",
         f"--kymas={options.kymas}",
         f"--modules={options.modules}",
         f"--layers={layers}",
@@ -165,7 +168,7 @@ async def run_fleet(options: argparse.Namespace, layers: Path, *more: str) -> As
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(fleet.read())
         try:
-            ready = await fleet.next_answer()
+            fleet.ready = ready = await fleet.next_answer()
             fleet.kubeconfig, fleet.kubeconfigs = ready["kubeconfig"], ready["kubeconfigs"]
             yield fleet
         finally:
@@ -176,9 +179,14 @@ async def run_fleet(options: argparse.Namespace, layers: Path, *more: str) -> As
 
 @asynccontextmanager
 async def run_lifecycle_manager(
-    kubeconfig: Path, port: int, folder: Path, klm: Sequence[str] = (str(Path(sys.executable).with_name("klm")),)
+    kubeconfig: Path,
+    port: int,
+    folder: Path,
+    klm: Sequence[str] = (str(Path(sys.executable).with_name("klm")),),
+    replica: str = "lifecycle-manager",
+    more: Sequence[str] = (),
 ) -> AsyncIterator[LifecycleManagerProcess]:
-    """Run the Lifecycle Manager of a control plane, with the event endpoint on a port."""
+    """Run a replica of the Lifecycle Manager, with the event endpoint on a port, and `more` options."""
     metrics_port = free_port()
     command = [
         *klm,
@@ -189,7 +197,7 @@ async def run_lifecycle_manager(
         f"--metrics-bind-address=127.0.0.1:{metrics_port}",
         "--health-probe-bind-address=127.0.0.1:0",
         f"--replica-bind-address=127.0.0.1:{free_port()}",
-        "--replica-name=lifecycle-manager",
+        f"--replica-name={replica}",
         f"--leader-election-namespace={names.KCP_NAMESPACE}",
         "--allow-unprotected-modules",  # it is an administrator here
         "--allow-insecure-kubeconfigs",
@@ -200,8 +208,9 @@ async def run_lifecycle_manager(
         "--max-warm-skrs=20000",
         "--k8s-client-qps=100000",
         "--log-level=WARNING",
+        *more,
     ]
-    child = await start_child("lifecycle-manager", command, folder / "lifecycle-manager.log")
+    child = await start_child(replica, command, folder / f"{replica}.log")
     try:
         yield LifecycleManagerProcess(child, metrics_port)
     finally:
@@ -230,7 +239,12 @@ async def create_users(
 
 
 async def users_of(
-    kymas: Iterable[int], fleet: FleetProcess, port: int, folder: Path, stack: AsyncExitStack
+    kymas: Iterable[int],
+    fleet: FleetProcess,
+    port: int,
+    folder: Path,
+    stack: AsyncExitStack,
+    name_of: Callable[[int], str] = kyma_name,
 ) -> list[User]:
     """Return the users of some clusters, with the keys of their Watchers."""
     kcp = await Client.from_kubeconfig(
@@ -239,7 +253,7 @@ async def users_of(
     users = []
     async with kcp:
         for kyma in kymas:
-            secret = await kcp.get(SECRETS, f"{kyma_name(kyma)}-webhook-tls", names.KCP_NAMESPACE)
+            secret = await kcp.get(SECRETS, f"{name_of(kyma)}-webhook-tls", names.KCP_NAMESPACE)
             user = _user(kyma, secret, port, folder)
             stack.push_async_callback(user.client.aclose)
             users.append(user)

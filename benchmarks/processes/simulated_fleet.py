@@ -196,6 +196,13 @@ class Fleet:
         detail, self.requests.detail = dict(self.requests.detail), Counter()
         return detail
 
+    def _stored(self) -> Document:
+        """Return the number of objects in the control plane and their size as JSON, by kind."""
+        sizes: dict[str, list[int]] = {}
+        for each in self.kcp.objects():
+            sizes.setdefault(each["kind"], []).append(len(msgspec.json.encode(each)))
+        return {kind: {"objects": len(each), "bytes": sum(each)} for kind, each in sizes.items()}
+
     def _in_sync(self) -> Document:
         """Return how many Kymas have their modules and their catalog."""
         body = self.kcp.answer_to("GET", f"{API}/{names.KCP_NAMESPACE}/kymas").body

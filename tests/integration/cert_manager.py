@@ -94,31 +94,20 @@ async def _issue(client: Client, certificate: dict[str, Any]) -> None:
     spec, name = certificate["spec"], certificate["metadata"]["name"]
     conditions = certificate.get("status", {}).get("conditions", [])
     requested = any(each["type"] == "Issuing" and each["status"] == "True" for each in conditions)
-    former = await _secret(client, spec["secretName"])
+    former = await find_secret(client, spec["secretName"])
     if former is not None and not requested:
         shown = describe(base64.b64decode(former.data["tls.crt"]))
         if (shown.common_name, set(shown.dns_names)) == (spec["commonName"], set(spec["dnsNames"])):
             return
     issuer = await client.get(ISSUERS, spec["issuerRef"]["name"], NAMESPACE)
-    secret = await client.get(SECRETS, issuer["spec"]["ca"]["secretName"], NAMESPACE)
-    ca = KeyPair(base64.b64decode(secret.data["tls.crt"]), base64.b64decode(secret.data["tls.key"]))
-    key = spec["privateKey"]
     request = LeafRequest(
         common_name=spec["commonName"],
         dns_names=tuple(spec["dnsNames"]),
-        algorithm=ALGORITHMS[key["algorithm"]],
+        algorithm=ALGORITHMS[spec["privateKey"]["algorithm"]],
         not_before=now(),  # cert-manager uses the current time
     )
-    pair = issue(ca, request, now=now())
-    data = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca.certificate_pem}
-    document = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": spec["secretName"], "namespace": NAMESPACE, "labels": spec["secretTemplate"]["labels"]},
-        "type": "kubernetes.io/tls",
-        "data": {entry: base64.b64encode(content).decode() for entry, content in data.items()},
-    }
-    await client.apply(SECRETS, spec["secretName"], document, NAMESPACE, field_manager="cert-manager")
+    labels = spec["secretTemplate"]["labels"]
+    await issue_into(client, spec["secretName"], request, ca_secret=issuer["spec"]["ca"]["secretName"], labels=labels)
     if requested:
         # With the resourceVersion, so that a newer request is not removed; after a Conflict it issues once more.
         read = {"resourceVersion": certificate["metadata"]["resourceVersion"]}
@@ -127,7 +116,26 @@ async def _issue(client: Client, certificate: dict[str, Any]) -> None:
         await client.merge_patch(CERTIFICATES, name, patch, NAMESPACE, subresource="status")
 
 
-async def _secret(client: Client, name: str) -> Any:
+async def issue_into(
+    client: Client, name: str, request: LeafRequest, *, ca_secret: str, labels: dict[str, str]
+) -> None:
+    """Issue a certificate by the CA in a Secret, and apply the Secret with it."""
+    secret = await client.get(SECRETS, ca_secret, NAMESPACE)
+    ca = KeyPair(base64.b64decode(secret.data["tls.crt"]), base64.b64decode(secret.data["tls.key"]))
+    pair = issue(ca, request, now=now())
+    data = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca.certificate_pem}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
+        "type": "kubernetes.io/tls",
+        "data": {entry: base64.b64encode(content).decode() for entry, content in data.items()},
+    }
+    await client.apply(SECRETS, name, document, NAMESPACE, field_manager="issuer")
+
+
+async def find_secret(client: Client, name: str) -> Any:
+    """Return a Secret, None where it does not exist."""
     try:
         return await client.get(SECRETS, name, NAMESPACE)
     except NotFound:

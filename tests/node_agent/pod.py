@@ -25,7 +25,7 @@ from kube_runtime import (
     TooManyRequests,
     dump_yaml,
 )
-from kyma_demo.identities import SERVICE_ACCOUNTS
+from kyma_fleet.identities import SERVICE_ACCOUNTS
 from kyma_local.cluster import LocalCluster
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private

@@ -9,6 +9,7 @@ import pytest
 SOURCE = Path("lifecycle_manager/src/lifecycle_manager")
 DOMAINS = (
     "catalog_sync",
+    "istio",
     "kyma",
     "mandatory_modules",
     "module_config",

@@ -21,6 +21,7 @@ class CertificateInfo:
     not_before: datetime
     not_after: datetime
     sha256: str
+    ip_addresses: tuple[str, ...] = ()
 
 
 def describe(certificate_pem: bytes) -> CertificateInfo:
@@ -34,14 +35,16 @@ def describe_certificate(certificate: x509.Certificate) -> CertificateInfo:
     try:
         alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         dns_names = tuple(alternatives.get_values_for_type(x509.DNSName))
+        addresses = tuple(map(str, alternatives.get_values_for_type(x509.IPAddress)))
     except x509.ExtensionNotFound:
-        dns_names = ()
+        dns_names = addresses = ()
     return CertificateInfo(
         str(names[0].value) if len(names) == 1 else "",
         dns_names,
         certificate.not_valid_before_utc,
         certificate.not_valid_after_utc,
         hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest(),
+        addresses,
     )
 
 

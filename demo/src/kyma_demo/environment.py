@@ -10,7 +10,7 @@ from typing import Any
 
 from kube_runtime import Client, dump_yaml, parse_objects
 from kyma_demo import names
-from kyma_demo.identities import create_identity
+from kyma_fleet.identities import create_identity
 from kyma_local.clusters import LocalCluster, LocalClusters
 from kyma_local.private_files import write_private
 from kyma_module_manager.rights import lease_namespace_of, roles_of

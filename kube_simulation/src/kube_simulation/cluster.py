@@ -1,9 +1,10 @@
 """One simulated cluster: its objects, its faults, and its kubeconfig."""
 
+import base64
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -242,7 +243,11 @@ class SimulatedCluster:
 
     def _write(self, state: _State, kind: Kind, request: ApiRequest) -> Answer:
         if request.verb == "create":
-            return _token(request) if request.subresource == "token" else state.writer.create(kind, request)
+            return (
+                _token(request, self._settings.clock())
+                if request.subresource == "token"
+                else state.writer.create(kind, request)
+            )
         if request.verb == "deletecollection":
             return self._delete_collection(state, kind, request)
         acts = {
@@ -317,10 +322,20 @@ def _check_path(kind: Kind, request: ApiRequest) -> None:
         raise method_not_allowed()
 
 
-def _token(request: ApiRequest) -> Answer:
-    """Return a token that names its user, and nothing else."""
-    until = "2100-01-01T00:00:00Z"
-    token = f"simulated:{request.cluster}:{request.namespace}:{request.name}"
-    status = {"token": token, "expirationTimestamp": until}
+class _TokenRequestSpec(msgspec.Struct):
+    seconds: int = msgspec.field(default=3600, name="expirationSeconds")
+
+
+class _TokenRequest(msgspec.Struct):
+    spec: _TokenRequestSpec = msgspec.field(default_factory=_TokenRequestSpec)
+
+
+def _token(request: ApiRequest, now: datetime) -> Answer:
+    """Return a token that names its user and when it expires; its signature is none."""
+    expires = now + timedelta(seconds=msgspec.json.decode(request.body, type=_TokenRequest).spec.seconds)
+    subject = f"system:serviceaccount:{request.namespace}:{request.name}"
+    claims = {"sub": subject, "iat": int(now.timestamp()), "exp": int(expires.timestamp())}
+    parts = (base64.urlsafe_b64encode(msgspec.json.encode(each)).decode().rstrip("=") for each in ({}, claims))
+    status = {"token": f"{'.'.join(parts)}.simulated", "expirationTimestamp": expires.isoformat()}
     document = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": {}, "status": status}
     return Answer(201, msgspec.json.encode(document))

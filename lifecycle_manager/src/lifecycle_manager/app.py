@@ -22,6 +22,7 @@ from lifecycle_manager import (
     catalog_sync,
     endpoints,
     fleet_metrics,
+    istio,
     kyma,
     mandatory_modules,
     module_authorization,
@@ -43,7 +44,7 @@ from lifecycle_manager.oci.downloads import Downloads
 from lifecycle_manager.open_files import allow_open_files
 from lifecycle_manager.pauses import keep_pauses_short
 from lifecycle_manager.settings import Settings, split_address
-from lifecycle_manager.telemetry import ChangeLatency, requeue_counter
+from lifecycle_manager.telemetry import ChangeLatency, fips_mode, requeue_counter
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("lifecycle_manager")
@@ -85,7 +86,7 @@ async def lifecycle_manager(
     manager = Manager(
         kcp,
         name=names.LIFECYCLE_MANAGER,
-        sharding=sharding or ALONE,
+        sharding=of.selection(settings, sharding or ALONE),
         retry=of.retry_policy(settings),
         metrics=metrics,
         registry=registry,
@@ -117,6 +118,7 @@ def _set_up(
     folder: Path,
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
+    fips_mode(manager.registry)
     latency = ChangeLatency(manager.registry, manager.clock)
     downloads = Downloads(allowed=of.allowed_hosts(options))
     kinds = ModuleKinds(downloads.text, options.sync_namespace)
@@ -124,9 +126,9 @@ def _set_up(
     store = ObjectStore(registries, downloads.text, Blobs(options.module_cache_dir or folder / "layers"))
     components = Components(registries, logins.default_login, of.component_base(options))
 
-    takeover.lease.setup(manager, kcp)
+    takeover.setup(manager, kcp)
     skr.setup(manager, connections, of.skr_settings(options))
-    offers = module_catalog.setup(manager, components.descriptor)
+    offers = module_catalog.setup(manager, components.descriptor, restricted=options.restricted_default_modules)
     fleet_metrics.setup(manager, offers, each_kyma=options.kyma_metrics)
     cas = skr_webhook.setup_ca(manager, of.ca_store(options, kcp, manager.clock), of.rotation_rules(options))
     kyma.setup(manager, connections, offers=offers, settings=of.kyma_settings(options))
@@ -137,13 +139,10 @@ def _set_up(
     module_cr_status.setup(manager, connections, of.module_cr_status_settings(options))
     sync_resource.setup(manager, connections, latency, of.sync_resource_settings(options))
     skr_webhook.setup(manager, connections, kinds, cas=cas, settings=of.watcher_settings(options))
-    skr_webhook.setup_status(manager)
+    skr_webhook.setup_status(manager, are_routed=options.watcher_virtual_services)
+    istio.setup(manager, lambda: cas.current, of.istio_settings(options))
     module_authorization.setup(manager, kcp, of.module_authorization_settings(options))
     listens, checks = of.endpoint_settings(options), endpoints.validators(manager, offers)
     endpoints.setup(manager, kcp, folder, cas=cas, validators=checks, latency=latency, settings=listens)
-    page.setup(manager, kcp, of.page_address(options))
-    manager.serves(lambda: _report_ready(options), name="readiness")
-
-
-async def _report_ready(options: Settings) -> None:
-    log.info("ready", event_address=options.event_address)
+    page.setup(manager, kcp, offers, of.page_settings(options))
+    manager.serves(lambda: endpoints.report_ready(options.event_address), name="readiness")

@@ -3,12 +3,13 @@
 import re
 import socket
 
-from kube_runtime import Client, ClientOptions, Clock, RetryPolicy, RuntimeMetrics
+from kube_runtime import Client, ClientOptions, Clock, RetryPolicy, RuntimeMetrics, Sharding
 from kube_runtime.leases import LeaseSharding, LeaseTiming
 from kyma_certs import Algorithm, RotationRules
 from kyma_diagnostics import TracingOptions
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.endpoints import EndpointSettings, admission_names
+from lifecycle_manager.istio import IstioSettings
 from lifecycle_manager.kyma import KymaSettings, Patience
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_authorization import ModuleAuthorizationSettings
@@ -16,9 +17,10 @@ from lifecycle_manager.module_config import ModuleConfigSettings, Quota
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
 from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.oci import AllowedHosts
+from lifecycle_manager.page import PageSettings
 from lifecycle_manager.replicas import REPLICA_HOST
 from lifecycle_manager.rollout import RolloutSettings
-from lifecycle_manager.settings import Settings, split_address
+from lifecycle_manager.settings import GARDENER, Settings, split_address
 from lifecycle_manager.skr import SkrSettings
 from lifecycle_manager.skr_webhook import (
     CanaryTimes,
@@ -29,6 +31,7 @@ from lifecycle_manager.skr_webhook import (
     WatcherTimes,
 )
 from lifecycle_manager.sync_resource import SyncResourceSettings
+from lifecycle_manager.takeover import SelectedKymas
 from lifecycle_manager.takeover.policy_file import find_policy
 from lifecycle_manager_api import names
 
@@ -82,6 +85,12 @@ def lease_sharding(options: Settings, leases: Client) -> LeaseSharding | None:
     )
 
 
+def selection(options: Settings, replicas: Sharding) -> Sharding:
+    """Return how the Kymas are shared: with the former version too, where the fleet is split."""
+    labels = dict(each.partition("=")[::2] for each in options.kyma_selector)
+    return SelectedKymas(replicas, labels) if labels else replicas
+
+
 def skr_settings(options: Settings) -> SkrSettings:
     """Return the limits of the access to SKRs."""
     return SkrSettings(
@@ -100,10 +109,12 @@ def kyma_settings(options: Settings) -> KymaSettings:
         interval_seconds=options.kyma_requeue_success_interval.total_seconds(),
         deletion_interval_seconds=options.kyma_requeue_busy_interval.total_seconds(),
         concurrency=options.max_concurrent_kyma_reconciles,
+        pull_secret=options.skr_image_pull_secret,
         patience=Patience(
             unreachable=options.skr_unreachable_grace,
             deletion=options.deletion_warning_after,
             purge=options.purge_finalizer_timeout if options.enable_purge_finalizer else None,
+            others_finalizers=options.remove_finalizers_of_others,
         ),
         rollout=RolloutSettings(
             max_delay=options.module_upgrade_rollout_max_delay,
@@ -160,6 +171,7 @@ def manifest_settings(options: Settings) -> ManifestSettings:
         busy_seconds=options.manifest_requeue_busy_interval.total_seconds(),
         concurrency=options.max_concurrent_manifest_reconciles,
         namespace=options.sync_namespace,
+        pull_secret=options.skr_image_pull_secret,
         restricted=options.default_module_policy == "restricted",
     )
 
@@ -168,6 +180,7 @@ def sync_resource_settings(options: Settings) -> SyncResourceSettings:
     """Return the settings of the SyncResource controller."""
     return SyncResourceSettings(
         interval_seconds=options.sync_resource_requeue_success_interval.total_seconds(),
+        pull_secret=options.skr_image_pull_secret,
         concurrency=options.max_concurrent_sync_resource_reconciles,
     )
 
@@ -183,6 +196,7 @@ def watcher_settings(options: Settings) -> WatcherSettings:
             replicas=options.skr_webhook_replicas,
             otlp_endpoint=options.skr_watcher_otlp_endpoint,
             trace_sampling_ratio=options.trace_sampling_ratio,
+            pull_secret=options.skr_image_pull_secret,
         ),
         times=WatcherTimes(
             interval=options.watcher_requeue_success_interval.total_seconds(),
@@ -194,9 +208,23 @@ def watcher_settings(options: Settings) -> WatcherSettings:
         certificates=leaf_rules(options),
         cert_management=options.cert_management,
         issuer=options.self_signed_cert_issuer_name,
+        issuer_namespace=options.self_signed_cert_issuer_namespace or names.KCP_NAMESPACE,
         renewal_alarm=options.self_signed_cert_renew_before - options.self_signed_cert_renew_buffer,
         repair_on_events=options.repair_on_events,
         concurrency=options.max_concurrent_watcher_reconciles,
+    )
+
+
+def istio_settings(options: Settings) -> IstioSettings | None:
+    """Return the settings of the routes of Watcher CRs; None where there are none."""
+    if not options.watcher_virtual_services:
+        return None
+    return IstioSettings(
+        namespace=options.istio_namespace,
+        gateway_name=options.istio_gateway_name,
+        gateway_namespace=options.istio_gateway_namespace,
+        event_hosts=event_hosts(options),
+        expiry_window=options.istio_gateway_server_cert_expiry_window,
     )
 
 
@@ -206,8 +234,14 @@ def ca_store(options: Settings, kcp: Client, clock: Clock) -> CAStore:
         kcp,
         clock,
         lifetime=options.self_signed_ca_duration,
-        former_namespace=options.self_signed_cert_issuer_namespace,
+        former_namespace=former_namespace(options),
     )
+
+
+def former_namespace(options: Settings) -> str:
+    """Return where the CA of a former version is. With Gardener its Issuer may be in another namespace."""
+    given = options.self_signed_cert_issuer_namespace
+    return options.istio_namespace if given and options.cert_management == GARDENER else given
 
 
 def rotation_rules(options: Settings) -> RotationRules:
@@ -246,10 +280,9 @@ def component_base(options: Settings) -> str:
 
 def endpoint_settings(options: Settings) -> EndpointSettings:
     """Return where this replica listens."""
-    host, _ = split_address(options.event_address)
     return EndpointSettings(
         events=split_address(options.kyma_skr_listener_bind_address),
-        event_hosts=tuple(dict.fromkeys((host, *options.additional_dns_names))),
+        event_hosts=event_hosts(options),
         max_event_connections=options.max_event_connections,
         accept_unsigned_events=options.accept_unsigned_events,
         trusted_proxies=options.trusted_proxy_cidrs,
@@ -268,6 +301,12 @@ def tracing_options(options: Settings) -> TracingOptions:
     )
 
 
-def page_address(options: Settings) -> tuple[str, int] | None:
-    """Return where the fleet page is served; None where it is not."""
-    return split_address(options.ui_bind_address) if options.ui_bind_address else None
+def event_hosts(options: Settings) -> tuple[str, ...]:
+    """Return the names by which Watchers connect."""
+    return tuple(dict.fromkeys((split_address(options.event_address)[0], *options.additional_dns_names)))
+
+
+def page_settings(options: Settings) -> PageSettings:
+    """Return where the fleet page is served, if it is, and when versions change."""
+    address = split_address(options.ui_bind_address) if options.ui_bind_address else None
+    return PageSettings(address=address, rollout=kyma_settings(options).rollout)

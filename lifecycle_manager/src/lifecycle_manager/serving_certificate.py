@@ -54,14 +54,7 @@ class ServingCertificate:
     async def write(self, cas: CAs) -> None:
         """Issue a certificate and replace the files; the TLS contexts reload them."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
-        addresses = tuple(host for host in self.hosts if _is_address(host))
-        request = LeafRequest(
-            common_name="lifecycle-manager",
-            dns_names=tuple(host for host in self.hosts if host not in addresses),
-            ip_addresses=addresses,
-            lifetime=LIFETIME,
-            usages=self.usages,
-        )
+        request = server_request(self.hosts, self.usages)
         pair = await asyncio.to_thread(issue, cas.signing, request, now=self.clock.now())
         certificate, key, trust = self.files
         for path, content in ((trust, cas.trusted), (key, pair.key_pem), (certificate, pair.certificate_pem)):
@@ -69,6 +62,18 @@ class ServingCertificate:
             temporary.touch(mode=0o600)
             temporary.write_bytes(content)
             temporary.replace(path)
+
+
+def server_request(hosts: tuple[str, ...], usages: frozenset[Usage] = frozenset({Usage.SERVER})) -> LeafRequest:
+    """Return the contents of the certificate of a server with these names and addresses."""
+    addresses = tuple(host for host in hosts if _is_address(host))
+    return LeafRequest(
+        common_name="lifecycle-manager",
+        dns_names=tuple(host for host in hosts if host not in addresses),
+        ip_addresses=addresses,
+        lifetime=LIFETIME,
+        usages=usages,
+    )
 
 
 def _is_address(host: str) -> bool:

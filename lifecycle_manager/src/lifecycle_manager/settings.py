@@ -37,6 +37,13 @@ def _hosts(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
+def _labels(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if not re.fullmatch(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9._-]{1,63}=[A-Za-z0-9._-]{0,63}", text):
+            raise ValueError(f"invalid label {text!r}: expected key=value")
+    return texts
+
+
 def _namespace(name: str) -> str:
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
         raise ValueError(f"invalid namespace {name!r}: expected lower case letters, digits and '-', at most 63")
@@ -55,6 +62,7 @@ def _optional_namespace(name: str) -> str:
 
 
 BindAddress = Annotated[str, AfterValidator(_host_and_port)]
+GARDENER = "cert.gardener.cloud/v1alpha1"
 
 
 class Settings(BaseSettings):
@@ -87,6 +95,12 @@ class Settings(BaseSettings):
         "",
         description="loopback address of the fleet page, such as 127.0.0.1:8090, for kubectl port-forward or a proxy "
         "in the same Pod. Default: it is not served",
+    )
+    kyma_selector: Annotated[tuple[str, ...], AfterValidator(_labels)] = Field(
+        (),
+        description="labels, as key=value, of the Kymas that are managed while the Lifecycle Manager in Go manages the "
+        "others of this control plane and is kept from these (docs/migration.md); its Lease is not waited for. "
+        "Default: all Kymas",
     )
     enable_webhooks: bool = Field(False, description="validate resources at admission; needs a Service")
     webhook_bind_address: BindAddress = Field(":9443", description="listen address for admission requests")
@@ -130,6 +144,12 @@ class Settings(BaseSettings):
     skr_webhook_memory_limits: str = Field("200Mi", description="memory limit of the Watcher")
     skr_webhook_replicas: int = Field(1, ge=1, le=10, description="replicas of the Watcher in each SKR")
     skr_webhook_cpu_limits: str = Field("0.1", description="CPU limit of the Watcher")
+    skr_image_pull_secret: str = Field(
+        "",
+        pattern=r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$",
+        description="Secret in kcp-system for private images: copied to kyma-system of every SKR, and named by Pods of "
+        "the Watcher and of Deployments and StatefulSets of modules; default: none",
+    )
 
     max_concurrent_kyma_reconciles: int = Field(50, ge=1, description="concurrent reconciles of Kymas")
     max_concurrent_catalog_reconciles: int = Field(
@@ -215,6 +235,11 @@ class Settings(BaseSettings):
     purge_finalizer_timeout: Duration = Field(
         timedelta(minutes=5), description="time after which finalizers of such objects are removed"
     )
+    remove_finalizers_of_others: bool = Field(
+        False,
+        description="remove all finalizers, not just its own, from a Kyma that is being deleted and whose access "
+        "Secret is gone, as upstream does with ENABLE_LEGACY_KYMA_DELETION; from Manifests they are always removed",
+    )
     module_upgrade_rollout_max_delay: Duration = Field(
         timedelta(minutes=5), description="time over which a new version in a channel is rolled out to the fleet"
     )
@@ -247,6 +272,11 @@ class Settings(BaseSettings):
         description="be ready although the admission policy is not in force without which every module may write for "
         "every other (docs/trust.md)",
     )
+    restricted_default_modules: tuple[str, ...] = Field(
+        (),
+        description="modules for those Kymas alone that the kymaSelector of their ModuleReleaseMeta matches; without a "
+        "selector nobody may have them",
+    )
     default_module_policy: Literal["unrestricted", "restricted"] = Field(
         "unrestricted",
         description="what Manifests of modules without a ModulePolicy may contain: everything, or what the defaults of "
@@ -269,6 +299,23 @@ class Settings(BaseSettings):
         None, description="folder in which layers are cached across restarts; default: a temporary folder"
     )
 
+    watcher_virtual_services: bool = Field(
+        False,
+        description="keep an Istio VirtualService for each Watcher CR, which routes its events to its serviceInfo, and "
+        "the Secret klm-istio-gateway of the gateway, which terminates TLS; needs trusted-proxy-cidrs",
+    )
+    istio_namespace: Annotated[str, AfterValidator(_namespace)] = Field(
+        "istio-system", description="namespace of Istio, and of the gateway's Secret"
+    )
+    istio_gateway_name: str = Field(
+        "klm-watcher", description="Gateway whose hosts the gateway's certificate has beside the event address"
+    )
+    istio_gateway_namespace: Annotated[str, AfterValidator(_namespace)] = Field(
+        names.KCP_NAMESPACE, description="namespace of the Gateways that Watcher CRs select"
+    )
+    istio_gateway_server_cert_expiry_window: Duration = Field(
+        timedelta(days=14), description="time before its expiry at which a metric reports the gateway's certificate"
+    )
     accept_unsigned_events: bool = Field(
         False,
         description="accept unsigned events, as the Watcher of upstream Kyma sends them, by their TLS certificate",
@@ -287,16 +334,17 @@ class Settings(BaseSettings):
         "ECDSA_P256", description="key algorithm of a Watcher's certificate; events cannot be signed with an RSA key"
     )
     self_signed_cert_key_size: int = Field(4096, ge=2048, le=8192, multiple_of=8, description="bits of an RSA key")
-    cert_management: Literal["built-in", "cert-manager.io/v1"] = Field(
+    cert_management: Literal["built-in", "cert-manager.io/v1", "cert.gardener.cloud/v1alpha1"] = Field(
         "built-in", description="issuer of the Watchers' certificates"
     )
     self_signed_cert_issuer_name: str = Field(
-        "klm-watcher-selfsigned", description="name of the Issuer that is created for cert-manager"
+        "klm-watcher-selfsigned", description="name of the Issuer that is created for cert-manager or Gardener"
     )
     self_signed_cert_issuer_namespace: Annotated[str, AfterValidator(_optional_namespace)] = Field(
         "",
         description="namespace of the CA of a former Lifecycle Manager, which is adopted at the first start, usually "
-        "istio-system; default: none is adopted",
+        "istio-system; default: none is adopted. With Gardener, namespace of the Issuer, by default kcp-system; the CA "
+        "is then adopted from istio-namespace",
     )
     self_signed_ca_duration: Duration = Field(timedelta(days=3650), description="lifetime of a CA")
     self_signed_ca_renew_before: Duration = Field(
@@ -357,6 +405,10 @@ class Settings(BaseSettings):
             raise ValueError("self-signed-ca-renew-before must be at least self-signed-cert-duration")
         if self.self_signed_ca_renew_before >= self.self_signed_ca_duration:
             raise ValueError("self-signed-ca-renew-before must be shorter than self-signed-ca-duration")
+        if self.cert_management == GARDENER and self.self_signed_cert_key_algorithm == "ED25519":
+            raise ValueError("Gardener makes no ED25519 keys: use another self-signed-cert-key-algorithm")
+        if self.watcher_virtual_services and not self.trusted_proxy_cidrs:
+            raise ValueError("watcher-virtual-services needs trusted-proxy-cidrs: the addresses of the Istio gateway")
         if self.self_signed_cert_key_algorithm == "RSA" and not self.accept_unsigned_events:
             raise ValueError(
                 "events cannot be signed with RSA keys: self-signed-cert-key-algorithm RSA needs accept-unsigned-events"

@@ -22,9 +22,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from kube_runtime import Invalid, Resource
 from kube_runtime.leases.membership import GROUP_LABEL
 from kube_runtime.leases.rendezvous import rendezvous
-from kyma_demo.identities import SERVICE_ACCOUNTS
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
+from kyma_fleet.identities import SERVICE_ACCOUNTS
 from kyma_module_manager.controller import LEADER
 from kyma_module_manager.rights import lease_namespace_of
 from lifecycle_manager.resources import (

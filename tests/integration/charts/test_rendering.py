@@ -181,7 +181,7 @@ async def test_module_has_a_namespace_of_its_own_on_request(helm: Helm) -> None:
 async def test_roles_for_people_are_those_of_the_commands_and_nobody_has_them_yet(helm: Helm) -> None:
     rendered = await helm.render(LIFECYCLE_MANAGER)
     wanted = parse_objects(files("kyma_fleet").joinpath("rbac.yaml").read_text())
-    assert [each.name for each in wanted] == ["klm-viewer", "klm-operator", "klm-skr-access"]
+    assert [each.name for each in wanted] == ["klm-viewer", "klm-operator", "klm-skr-access", "klm-registrar"]
     for each in wanted:
         assert of_kind(rendered, "ClusterRole")[each.name]["rules"] == each.document["rules"]
         assert each.name not in of_kind(rendered, "ClusterRoleBinding")
@@ -230,6 +230,46 @@ async def test_rights_for_an_option_are_granted_only_with_it(helm: Helm) -> None
     rendered = await helm.render(LIFECYCLE_MANAGER, "--set", "options.cert-management=cert-manager.io/v1")
     assert of_kind(rendered, "Role")[name]["rules"] == wanted["rules"]
     assert of_kind(rendered, "RoleBinding")[name]["roleRef"]["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "namespaces"),
+    [
+        (
+            "kcp-gardener",
+            {"cert-management": "cert.gardener.cloud/v1alpha1", "self-signed-cert-issuer-namespace": "issuers"},
+            ("kcp-system", "issuers"),
+        ),
+        ("kcp-gardener", {"cert-management": "cert.gardener.cloud/v1alpha1"}, ("kcp-system", "kcp-system")),
+        ("kcp-istio", {"watcher-virtual-services": "true"}, ("kcp-system", "kcp-system", "istio-system")),
+        (
+            "kcp-istio",
+            {"watcher-virtual-services": "true", "istio-namespace": "mesh", "istio-gateway-namespace": "gateways"},
+            ("kcp-system", "gateways", "mesh"),
+        ),
+    ],
+)
+async def test_rights_for_another_program_are_in_its_namespaces(
+    helm: Helm, file: str, options: dict[str, str], namespaces: tuple[str, ...]
+) -> None:
+    text = files("lifecycle_manager.rbac").joinpath(f"{file}.yaml").read_text()
+    wanted = [each.document for each in parse_objects(text)]
+    without = of_kind(await helm.render(LIFECYCLE_MANAGER), "Role")
+    given = (part for name, value in options.items() for part in ("--set", f"options.{name}={value}"))
+    rendered = await helm.render(LIFECYCLE_MANAGER, *given)
+    for role, namespace in zip(wanted, namespaces, strict=True):
+        name = role["metadata"]["name"]
+        assert name not in without
+        found, binding = of_kind(rendered, "Role")[name], of_kind(rendered, "RoleBinding")[name]
+        assert (found["metadata"]["namespace"], found["rules"]) == (namespace, role["rules"])
+        assert (binding["metadata"]["namespace"], binding["roleRef"]["name"]) == (namespace, name)
+
+
+async def test_former_ca_is_that_of_istio_where_gardener_has_the_issuer(helm: Helm) -> None:
+    option = {"cert-management": "cert.gardener.cloud/v1alpha1", "self-signed-cert-issuer-namespace": "issuers"}
+    given = (part for name, value in option.items() for part in ("--set", f"options.{name}={value}"))
+    role = of_kind(await helm.render(LIFECYCLE_MANAGER, *given), "Role")["lifecycle-manager-takeover"]
+    assert role["metadata"]["namespace"] == "istio-system"
 
 
 async def test_rights_for_the_takeover_are_in_the_namespace_of_the_former_ca(helm: Helm) -> None:

@@ -10,6 +10,7 @@ from kube_runtime import Client, NotFound, Resource, dump_yaml
 from kyma_demo.names import USER
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_module_manager.rights import roles_of
+from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import (
     KYMAS,
     MANIFESTS,
@@ -41,6 +42,23 @@ KCP_ROLES = files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text()
 SKR_ROLES = files("lifecycle_manager.rbac").joinpath("skr.yaml").read_text()
 MODULE_ROLE = files("lifecycle_manager.rbac").joinpath("kcp-modules.yaml").read_text()
 MODULE_MANAGER_ROLES = "---\n".join(map(dump_yaml, roles_of("cloud-resources")))
+WORKLOADS = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: telemetry-workloads}
+rules: [{apiGroups: [apps], resources: [deployments], verbs: [get, create, patch, delete]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: telemetry-workloads}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: telemetry-workloads}
+subjects: [{kind: ServiceAccount, name: lifecycle-manager, namespace: kube-system}]
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default, namespace: kyma-system}
+"""
+"""What a module with a Deployment needs: the rights that it brings along, and an account for its Pods."""
 ASKED_BY_A_POLICY = Right("operator.kyma-project.io", "modules", "manage")
 """The right that only an admission policy asks about: there is no such request."""
 PROBES = f"/namespaces/{names.KCP_LEASE_NAMESPACE}/syncresources"
@@ -172,7 +190,8 @@ async def _create_a_namespace(world: World) -> None:
 
 async def _install_and_remove_modules(world: World, layers: BlobServer) -> None:
     """Install a chosen module and a mandatory one, edit their catalog objects, and remove both."""
-    chosen, mandatory = _module(layers, "telemetry"), _module(layers, "warden", mandatory=True)
+    await apply_objects(world.skr, WORKLOADS)
+    chosen, mandatory = _module(layers, "telemetry", _deployment()), _module(layers, "warden", mandatory=True)
     async with in_catalog(
         world.kcp,
         *(chosen, release("telemetry", regular="1.0.0")),
@@ -181,6 +200,7 @@ async def _install_and_remove_modules(world: World, layers: BlobServer) -> None:
         await world.walkthrough.set_modules([CLOUD_RESOURCES, {"name": "telemetry", "managed": True}])
         for name in ("telemetry", "warden"):
             await eventually(_exists(world.skr, CONFIG_MAPS, name, SKR))
+        await _pods_are_looked_for(world)
         for resource, name in ((MODULE_TEMPLATES, "telemetry-1.0.0"), (MODULE_RELEASE_METAS, "telemetry")):
             await eventually(_exists(world.skr, resource, name, SKR))
             await _edit_until_reverted(world.skr, resource, name)
@@ -227,11 +247,35 @@ EXTRA: dict[str, dict[str, Any]] = {
 }
 
 
-def _module(layers: BlobServer, name: str, *, mandatory: bool = False) -> dict[str, Any]:
-    """Return the template of a module with a ConfigMap, which the roles of the sample allow."""
+def _module(layers: BlobServer, name: str, *more: dict[str, Any], mandatory: bool = False) -> dict[str, Any]:
+    """Return the template of a module with a ConfigMap, which the roles of the sample allow, and more objects."""
     document = template(name, "1.0.0", mandatory=mandatory, data=None)
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}}
-    return with_layer(document, layers.host, layers.hold(as_text([config_map]).encode()))
+    return with_layer(document, layers.host, layers.hold(as_text([config_map, *more]).encode()))
+
+
+def _deployment() -> dict[str, Any]:
+    labels = {"app": "telemetry"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "manager", "image": "registry.example.com/absent:1"}]},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "telemetry", "namespace": SKR},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+async def _pods_are_looked_for(world: World) -> None:
+    """Wait until Lifecycle Manager has looked why the Pod of the Deployment does not start."""
+
+    async def looked_for() -> bool:
+        requests = requests_in(world.clusters.skrs[0].directory / "audit.log")
+        return not unused([Right("", "pods", "list")], "system:serviceaccount:kube-system:lifecycle-manager", requests)
+
+    await eventually(looked_for)
 
 
 async def _lists(world: World, modules: list[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest_asyncio
 
 from kube_runtime import Client, parse_objects
-from kyma_demo.identities import create_identity
+from kyma_fleet.identities import create_identity
 from kyma_local.private_files import write_private
 from lifecycle_manager.crd_installation import apply_crds, apply_objects
 from lifecycle_manager.resources import KYMAS

@@ -62,8 +62,7 @@ async def test_explain_says_what_to_do_about_the_first_cause(broken: Client, vie
         "1h", told.lines[0].rpartition("since ")[2].rstrip(")")
     )
     assert "resolved to 1.0.0 (colours-1.0.0), by ModuleReleaseMeta colours generation 1, changed " in told.text
-    assert told.lines[-1].startswith("next:  kubectl -n kcp-system get secrets -l")
-    assert told.lines[-1].split("=")[1].startswith("locked-out")
+    assert told.lines[-1].startswith("next:  klm join locked-out --kubeconfig FILE")
 
 
 async def test_explain_lists_the_modules_that_there_are(broken: Client, viewer: Klm) -> None:

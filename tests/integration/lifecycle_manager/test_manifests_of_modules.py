@@ -2,6 +2,7 @@
 operators: they write the state of Module CRs, and delay deletions by finalizers."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest_asyncio
 from kube_runtime import NotFound, Resource
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager_api import KymaModuleStatus, Manifest, names
 from tests.integration.lifecycle_manager.catalog_entries import (
     in_catalog,
@@ -118,6 +119,14 @@ async def installed(environment: Environment, version: str) -> bool:
     return bool((await environment.skr.get(CONFIG_MAPS, "telemetry", SKR))["data"] == {"version": version})
 
 
+async def is_there(environment: Environment, resource: Resource[Any], name: str) -> bool:
+    try:
+        await environment.skr.get(resource, name, SKR)
+    except NotFound:
+        return False
+    return True
+
+
 async def is_event_recorded(environment: Environment, reason: str, text: str) -> bool:
     events = await environment.skr.list(EVENTS, SKR)
     return any(event["reason"] == reason and text in event["note"] for event in events.items)
@@ -187,12 +196,87 @@ async def test_removed_module_is_shown_until_its_manifest_is_deleted(telemetry: 
     await eventually(not_shown)
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def blocked(telemetry: Walkthrough) -> AsyncIterator[Walkthrough]:
+    """The removal of the module has begun, and waits for its operator."""
+    environment = telemetry.environment
+    await set_state(environment, "Ready")
+    await eventually(shown(environment, "telemetry", state="Ready"))
+    await set_finalizers(environment, MODULE_CRS, "default", HOLD)
+    await telemetry.set_modules([CLOUD_RESOURCES])
+    await eventually(shown(environment, "telemetry", state="Deleting"))
+    yield telemetry
+    with suppress(NotFound):
+        await set_finalizers(environment, MODULE_CRS, "default")
+
+
+async def test_new_version_goes_on_while_a_deletion_is_blocked(blocked: Walkthrough) -> None:
+    environment = blocked.environment
+    await put_in_catalog(environment.kcp, release("telemetry", regular="1.1.0"))
+    await eventually(lambda: installed(environment, "1.1.0"))
+    manifest = await at_version(environment, "telemetry", "1.1.0")()
+    assert manifest is not None
+    assert manifest.metadata.being_deleted
+    assert (await environment.skr.get(MODULE_CRS, "default", SKR))["metadata"]["deletionTimestamp"]
+    await set_finalizers(environment, MODULE_CRS, "default")
+    await eventually(gone(environment, "telemetry"))
+    with pytest.raises(NotFound):
+        await environment.skr.get(CONFIG_MAPS, "telemetry", SKR)
+
+
+async def test_module_that_is_enabled_again_in_another_channel_gets_its_version_during_its_deletion(
+    blocked: Walkthrough,
+) -> None:
+    environment = blocked.environment
+    await put_in_catalog(environment.kcp, release("telemetry", regular="1.0.0", fast="1.1.0"))
+    leaving = await manifest_of(environment, "telemetry")
+    assert leaving is not None
+    await blocked.set_modules([CLOUD_RESOURCES, {**TELEMETRY, "channel": "fast"}])
+    await eventually(lambda: installed(environment, "1.1.0"))
+    again = await at_version(environment, "telemetry", "1.1.0")()
+    assert again is not None
+    assert (again.metadata.uid, again.metadata.being_deleted) == (leaving.metadata.uid, True)
+    await set_finalizers(environment, MODULE_CRS, "default")
+
+    async def installed_anew() -> bool:
+        manifest = await at_version(environment, "telemetry", "1.1.0")()
+        return manifest is not None and manifest.metadata.uid != leaving.metadata.uid
+
+    await eventually(installed_anew)
+    await eventually(lambda: is_there(environment, MODULE_CRS, "default"))
+    await set_state(environment, "Ready")
+    await eventually(shown(environment, "telemetry", state="Ready", version="1.1.0"))
+
+
+async def test_module_is_uninstalled_when_its_kyma_is_no_longer_selected(telemetry: Walkthrough) -> None:
+    environment = telemetry.environment
+    await set_state(environment, "Ready")
+    await eventually(shown(environment, "telemetry", state="Ready"))
+    await eventually(lambda: is_there(environment, MODULE_TEMPLATES, "telemetry-1.0.0"))
+    selected = release("telemetry", regular="1.0.0", spec={"kymaSelector": {"matchLabels": {"team": "a"}}})
+    await put_in_catalog(environment.kcp, selected)
+    await eventually(gone(environment, "telemetry"))
+    status = await eventually(shown(environment, "telemetry", state="Error", version=""))
+    assert "is not released for this cluster" in status.message
+
+    async def nothing_left() -> bool:
+        entries = ((MODULE_TEMPLATES, "telemetry-1.0.0"), (MODULE_RELEASE_METAS, "telemetry"))
+        objects = ((CONFIG_MAPS, "telemetry"), (MODULE_CRS, "default"))
+        return not any([await is_there(environment, *each) for each in (*entries, *objects)])
+
+    await eventually(nothing_left)
+    await put_in_catalog(environment.kcp, release("telemetry", regular="1.0.0", spec={"kymaSelector": None}))
+    await eventually(at_version(environment, "telemetry", "1.0.0"))
+    await eventually(lambda: is_there(environment, MODULE_TEMPLATES, "telemetry-1.0.0"))
+    await eventually(lambda: is_there(environment, MODULE_CRS, "default"))
+
+
 async def test_unknown_module_is_reported_in_the_cluster_and_does_not_affect_others(walkthrough: Walkthrough) -> None:
     environment = walkthrough.environment
     await walkthrough.set_modules([CLOUD_RESOURCES, {"name": "tpyo", "managed": True}])
-    status = await eventually(shown(environment, "tpyo", state="Error"))
+    status = await eventually(shown(environment, "tpyo", state="Warning"))
     assert "check its name" in status.message
-    await eventually(lambda: is_event_recorded(environment, "ModuleError", "tpyo"))
+    await eventually(lambda: is_event_recorded(environment, "ModuleWarning", "tpyo"))
     await walkthrough.change_volume("720Gi")
     await walkthrough.set_modules([CLOUD_RESOURCES])
 

@@ -13,9 +13,9 @@ import pytest_asyncio
 from kube_runtime import Client, ClientOptions, Forbidden, NotFound, Resource, dump_yaml
 from kyma_demo import processes
 from kyma_demo.environment import Environment
-from kyma_demo.identities import create_identity
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.walkthrough import Walkthrough
+from kyma_fleet.identities import create_identity
 from kyma_local.private_files import write_private
 from kyma_module_manager.rights import roles_of
 from lifecycle_manager.crd_installation import apply_objects

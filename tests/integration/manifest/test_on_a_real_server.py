@@ -1,10 +1,11 @@
 """What only a real API server does to a module: kinds that move to another group, a quota, definitions to be served."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from kube_runtime import Forbidden, KindUnknown, NotFound, ObjectKey, Resource
+from kube_runtime import AlreadyExists, Forbidden, KindUnknown, NotFound, ObjectKey, Resource
 from lifecycle_manager.resources import NAMESPACES
 from lifecycle_manager_api import names
 from tests.manifest_world import KEY, World
@@ -139,4 +140,48 @@ async def test_object_that_a_quota_refuses_is_told_and_holds_nothing_else_back(w
     await world.skr.merge_patch(JOBS, "meadow-seeds", started, SKR, subresource="status")
     await world.reconcile()
     assert await world.state() == ("Ready", "ModuleReady")
+    await remove(world)
+
+
+ACCOUNTS: Resource[Document] = Resource.dynamic("", "v1", "ServiceAccount", "serviceaccounts", namespaced=True)
+PODS: Resource[Document] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
+PAUSED = {"containers": [{"name": "manager", "image": "registry.example.com/absent:1"}]}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+async def test_image_that_can_not_be_pulled_is_an_error_at_once(world: World, kind: str) -> None:
+    """The test acts as the controllers and as the kubelet."""
+    labels = {"app": kind.lower()}
+    template = {"metadata": {"labels": labels}, "spec": PAUSED}
+    spec: Document = {"selector": {"matchLabels": labels}, "template": template}
+    spec |= {"serviceName": "sown"} if kind == "StatefulSet" else {}
+    await world.want([thing("apps/v1", kind, "sown", spec=spec)])
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    workloads = await world.skr.mapper.resource("apps/v1", kind)
+    generation = (await world.skr.get(workloads, "sown", SKR))["metadata"]["generation"]
+    status = {"observedGeneration": generation, "replicas": 1}
+    await world.skr.merge_patch(workloads, "sown", {"status": status}, SKR, subresource="status")
+    pod = {**thing("v1", "Pod", "sown-0", spec=PAUSED), "metadata": {"name": "sown-0", "labels": labels}}
+    with suppress(AlreadyExists):
+        await world.skr.create(ACCOUNTS, thing("v1", "ServiceAccount", "default"), SKR, field_manager="test")
+    await world.skr.create(PODS, pod, SKR, field_manager="statefulset-controller")
+    await world.reconcile()
+    assert await world.state() == ("Processing", "ManagerNotReady")
+
+    async def waits(reason: str) -> None:
+        state = {"waiting": {"reason": reason, "message": "manifest unknown"}}
+        container = {"name": "manager", "image": "registry.example.com/absent:1", "imageID": "", "ready": False}
+        containers = [{**container, "restartCount": 0, "state": state}]
+        await world.skr.merge_patch(
+            PODS, "sown-0", {"status": {"containerStatuses": containers}}, SKR, subresource="status"
+        )
+        await world.reconcile()
+
+    await waits("ImagePullBackOff")
+    assert await world.state() == ("Error", "ManagerFailed")
+    assert "ImagePullBackOff: image registry.example.com/absent:1" in (await world.said()).message
+    await waits("ContainerCreating")
+    assert await world.state() == ("Processing", "ManagerNotReady")
+    await world.skr.delete(PODS, "sown-0", SKR)
     await remove(world)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kube_runtime import Client, ClientOptions, parse_objects
-from kyma_demo.identities import create_identity
+from kyma_fleet.identities import create_identity
 from kyma_local.private_files import write_private
 from lifecycle_manager_api import names
 

@@ -21,6 +21,7 @@ from lifecycle_manager.crd_installation import apply_objects
 from lifecycle_manager.resources import SECRETS
 from lifecycle_manager.skr_webhook import CAStore, CertificateMemory, CertificatePending, CertManagerStore, LeafRules
 from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES
+from lifecycle_manager.skr_webhook.issued_certificates import IssuedCertificates
 from lifecycle_manager_api import Kyma, names
 from tests.integration.cert_manager import (
     ALGORITHMS,
@@ -52,7 +53,9 @@ async def kcp_with_cert_manager(client: Client, crds: str) -> Client:
 class Setting:
     """A store of a Kyma's certificate, with a cache of the Secret."""
 
-    def __init__(self, client: Client, kyma: Kyma, rules: LeafRules) -> None:
+    def __init__(
+        self, client: Client, kyma: Kyma, rules: LeafRules, of: type[IssuedCertificates] = CertManagerStore
+    ) -> None:
         self.client = client
         self.registered = kyma
         self.name = name = kyma.metadata.name
@@ -60,7 +63,7 @@ class Setting:
         self.memory = CertificateMemory()
         self.cache: Any = Cache()
         secrets: Any = SimpleNamespace(get=self.cache.get)
-        self.store = CertManagerStore(client, secrets, SYSTEM_CLOCK, rules, self.cas.name, f"{name}-issuer")
+        self.store = of(client, secrets, SYSTEM_CLOCK, rules, self.cas.name, f"{name}-issuer")
 
     def kyma(self, **annotations: str) -> Kyma:
         return replace(self.registered, metadata=replace(self.registered.metadata, annotations=annotations))

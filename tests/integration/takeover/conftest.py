@@ -32,6 +32,7 @@ FAST = {
     "manifest_requeue_busy_interval": "100ms",
     "kyma_requeue_busy_interval": "100ms",
     "failure_max_delay": "500ms",
+    "skr_image_pull_secret": seeding.PULL_SECRET,
 }
 
 
@@ -39,6 +40,7 @@ GONE = (
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "skr-webhook"),
     ("apps/v1", "Deployment", "skr-webhook"),
     ("v1", "Secret", "skr-webhook-tls"),
+    ("v1", "Secret", seeding.PULL_SECRET),
     ("v1", "Service", "skr-webhook"),
     ("v1", "Service", "skr-webhook-metrics"),
     ("networking.k8s.io/v1", "NetworkPolicy", "kyma-project.io--watcher-to-dns"),

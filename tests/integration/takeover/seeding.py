@@ -23,6 +23,7 @@ DATA = Path(__file__).parent / "data"
 KYMA = "6c3ee92f-0f51-4b0a-a1c2-5a58cbbd2f31"
 MANIFEST = "6c3ee92f-0f51-4b0a-a1c2-5a58cbbd2f31-template-operator-2235966"
 MODULE = "template-operator"
+PULL_SECRET = "former-pull-secret"
 APPLIER = "declarative.kyma-project.io/applier"
 DEPLOYMENTS: Resource[Document] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
 READY_STATUS = {
@@ -154,6 +155,11 @@ def module_objects(number: int) -> Iterator[Document]:
             names.DEPRECATED_OWNED_BY: f"{names.KCP_NAMESPACE}/{MANIFEST}",
             f"{names.GROUP}/managed-by-reconciler-disclaimer": "do not edit",
         }
+        if document["kind"] == "Deployment":
+            pod = document["spec"]["template"]["spec"]
+            pod["imagePullSecrets"] = [{"name": PULL_SECRET}]
+            for container in pod["containers"]:
+                container["env"] = [*container.get("env", ()), {"name": "SKR_IMG_PULL_SECRET", "value": PULL_SECRET}]
         yield document
 
 

@@ -103,7 +103,10 @@ async def test_objects_stay_as_they_are_and_change_their_owner(running: World, b
         live = await running.live(version, kind, name)
         assert live is not None
         assert managers_of(live) == {names.LIFECYCLE_MANAGER}
-        assert live["metadata"]["labels"][names.MANAGED_BY] == names.LIFECYCLE_MANAGER
+        labels = live["metadata"]["labels"]
+        assert labels[names.MANAGED_BY] == names.LIFECYCLE_MANAGER
+        assert (labels[names.PART_OF], labels[names.COMPONENT]) == ("Kyma", seeding.MANIFEST)
+        assert "DO NOT EDIT" in live["metadata"]["annotations"][names.DISCLAIMER]
         assert live["metadata"]["annotations"][names.OWNED_BY] == f"{KCP}/{seeding.MANIFEST}"
         assert names.DEPRECATED_OWNED_BY not in live["metadata"]["annotations"]
     assert after["Sample sample"] == before["Sample sample"]
@@ -139,7 +142,7 @@ async def test_next_version_removes_what_it_no_longer_has(running: World, before
     assert live["metadata"]["uid"] == before["Deployment template-operator"]["metadata"]["uid"]
     pod = live["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["containers"]] == ["manager"]
-    assert [each["name"] for each in pod["containers"][0]["env"]] == ["LOG_LEVEL"]
+    assert [each["name"] for each in pod["containers"][0]["env"]] == ["LOG_LEVEL", "SKR_IMG_PULL_SECRET"]
     assert not pod.get("volumes")
     assert "volumeMounts" not in pod["containers"][0]
     config = await running.live("v1", "ConfigMap", "template-operator")

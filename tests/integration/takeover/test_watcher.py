@@ -106,6 +106,8 @@ async def test_unsigned_events_are_accepted_until_ours_is_heard(running: World, 
 
     assert await watchers.send_unsigned(running, tmp_path, issued.leaf, issued.bundle) == 200
     assert await watchers.send_unsigned(running, tmp_path, stranger, issued.bundle) == 401
+    reloaded = await watchers.mounted(running)  # by the former Watcher, before its Pod is replaced
+    assert await watchers.send_unsigned(running, tmp_path, *reloaded) == 200
     await watchers.deliver_signed(running, tmp_path)
 
     await wait_for(running, "WatcherReady")

@@ -27,22 +27,29 @@ EVENT = {
 RESYNC = ObjectChange("lifecycle-manager", "", "", "", "", "", "RESYNC", "", "", 0)
 
 
-async def send_unsigned(world: World, folder: Path, pair: KeyPair, trust: bytes) -> int:
+async def send_unsigned(
+    world: World, folder: Path, pair: KeyPair, trust: bytes, manager: str = "lifecycle-manager"
+) -> int:
     """Send an event as the former Watcher does, by a connection of its own; return the status of the answer."""
     certificate, key, _ = write_files(folder / "former", pair, trust)
     context = ssl.create_default_context(cadata=trust.decode())
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.load_cert_chain(certificate, key)
     async with httpx.AsyncClient(verify=context, trust_env=False, timeout=60) as client:
-        url = f"https://127.0.0.1:{world.event_port}/v2/lifecycle-manager/event"
+        url = f"https://127.0.0.1:{world.event_port}/v2/{manager}/event"
         return (await client.post(url, json=EVENT)).status_code
+
+
+async def mounted(world: World) -> tuple[KeyPair, bytes]:
+    """Return the certificate that is in the cluster, and what it trusts."""
+    secret = await world.skr.get(SECRETS, "skr-webhook-tls", names.SKR_NAMESPACE)
+    data = {key: base64.b64decode(value) for key, value in secret.data.items()}
+    return KeyPair(data["tls.crt"], data["tls.key"]), data["ca.crt"]
 
 
 async def deliver_signed(world: World, folder: Path) -> None:
     """Have our Watcher start with the Secret that is in the cluster, and deliver its first event."""
-    mounted = await world.skr.get(SECRETS, "skr-webhook-tls", names.SKR_NAMESPACE)
-    data = {key: base64.b64decode(value) for key, value in mounted.data.items()}
-    certificate, key, ca = write_files(folder / "ours", KeyPair(data["tls.crt"], data["tls.key"]), data["ca.crt"])
+    certificate, key, ca = write_files(folder / "ours", *await mounted(world))
     address = f"127.0.0.1:{world.event_port}"
     settings = Settings(tls_cert=certificate, tls_key=key, ca_cert=ca, kcp_address=address)
     outbox = Outbox(10)

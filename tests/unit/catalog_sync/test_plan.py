@@ -11,7 +11,6 @@ from kube_runtime import Revision
 from lifecycle_manager.catalog_sync.plan import differences, is_as_wanted
 from lifecycle_manager.catalog_sync.record import Record, fingerprint
 from lifecycle_manager.catalog_sync.wanted import KINDS, Catalogs, WantedCatalog, wanted_catalog
-from lifecycle_manager.kyma_changes import CATALOG_RECORD
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
@@ -181,6 +180,31 @@ def test_object_deleted_in_kcp_is_deleted_and_a_restricted_one_stays() -> None:
     assert differences(catalog, live, KINDS) == ((), ((ModuleTemplate.KIND, "gone-1.0.0"),))
 
 
+def test_module_that_a_cluster_may_no_longer_have_leaves_its_catalog_unless_it_is_a_beta_or_internal_one() -> None:
+    selected = {"kymaSelector": {"matchLabels": {"team": "a"}}}
+    offer = Offer.of(
+        [
+            builders.template("team", "1.0.0"),
+            builders.template("team", "2.0.0", labels={names.SYNC: "false"}),
+            builders.template("nats", "1.0.0"),
+        ],
+        [
+            builders.release("team", regular="1.0.0", spec=selected),
+            builders.release("nats", regular="1.0.0", spec={"internal": True}),
+        ],
+    )
+    live = live_of(wanted_catalog(offer, {"team": "a", names.INTERNAL: "true"}))
+    live[ModuleTemplate.KIND, "team-2.0.0"] = builders.template("team", "2.0.0")
+    catalog = wanted_catalog(offer, NO_LABELS)
+    expected = (
+        (ModuleReleaseMeta.KIND, "team"),
+        (ModuleTemplate.KIND, "team-1.0.0"),
+        (ModuleTemplate.KIND, "team-2.0.0"),
+    )
+    assert differences(catalog, live, KINDS) == ((), expected)
+    assert Catalogs().for_labels(offer, NO_LABELS).digest != Catalogs().for_labels(offer, {"team": "a"}).digest
+
+
 def test_embedded_objects_are_compared_by_value() -> None:
     wanted = builders.template()
     spaced = msgspec.structs.replace(
@@ -193,9 +217,9 @@ def test_embedded_objects_are_compared_by_value() -> None:
 
 def test_record_is_parsed_as_it_was_written_and_an_invalid_one_is_empty() -> None:
     record = Record("a", "b", "c", "d")
-    assert Record.of(builders.kyma(annotations={CATALOG_RECORD: str(record)})) == record
+    assert Record.of(builders.kyma(records={"catalog": str(record)})) == record
     for invalid in ("", "a", "a/b/c/d/e"):
-        assert Record.of(builders.kyma(annotations={CATALOG_RECORD: invalid})) == Record()
+        assert Record.of(builders.kyma(records={"catalog": invalid})) == Record()
 
 
 REVISIONS = st.lists(

@@ -3,10 +3,10 @@
 import io
 from datetime import UTC, datetime, timedelta
 
-from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.screen import Screen
 from kyma_fleet.timeline.command import print_timeline
-from kyma_fleet.timeline.moments import Moment, last_change, moments
+from lifecycle_manager.explanation.facts import Occurrence
+from lifecycle_manager.explanation.moments import Moment, last_change, moments
 from lifecycle_manager_api import names
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

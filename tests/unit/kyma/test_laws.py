@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from lifecycle_manager.kyma import plan as planned
 from lifecycle_manager.kyma.resolution import Installed
 from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
-from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.module_catalog import Offer, excluded, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.rollout import Timing
@@ -37,7 +36,7 @@ class Fleet:
     def of(
         cls, requested: KymaSpec, labels: dict[str, str], catalog: Catalog, there: dict[str, Installed], timing: Timing
     ) -> "Fleet":
-        kyma = builders.kyma(labels=labels, annotations={CRD_HASH: "hash"})
+        kyma = builders.kyma(labels=labels, records={"kymaCrd": "hash"})
         shown, annotations = planned.visible_metadata(kyma)
         inner = builders.kyma("default", labels=shown, annotations=annotations, namespace="kyma-system")
         manifests = [builders.manifest(module, each.version, channel=each.channel) for module, each in there.items()]
@@ -124,12 +123,21 @@ def test_new_version_is_requested_offered_and_allowed(fleet: Fleet) -> None:
 
 @LAWS
 @given(fleet=FLEETS)
-def test_exactly_the_modules_that_are_not_requested_are_removed(fleet: Fleet) -> None:
+def test_exactly_the_modules_that_are_not_requested_or_barred_are_removed(fleet: Fleet) -> None:
     before = dict(fleet.manifests)
     decided = fleet.turn()
     removed = {action.manifest for action in decided.in_kcp if isinstance(action, planned.DeleteManifest)}
-    requested = {module.name for module in fleet.inner.spec.modules}
-    assert removed == {name for name, each in before.items() if module_of_manifest(each) not in requested}
+    managed = {module.name: module.managed for module in fleet.inner.spec.modules}
+    barred = {
+        name
+        for name, release in fleet.offer.releases.items()
+        if release.spec.kyma_selector is not None and fleet.kyma.metadata.labels.get("team") != "a"
+    }
+    assert removed == {
+        name
+        for name, module in ((name, module_of_manifest(each)) for name, each in before.items())
+        if module not in managed or (managed[module] and module in barred)
+    }
 
 
 @LAWS

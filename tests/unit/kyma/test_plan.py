@@ -12,11 +12,10 @@ from lifecycle_manager.kyma.limits import MAX_MODULES
 from lifecycle_manager.kyma.snapshot import Patience, SkrView, Snapshot
 from lifecycle_manager.kyma.status import for_skr
 from lifecycle_manager.kyma.wanted import wanted_of
-from lifecycle_manager.kyma_changes import CRD_HASH
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import Kyma, State, find, names
+from lifecycle_manager_api import Kyma, Manifest, State, find, names
 from tests import builders
 
 
@@ -64,7 +63,7 @@ def settled(kyma: Kyma, skr: Kyma, **more: Any) -> tuple[Kyma, Kyma]:
 
 
 def introduced(**given: Any) -> Kyma:
-    return builders.kyma(annotations={CRD_HASH: "hash"}, **given)
+    return builders.kyma(records={"kymaCrd": "hash"}, **given)
 
 
 def written_in(decided: planned.Plan) -> planned.WriteStatus:
@@ -86,8 +85,12 @@ def test_new_cluster_gets_crd_and_kyma_with_the_default_modules() -> None:
     assert create.spec == kyma.spec
     assert create.labels[names.REGION] == "eu"
     assert "internal.example/secret" not in create.labels
-    assert planned.RecordCrdHash("hash") in decided.in_kcp
+    assert decided.in_kcp == ()
     assert decided.at_once
+    created = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), installed_crd="hash")
+    after = planned.plan(created)
+    assert planned.InstallKymaCrd() not in after.in_skr
+    assert written_in(after).status.records.kyma_crd == "hash"
 
 
 def test_users_spec_is_only_read() -> None:
@@ -106,23 +109,24 @@ def test_unchanged_kyma_needs_no_action() -> None:
 
 
 def test_crd_that_changed_is_applied_again() -> None:
-    kyma = builders.kyma(annotations={CRD_HASH: "older"})
+    kyma = builders.kyma(records={"kymaCrd": "older"})
     assert planned.InstallKymaCrd() in planned.plan(snapshot(kyma, SkrView(skr_kyma(kyma)))).in_skr
 
 
 def test_skr_keeps_its_crd_while_that_of_kcp_can_not_be_read() -> None:
-    kyma = builders.kyma(annotations={CRD_HASH: "older"})
+    kyma = builders.kyma(records={"kymaCrd": "older"})
     unseen = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), crd_hash="")
     decided = planned.plan(unseen)
     assert planned.InstallKymaCrd() not in decided.in_skr
-    assert not any(isinstance(action, planned.RecordCrdHash) for action in decided.in_kcp)
+    assert written_in(decided).status.records.kyma_crd == "older"
 
 
 def test_skr_that_lost_its_crd_meanwhile_is_recorded_without_one_of_kcp() -> None:
-    kyma = builders.kyma(annotations={CRD_HASH: "older"})
-    decided = planned.plan(replace(snapshot(kyma, SkrView(None)), crd_hash=""))
-    assert planned.InstallKymaCrd() in decided.in_skr
-    assert decided.in_kcp == (planned.RecordCrdHash(""),)
+    kyma = builders.kyma(records={"kymaCrd": "older"})
+    unseen = replace(snapshot(kyma, SkrView(None)), crd_hash="")
+    assert planned.InstallKymaCrd() in planned.plan(unseen).in_skr
+    created = replace(unseen, skr=SkrView(skr_kyma(kyma)), installed_crd="")
+    assert written_in(planned.plan(created)).status.records.kyma_crd == ""
 
 
 def test_label_that_a_user_removed_is_set_again() -> None:
@@ -186,13 +190,13 @@ def test_unknown_module_is_reported_and_does_not_delay_others() -> None:
     decided = planned.plan(snapshot(kyma, SkrView(in_skr)))
     written = written_in(decided)
     states = {module.name: module.state for module in written.status.modules}
-    assert states == {"cloud-resources": State.READY, "tpyo": State.ERROR}
+    assert states == {"cloud-resources": State.READY, "tpyo": State.WARNING}
     modules = find(written.status.conditions, "Modules")
     assert modules is not None
     assert modules.status == "False"
     assert "tpyo" in modules.message
     (recorded,) = [action for action in decided.in_skr if isinstance(action, planned.WriteSkrStatus)]
-    assert [each.reason for each in recorded.events if "tpyo" in each.note] == ["ModuleError"]
+    assert [each.reason for each in recorded.events if "tpyo" in each.note] == ["ModuleWarning"]
 
 
 def test_number_of_requested_modules_is_limited() -> None:
@@ -205,13 +209,19 @@ def test_number_of_requested_modules_is_limited() -> None:
     assert [each.name for each in wanted.modules if each.to_be_written] == ["cloud-resources"]
 
 
-def test_unreachable_cluster_keeps_the_last_module_states() -> None:
+def test_modules_of_an_unreachable_cluster_are_errors_and_otherwise_as_they_were() -> None:
     kyma = introduced(status=OTHERS_READY)
-    kyma, _ = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
-    decided = planned.plan(snapshot(kyma, SkrFailure("ClusterUnreachable", "no answer")))
+    inner = skr_kyma(kyma, modules=REQUESTED)
+    kyma, inner = settled(kyma, inner)
+    decided = planned.plan(snapshot(kyma, SkrFailure("ClusterUnreachable", "no answer", is_without_access=True)))
     written = written_in(decided)
     assert written.status.state is State.ERROR
-    assert written.status.modules == kyma.status.modules
+    known = [msgspec.structs.replace(each, state=State.ERROR, message="no answer") for each in kyma.status.modules]
+    assert [*written.status.modules] == known != []
+    again = planned.plan(snapshot(msgspec.structs.replace(kyma, status=written.status), SkrView(inner)))
+    assert written_in(again).status.modules == kyma.status.modules
+    refused = planned.plan(snapshot(kyma, SkrFailure("SKRForbidden", "no right")))
+    assert written_in(refused).status.modules == kyma.status.modules
     reachable = find(written.status.conditions, "SKRReachable")
     assert reachable is not None
     assert (reachable.status, reachable.reason, reachable.message) == ("False", "ClusterUnreachable", "no answer")
@@ -225,6 +235,7 @@ def test_skr_that_does_not_answer_is_an_error_only_after_its_grace() -> None:
     away = snapshot(kyma, SkrFailure("ClusterUnreachable", "no answer", may_pass=True), patience=patience)
     first = planned.plan(away)
     assert written_in(first).status.state is State.READY
+    assert written_in(first).status.modules == kyma.status.modules
     assert first.again == builders.NOW + timedelta(seconds=30)
     later = replace(
         away,
@@ -301,6 +312,118 @@ def test_module_that_is_not_requested_any_more_is_removed_with_its_manifest() ->
     assert not any(isinstance(action, planned.DeleteManifest) for action in later.in_kcp)
     assert written_in(later).status.modules[0].state is State.WARNING
     assert written_in(planned.plan(snapshot(kyma, in_skr))).status.modules == ()
+
+
+RESTRICTED = Offer.of(
+    [builders.template(installs=True)],
+    [builders.release(regular="0.1.0", spec={"kymaSelector": {"matchLabels": {"team": "a"}}})],
+)
+
+
+def test_module_that_a_kyma_may_no_longer_have_is_removed_although_it_is_requested() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    manifest = builders.manifest(finalizers=[names.MANIFEST_FINALIZER])
+    inner = SkrView(skr_kyma(kyma, modules=REQUESTED))
+    decided = planned.plan(snapshot(kyma, inner, offer=RESTRICTED, manifests=(manifest,)))
+    assert planned.DeleteManifest(manifest.metadata.name) in decided.in_kcp
+    (module,) = written_in(decided).status.modules
+    assert (module.state, module.version, module.template) == (State.ERROR, "", None)
+    assert "not released for this cluster" in module.message
+    assert "ModuleNotForThisCluster" in module.message
+
+    leaving = builders.manifest(finalizers=[names.MANIFEST_FINALIZER], deletionTimestamp=DELETED)
+    decided = planned.plan(snapshot(kyma, inner, offer=RESTRICTED, manifests=(leaving,)))
+    assert not [each for each in decided.in_kcp if isinstance(each, planned.DeleteManifest | planned.ApplyManifest)]
+    (module,) = written_in(decided).status.modules
+    assert (module.state, "is being removed" in module.message) == (State.ERROR, True)
+
+
+def test_restricted_module_stays_where_it_is_unmanaged_or_allowed() -> None:
+    manifest = builders.manifest(finalizers=[names.MANIFEST_FINALIZER])
+    for labels, managed in (({"team": "a"}, True), ({}, False)):
+        kyma = introduced(status=OTHERS_READY, labels=labels)
+        inner = SkrView(skr_kyma(kyma, modules=[{"name": "cloud-resources", "managed": managed}]))
+        decided = planned.plan(snapshot(kyma, inner, offer=RESTRICTED, manifests=(manifest,)))
+        assert not [each for each in decided.in_kcp if isinstance(each, planned.DeleteManifest)]
+
+
+@pytest.mark.parametrize("restriction", [{"beta": True}, {"internal": True}])
+def test_beta_and_internal_modules_stay_installed_when_the_label_of_the_kyma_is_gone(
+    restriction: dict[str, Any],
+) -> None:
+    offer = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0", spec=restriction)])
+    kyma = introduced(status=OTHERS_READY)
+    inner = SkrView(skr_kyma(kyma, modules=REQUESTED))
+    decided = planned.plan(snapshot(kyma, inner, offer=offer, manifests=(builders.manifest(),)))
+    assert not [each for each in decided.in_kcp if isinstance(each, planned.DeleteManifest)]
+
+
+def offered(*versions: str, **channels: Any) -> Offer:
+    templates = [builders.template(version=version, installs=True) for version in versions]
+    return Offer.of(templates, [builders.release(**channels)])
+
+
+def leaving_versions(decided: planned.Plan) -> list[tuple[str, str]]:
+    return [
+        (each.manifest.spec.version, each.manifest.metadata.labels[names.CHANNEL])
+        for each in decided.in_kcp
+        if isinstance(each, planned.UpdateLeavingManifest)
+    ]
+
+
+def going(**given: Any) -> Manifest:
+    marks: dict[str, Any] = {"finalizers": [names.MANIFEST_FINALIZER], "deletionTimestamp": DELETED}
+    return builders.manifest(**marks | {"uid": "of-the-first"} | given)
+
+
+@pytest.mark.parametrize(
+    ("requested", "offer", "expected"),
+    [
+        pytest.param([], offered("0.2.0", regular="0.2.0"), [("0.2.0", "regular")], id="next version"),
+        pytest.param([], offered("0.0.9", regular="0.0.9"), [], id="lower version"),
+        pytest.param([], offered("0.1.0"), [], id="no longer offered"),
+        pytest.param(
+            [{"name": "cloud-resources", "channel": "fast", "managed": True}],
+            offered("0.1.0", "0.3.0", regular="0.1.0", fast="0.3.0"),
+            [("0.3.0", "fast")],
+            id="enabled again in another channel",
+        ),
+        pytest.param(
+            [{"name": "cloud-resources", "channel": "fast", "managed": True}],
+            offered("0.1.0", "0.0.3", regular="0.1.0", fast="0.0.3"),
+            [],
+            id="enabled again in a channel with a lower version",
+        ),
+        pytest.param(
+            [{"name": "cloud-resources", "managed": False}], offered("0.2.0", regular="0.2.0"), [], id="unmanaged"
+        ),
+    ],
+)
+def test_manifest_that_is_being_deleted_gets_the_version_of_its_channel(
+    requested: list[dict[str, Any]], offer: Offer, expected: list[tuple[str, str]]
+) -> None:
+    kyma = introduced(status=OTHERS_READY)
+    inner = SkrView(skr_kyma(kyma, modules=requested))
+    decided = planned.plan(snapshot(kyma, inner, offer=offer, manifests=(going(),)))
+    assert leaving_versions(decided) == expected
+    assert not [each for each in decided.in_kcp if isinstance(each, planned.ApplyManifest | planned.DeleteManifest)]
+
+
+def test_deletion_keeps_the_default_module_cr_and_the_uid_of_its_manifest() -> None:
+    kyma = introduced(status=OTHERS_READY)
+    ignoring = [{"name": "cloud-resources", "channel": "fast", "customResourcePolicy": "Ignore", "managed": True}]
+    inner = SkrView(skr_kyma(kyma, modules=ignoring))
+    manifest, offer = going(), offered("0.3.0", fast="0.3.0")
+    (updated,) = [
+        each.manifest
+        for each in planned.plan(snapshot(kyma, inner, offer=offer, manifests=(manifest,))).in_kcp
+        if isinstance(each, planned.UpdateLeavingManifest)
+    ]
+    assert (updated.spec.custom_resource_policy, updated.spec.resource) == ("CreateAndDelete", manifest.spec.resource)
+    assert (updated.metadata.name, updated.metadata.uid) == (manifest.metadata.name, "of-the-first")
+    metadata = msgspec.structs.replace(updated.metadata, deletion_timestamp=builders.NOW)
+    known = msgspec.structs.replace(updated, metadata=metadata)
+    assert leaving_versions(planned.plan(snapshot(kyma, inner, offer=offer, manifests=(known,)))) == []
 
 
 def test_mandatory_module_never_shows_and_is_not_removed() -> None:
@@ -505,6 +628,15 @@ def test_deletion_continues_without_the_skr_only_where_its_secret_is_gone() -> N
     kyma = introduced(status=OTHERS_READY, deletionTimestamp=DELETED)
     gone = planned.plan(snapshot(kyma, SkrFailure("AccessSecretMissing", "no Secret")))
     assert gone.in_kcp == (planned.RemoveFinalizer(),)
+    patience = Patience(others_finalizers=True)
+    abandoned = snapshot(kyma, SkrFailure("AccessSecretMissing", "no Secret"), patience=patience)
+    assert planned.plan(abandoned).in_kcp == (planned.RemoveFinalizer(of_others=True),)
+    metadata = msgspec.structs.replace(kyma.metadata, finalizers=("example.com/observer",))
+    left = replace(abandoned, kyma=msgspec.structs.replace(kyma, metadata=metadata))
+    assert planned.plan(left).in_kcp == (planned.RemoveFinalizer(of_others=True),)
+    assert planned.plan(replace(left, patience=Patience())) == planned.Plan()
+    claimed = snapshot(kyma, SkrFailure("SKRClaimed", "another Kyma's"), patience=patience)
+    assert planned.plan(claimed).in_kcp == (planned.RemoveFinalizer(),)
     away = planned.plan(snapshot(introduced(deletionTimestamp=DELETED), SkrFailure("ClusterUnreachable", "")))
     assert planned.RemoveFinalizer() not in away.in_kcp
 

@@ -102,7 +102,9 @@ def test_unresolved_module_says_what_is_missing() -> None:
     assert (no_channel.reason, "fast" in no_channel.message) == ("ChannelNotFound", True)
     no_template = only(spec(channel="fast"), Offer.of([], [release]))
     assert (no_template.reason, "cloud-resources-9.9.9" in no_template.message) == ("ModuleTemplateNotFound", True)
-    assert only(spec(channel="fast"), Offer.of([], [])).reason == "ModuleNotFound"
+    unknown = only(spec(channel="fast"), Offer.of([], []))
+    assert (unknown.reason, unknown.state) == ("ModuleNotFound", State.WARNING)
+    assert {no_channel.state, no_template.state} == {State.ERROR}
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,7 @@ def test_unresolved_module_says_what_is_missing() -> None:
 def test_mandatory_module_cannot_be_chosen(offer: Offer) -> None:
     resolution = only(spec(), offer)
     assert (resolution.template, resolution.reason) == (None, "ModuleMandatory")
+    assert resolution.state is State.WARNING
 
 
 @pytest.mark.parametrize(
@@ -139,6 +142,15 @@ def test_restricted_module_is_for_those_with_the_labels_alone(
     refused = only(spec(), offer)
     assert (refused.template, refused.reason, refused.state) == (None, reason, State.ERROR)
     assert only(spec(), offer, labels=labels).version == "0.1.0"
+
+
+def test_version_of_a_module_that_a_kyma_may_no_longer_have_is_not_kept() -> None:
+    selected = {"kymaSelector": {"matchLabels": {"team": "a"}}, "beta": True}
+    offer = Offer.of([builders.template()], [builders.release(regular="0.1.0", spec=selected)])
+    lost = only(spec(), offer, {NAME: Installed("0.1.0", "regular")})
+    assert (lost.version, lost.template, lost.is_barred) == ("", None, True)
+    kept = only(spec(), offer, {NAME: Installed("0.1.0", "regular")}, labels={"team": "a"})
+    assert (kept.version, kept.reason, kept.is_barred) == ("0.1.0", "ModuleBeta", False)
 
 
 def test_refusal_of_a_restricted_module_does_not_show_its_channels() -> None:

@@ -24,7 +24,7 @@ from lifecycle_manager.module_config.plan import (
 )
 from lifecycle_manager.module_config.snapshot import ModuleCr, Quota, Reading, Snapshot
 from lifecycle_manager.module_config.status import SyncedCondition, too_large, unreadable
-from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, Memory, text_of
+from lifecycle_manager.module_config.texts import MAX_TEXT_BYTES, Content, Memory, text_of
 from lifecycle_manager.module_cr_verdict import MODULE_CR_TOO_LARGE, QUOTA_EXCEEDED
 from lifecycle_manager.signals import ObjectReference
 from lifecycle_manager_api import ModuleConfig
@@ -33,6 +33,12 @@ from tests import builders
 
 MAX_NAME_LENGTH = 253
 KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure", "kyma-system", "default")
+
+
+def contents_of(module_cr: dict[str, Any]) -> tuple[Content, Content]:
+    """Return what is remembered of a Module CR and of its text."""
+    read, text = msgspec.json.encode(module_cr), text_of(module_cr).encode()
+    return Content(read, len(read)), Content(text, len(text))
 
 
 def as_read(module_cr: dict[str, Any]) -> ModuleCr:
@@ -117,14 +123,14 @@ def test_answer_from_the_past_is_recognized_although_its_successor_changed_no_te
     labelled["metadata"]["labels"] = {"a": "b"}
     memory = Memory()
     for read, complete in ((first, True), (back, False)):
-        memory.note(as_read(read), msgspec.json.encode(read), complete=complete)
+        memory.note(as_read(read), *contents_of(read), complete=complete)
     write = plan(snapshot(reading(first)))[0]
     assert isinstance(write, WriteModuleConfig)
     late = as_read(labelled)
     assert memory.is_passed(late)
     seen = snapshot(reading(labelled, complete=False), as_written(write))
     assert plan(replace(seen, passed=frozenset({late.source}))) == ()
-    memory.note(late, msgspec.json.encode(labelled), complete=True)  # a restored cluster
+    memory.note(late, *contents_of(labelled), complete=True)  # a restored cluster
     assert not memory.is_passed(late)
 
 
@@ -268,6 +274,11 @@ def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
     left = builders.kyma(status={"state": "Deleting"}, deletionTimestamp="2026-11-01T12:00:00Z")
     assert decide(left, "cloud-resources", builders.template()) is None
     assert decide(None, "cloud-resources", builders.template()) is None
+
+
+def test_module_that_a_kyma_may_no_longer_have_has_no_configuration() -> None:
+    status = {"state": "Error", "modules": [{"name": "cloud-resources", "state": "Error"}]}
+    assert decide(builders.kyma(status=status), "cloud-resources", None, is_barred=True) is None
 
 
 ENTRIES = st.lists(

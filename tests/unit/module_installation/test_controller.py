@@ -1,16 +1,19 @@
 """A module in a simulated cluster: what is asked of it, in which order, and what is left when something goes wrong."""
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
-from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, Resource
+from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, ObjectKey, Resource
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation
+from lifecycle_manager.module_installation import plan
 from lifecycle_manager.module_installation.controller import Look
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
 from lifecycle_manager.oci import SourceAwaited
+from lifecycle_manager.resources import KYMAS, MANIFESTS
 from lifecycle_manager.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
@@ -170,6 +173,29 @@ async def test_finalizer_is_removed_at_once_when_the_cluster_is_gone(world: Worl
     assert await world.manifest() is None
 
 
+@pytest.mark.parametrize("installed", [True, False])
+async def test_finalizers_of_others_are_removed_too_when_the_cluster_is_gone(world: World, *, installed: bool) -> None:
+    """Whoever set them can't do anything in the cluster either."""
+    finalizers = [names.MANIFEST_FINALIZER, "label-removal-finalizer", "example.com/observer"]
+    await world.want([config_map("rose")])
+    if installed:
+        await world.reconcile()
+    await world.change({"metadata": {"finalizers": finalizers}})
+    await world.delete()
+    if installed:
+        world.access = SkrUnreachable(ClusterUnreachable("no answer"))
+        with pytest.raises(SkrUnreachable):
+            await world.reconcile()
+    else:
+        await world.reconcile()
+        waiting = await world.manifest()
+        assert waiting is not None
+        assert waiting.metadata.finalizers == ("example.com/observer",)
+    world.access = AccessSecretMissing("demo")
+    await world.reconcile()
+    assert await world.manifest() is None
+
+
 async def test_module_waits_for_a_cluster_that_gives_no_answer(world: World) -> None:
     await world.want([config_map("rose")])
     await world.reconcile()
@@ -218,6 +244,7 @@ async def test_skipped_or_unmanaged_module_is_not_read_and_only_an_unmanaged_one
     await world.reconcile()
     await world.change({"metadata": mark})
     await world.skr.delete(CONFIG_MAPS, "rose", SKR)
+    await world.reconcile()
     before = simulation.requests()[-1].number
     await world.reconcile()
     assert not simulation.requests(lambda it: it.cluster == "skr", since=before)
@@ -339,14 +366,14 @@ async def test_object_that_is_changed_after_each_repair_is_left_until_the_interv
     assert "'kubectl-edit'" in note
 
 
-async def test_event_is_recorded_for_a_state_that_changes_only(world: World) -> None:
+async def test_event_is_recorded_where_trouble_begins_and_ends(world: World) -> None:
     await world.want([CRD], resource=default_module_cr("garden"))
-    for state in ("Ready", "Ready", "Error"):
+    for state in ("Ready", "Ready", "Error", "Error", "Ready"):
         await world.reconcile()
         await says(world, state)
     await world.reconcile()
     await world.reconcile()
-    assert [reason for reason, _ in world.events.in_kcp] == ["ModuleCRProcessing", "ModuleReady", "ModuleCRError"]
+    assert [reason for reason, _ in world.events.in_kcp] == ["ModuleCRError", "ModuleReady"]
 
 
 @pytest.mark.parametrize(
@@ -424,6 +451,69 @@ async def test_module_that_is_managed_again_is_put_right(world: World) -> None:
     assert await brought(world) == {"rose"}
 
 
+async def test_manifest_is_orphaned_until_the_status_of_its_kyma_names_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "ORPHANED_AFTER", timedelta(0))
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    assert await world.state() == ("Error", "Orphaned")
+    assert await brought(world) == set()
+    await world.kcp.apply(KYMAS, "demo", builders.as_written(builders.kyma()), KEY.namespace, field_manager="test")
+    named = {"apiVersion": MANIFESTS.api_version, "kind": "Manifest", "metadata": {"name": KEY.name, "namespace": "x"}}
+    status = {"status": {"state": "Processing", "modules": [{"name": "garden", "state": "", "manifest": named}]}}
+    await world.kcp.merge_patch(KYMAS, "demo", status, KEY.namespace, subresource="status")
+    await world.see(KYMAS)
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    assert await brought(world) == {"rose"}
+
+
+async def test_unmanaged_module_is_left_to_its_users_once_and_managed_again(
+    world: World, simulation: Simulation
+) -> None:
+    async def managers() -> list[str | None]:
+        found = [
+            await world.skr.get(resource, name, SKR)
+            for resource, name in ((CONFIG_MAPS, "rose"), (CONFIG_MAPS, "tulip"), (GARDENS, "default"))
+        ]
+        return [each["metadata"]["labels"].get(names.MANAGED_BY) for each in found]
+
+    meadow = ObjectKey(KEY.namespace, "demo-meadow")
+    await world.want([config_map("tulip")], meadow)
+    await world.reconcile(meadow)
+    await world.want([CRD, config_map("rose"), config_map("tulip")], resource=default_module_cr("garden"))
+    await world.reconcile()
+    assert await managers() == [names.LIFECYCLE_MANAGER] * 3
+    await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}})
+    await world.reconcile()
+    assert await world.state() == ("Unmanaged", "ModuleUnmanaged")
+    assert await managers() == [None, names.LIFECYCLE_MANAGER, None], "another module manages what both have"
+    manifest = await world.manifest()
+    assert manifest is not None
+    assert len(manifest.status.synced) == 3
+    await world.restart()
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    assert not simulation.requests(lambda it: it.is_write or it.cluster == "skr", since=before)
+    await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: None}}})
+    await world.reconcile()
+    assert (await managers())[0] == names.LIFECYCLE_MANAGER
+
+
+async def test_release_that_the_cluster_does_not_answer_is_made_up_for(world: World) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}})
+    world.access = SkrUnreachable(ClusterUnreachable("no answer"))
+    with pytest.raises(SkrUnreachable):
+        await world.reconcile()
+    world.access = None
+    await world.reconcile()
+    assert await world.state() == ("Unmanaged", "ModuleUnmanaged")
+    assert names.MANAGED_BY not in (await world.skr.get(CONFIG_MAPS, "rose", SKR))["metadata"]["labels"]
+
+
 async def test_default_module_cr_that_a_new_version_names_otherwise_is_nobody_elses_at_removal(world: World) -> None:
     other = {**default_module_cr("garden"), "metadata": {"name": "main"}}
     for default in (default_module_cr("garden"), other):
@@ -465,6 +555,69 @@ async def test_default_module_cr_whose_kind_a_new_version_changed_goes_with_the_
     for _ in range(3):
         await world.reconcile()
     assert await world.manifest() is None
+
+
+async def test_module_whose_removal_is_blocked_gets_new_versions_until_it_goes(world: World) -> None:
+    await world.want([CRD, config_map("rose")], resource=default_module_cr("garden"))
+    await world.reconcile()
+    await world.skr.merge_patch(GARDENS, "default", {"metadata": {"finalizers": ["example.com/operator"]}}, SKR)
+    await world.delete()
+    await world.reconcile()
+    assert await world.state() == ("Deleting", "Deleting")
+    await world.want([CRD, config_map("tulip"), config_map("rose", "2")], version="2.0.0")
+    await world.reconcile()
+    assert await brought(world) == {"rose", "tulip"}
+    assert (await world.skr.get(CONFIG_MAPS, "rose", SKR))["data"] == {"value": "2"}
+    await world.want([CRD, config_map("tulip")], version="2.0.1")
+    await world.reconcile()
+    assert await brought(world) == {"tulip"}
+    assert await world.state() == ("Deleting", "Deleting")
+    assert (await world.skr.get(GARDENS, "default", SKR))["metadata"]["deletionTimestamp"]
+    await world.skr.merge_patch(GARDENS, "default", {"metadata": {"finalizers": []}}, SKR)
+    await world.reconcile_until_gone()
+    assert await brought(world) == set()
+    with pytest.raises(NotFound):
+        await world.skr.get(CRDS, CRD["metadata"]["name"])
+
+
+async def test_version_that_can_not_be_applied_does_not_keep_a_module_from_going(
+    world: World, simulation: Simulation
+) -> None:
+    simulation.cluster("skr").add_rule(refused("tulip"))
+    await world.want([CRD, config_map("rose")])
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.delete()
+    await world.want([CRD, config_map("tulip")], version="2.0.0")
+    with pytest.raises(KubeError):
+        await world.reconcile()
+    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert (await world.said("Resources")).reason == "ApplyFailed"
+    assert "quota exceeded" in (await world.said("Resources")).message
+    await world.want_text("nothing: here", version="3.0.0")
+    await world.reconcile()
+    assert await brought(world) == {"rose"}
+    assert (await world.said("Resources")).reason == "ObjectsInvalid"
+    await world.skr.delete(GARDENS, "mine", SKR)
+    await world.reconcile_until_gone()
+    assert await brought(world) == set()
+
+
+async def test_blocked_removal_costs_no_more_writes_once_its_version_is_applied(
+    world: World, simulation: Simulation
+) -> None:
+    await world.want([CRD, config_map("rose")])
+    await world.reconcile()
+    await world.skr.create(GARDENS, {"metadata": {"name": "mine"}, "spec": {}}, SKR, field_manager="user")
+    await world.delete()
+    await world.reconcile()
+    before = simulation.requests()[-1].number
+    await world.reconcile()
+    assert not simulation.requests(lambda it: it.is_write, since=before)
+    await world.restart()
+    await world.reconcile()
+    assert await world.state() == ("Warning", "ModuleCRsInUse")
+    assert await brought(world) == {"rose"}
 
 
 async def test_what_another_module_made_does_not_go_with_this_one(world: World) -> None:

@@ -11,9 +11,17 @@ from kube_runtime import InventoryEntry, Readiness
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.controller import concerned_by
 from lifecycle_manager.module_installation.logins import as_query, selector_of
-from lifecycle_manager.module_installation.managers import managers_of
+from lifecycle_manager.module_installation.managers import image_fault, managers_of, pods_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
-from lifecycle_manager.module_installation.plan import Done, FindModuleCRs, LeaveAlone, RemoveFinalizer, Render, Step
+from lifecycle_manager.module_installation.plan import (
+    Done,
+    FindModuleCRs,
+    LeaveAlone,
+    ReleaseObjects,
+    RemoveFinalizer,
+    Render,
+    Step,
+)
 from lifecycle_manager.module_installation.plan import plan as plan_of
 from lifecycle_manager.module_installation.snapshot import Snapshot, known_inventory
 from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
@@ -71,7 +79,7 @@ def test_manifest_that_is_skipped_is_removed_all_the_same() -> None:
 
 def test_unmanaged_manifest_goes_and_its_objects_stay() -> None:
     unmanaged: dict[str, Any] = {"annotations": {names.IS_UNMANAGED: "true"}}
-    assert plan(manifest(**unmanaged)) == LeaveAlone()
+    assert plan(manifest(synced=(DEPLOYMENT,), **unmanaged)) == ReleaseObjects((DEPLOYMENT,))
     assert plan(manifest(synced=(DEPLOYMENT,), **unmanaged, **DELETED, **HELD)) == RemoveFinalizer()
 
 
@@ -94,6 +102,31 @@ def test_manifest_that_can_not_be_meant_is_refused(given: dict[str, Any], reason
     assert isinstance(step, Done)
     ready = find(step.status.conditions, READY)
     assert (ready and ready.reason, step.requeue_after) == (reason, None)
+
+
+@pytest.mark.parametrize(
+    ("age", "is_named", "expected"),
+    [(timedelta(minutes=5), False, "Orphaned"), (timedelta(minutes=4), False, None), (timedelta(days=1), True, None)],
+)
+def test_manifest_that_no_kyma_names_is_an_error_after_a_while(
+    age: timedelta, *, is_named: bool, expected: str | None
+) -> None:
+    thing = manifest(synced=(DEPLOYMENT,), creationTimestamp=(NOW - age).isoformat())
+    step = plan_of(Snapshot(thing, NOW, 0.0, (DEPLOYMENT,), before=(DEPLOYMENT,), is_named=is_named))
+    if expected is None:
+        assert isinstance(step, Render)
+        return
+    assert isinstance(step, Done)
+    assert (step.status.state, len(step.status.synced), step.requeue_after) == ("Error", 1, 30.0)
+    ready = find(step.status.conditions, READY)
+    assert ready is not None
+    assert ready.reason == expected
+
+
+def test_orphaned_manifest_is_removed_like_any_other() -> None:
+    thing = manifest(synced=(DEPLOYMENT,), creationTimestamp="2026-10-01T12:00:00Z", **DELETED, **HELD)
+    seen = Snapshot(thing, NOW, 0.0, (DEPLOYMENT,), before=(DEPLOYMENT,), is_named=False)
+    assert isinstance(plan_of(seen), FindModuleCRs)
 
 
 def test_default_module_cr_is_in_our_namespace_and_has_no_status() -> None:
@@ -242,3 +275,35 @@ def test_selector_asks_the_server_what_it_means() -> None:
         for key, operator, values in demands
     )
     assert as_query(LabelSelector(match_expressions=expressions)) == "a in (x,y),b notin (z),c,!d"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {},
+        {"status": {"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}},
+        {"status": {"containerStatuses": [{"state": {"running": {}}}]}},
+        {"status": {"containerStatuses": "many"}},
+        {"status": {"containerStatuses": [{"image": 7, "state": {"waiting": {"reason": "ErrImagePull"}}}]}},
+    ],
+)
+def test_pod_that_does_not_name_a_fault_of_its_image_is_none(pod: dict[str, Any]) -> None:
+    assert image_fault([pod]) == ""
+
+
+@pytest.mark.parametrize("containers", ["containerStatuses", "initContainerStatuses"])
+def test_fault_of_an_image_names_the_image_up_to_a_length(containers: str) -> None:
+    waiting = {"image": "x" * 10_000, "state": {"waiting": {"reason": "InvalidImageName"}}}
+    fault = image_fault([{}, {"status": {containers: [{"state": {}}, waiting]}}])
+    assert fault.startswith("InvalidImageName: image xxx")
+    assert len(fault) < 300
+
+
+def test_pods_are_looked_for_by_the_whole_selector_of_a_workload_that_has_some() -> None:
+    selector = {"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]}
+    live = {"spec": {"selector": selector}, "status": {"replicas": 1}}
+    assert pods_of(DEPLOYMENT, live) == "a=1,b"
+    assert pods_of(CONFIG_MAP, live) == ""
+    assert pods_of(DEPLOYMENT, {**live, "status": {}}) == ""
+    assert pods_of(DEPLOYMENT, {**live, "spec": {"selector": {"matchLabels": 7}}}) == ""
+    assert pods_of(DEPLOYMENT, {**live, "spec": {}}) == ""

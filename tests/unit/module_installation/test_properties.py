@@ -42,7 +42,8 @@ def manifest(inventory: set[InventoryEntry], *, deleted: bool = False) -> Manife
     metadata: dict[str, Any] = {"finalizers": [names.MANIFEST_FINALIZER]}
     metadata |= {"deletionTimestamp": "2026-11-01T12:00:00Z"} if deleted else {}
     thing = builders.manifest("garden", "1.0.0", **metadata)
-    spec = msgspec.structs.replace(thing.spec, resource=msgspec.Raw(msgspec.json.encode(MODULE_CR)))
+    install = msgspec.structs.replace(thing.spec.install, source=msgspec.Raw(b'{"url": "https://example.com/x.yaml"}'))
+    spec = msgspec.structs.replace(thing.spec, install=install, resource=msgspec.Raw(msgspec.json.encode(MODULE_CR)))
     status = msgspec.structs.replace(thing.status, synced=references_to(sorted(inventory)))
     return msgspec.structs.replace(thing, spec=spec, status=status)
 
@@ -60,14 +61,18 @@ class Removing:
     others: tuple[Holder, ...]
     default_cr: JsonObject | None
     manager_exists: bool
-    initial: frozenset[InventoryEntry] = frozenset()
+    newest: frozenset[InventoryEntry] = frozenset()
+    settled: str = ""
+    initial: set[InventoryEntry] = field(default_factory=set)
+    shared: frozenset[Any] = frozenset()
     users: dict[str, int] = field(default_factory=dict)
     listed_after_objects: bool = False
     deleted: set[InventoryEntry] = field(default_factory=set)
     handed_over: set[InventoryEntry] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.initial = frozenset(self.inventory)
+        self.initial = set(self.inventory)
+        self.shared = frozenset(identity for other in self.others for identity in other.has)
 
     def snapshot(self) -> Snapshot:
         inventory = tuple(sorted(self.inventory))
@@ -107,8 +112,49 @@ class Removing:
             case planned.DeleteObjects(entries):
                 seen = self.delete(seen, found, entries)
             case _:
+                assert self.default_cr is not None or any(self.users.values()), "only a blocked one is upgraded"
+                seen = self.upgrade(seen, step)
+        return seen
+
+    def upgrade(self, seen: Snapshot, step: planned.Step) -> Snapshot:
+        match step:
+            case planned.Render():
+                seen = replace(seen, rendering=rendering({*self.newest}))
+            case planned.Connect():
+                seen = replace(seen, memory=Memory(self.settled, check_all=False))
+            case planned.ResolveObjects():
+                seen = replace(seen, wanted=self.newest)
+            case planned.RecordIntent(entries):
+                seen = replace(seen, manifest=manifest({*entries}, deleted=True), inventory=entries)
+            case planned.ApplyObjects():
+                seen = self.apply(seen, step)
+            case planned.ListObjectsOfCRDs(crds):
+                seen = replace(seen, crd_objects=dict.fromkeys(crds, ("mine",)))
+            case planned.PruneObjects():
+                seen = self.prune(seen, step.applied, {*step.entries})
+            case _:
                 raise AssertionError(step)
         return seen
+
+    def apply(self, seen: Snapshot, step: planned.ApplyObjects) -> Snapshot:
+        assert identities(step.inventory) <= identities(_recorded(seen.manifest)), "the intent is recorded before"
+        self.inventory |= self.newest
+        self.initial |= self.newest
+        self.deleted -= self.newest
+        self.handed_over -= self.newest
+        self.settled = "new"
+        written = [ObjectOutcome(each, index, "changed") for index, each in enumerate(sorted(self.newest))]
+        kept = [ObjectOutcome(each, None, "kept") for each in step.inventory if each not in self.newest]
+        return replace(seen, applied=ApplyResult((*written, *kept), step.inventory), inventory=step.inventory)
+
+    def prune(self, seen: Snapshot, applied: ApplyResult, entries: set[InventoryEntry]) -> Snapshot:
+        assert entries <= self.inventory - self.newest
+        assert not [each for each in entries if is_crd(each) or each.identity in self.shared]
+        self.deleted |= entries
+        self.inventory -= entries
+        left = tuple(sorted(self.inventory))
+        outcomes = tuple(each for each in applied.outcomes if each.entry not in entries)
+        return replace(seen, applied=ApplyResult(outcomes, left), inventory=left, pruned=True)
 
     def deleting(self) -> JsonObject | None:
         """Return the default Module CR after its deletion: its finalizers hold it, if it has any."""
@@ -123,7 +169,10 @@ class Removing:
         return tuple(kind for kind, count in self.users.items() if count)
 
     def hand_over(self, seen: Snapshot, objects: Any) -> Snapshot:
-        self.nothing_is_in_use()
+        if seen.wanted is None:
+            self.nothing_is_in_use()
+        else:
+            assert not {*objects} & self.newest, "a new version lacks it"
         for entry, heir in objects.items():
             assert entry in self.inventory
             assert entry.identity in heir.has
@@ -140,6 +189,7 @@ class Removing:
             assert not [each for each in self.inventory if not is_crd(each)], "CRDs go last"
             assert self.listed_after_objects, "users may have created objects meanwhile"
             assert self.users.get(CRDS[crd].kind) == 0
+        self.settled = ""
         left = self.data.draw(st.sets(st.sampled_from(entries)), label="still there") if entries else set()
         self.deleted |= {*entries} - left
         self.inventory -= {*entries} - left
@@ -153,9 +203,18 @@ class Removing:
 CRS = st.sampled_from([None, {"metadata": {"uid": "1"}}, {"metadata": {"uid": "1", "finalizers": ["operator"]}}])
 
 
-@given(inventory=SUBSETS, shared=SUBSETS, manages=st.booleans(), cr=CRS, manager=st.booleans(), data=st.data())
+@given(
+    inventory=SUBSETS,
+    newest=SUBSETS,
+    shared=SUBSETS,
+    manages=st.booleans(),
+    cr=CRS,
+    manager=st.booleans(),
+    data=st.data(),
+)
 def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends_when_nothing_is_left(
     inventory: set[InventoryEntry],
+    newest: set[InventoryEntry],
     shared: set[InventoryEntry],
     cr: JsonObject | None,
     data: st.DataObject,
@@ -163,7 +222,8 @@ def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends_when_nothing_is
     manages: bool,
     manager: bool,
 ) -> None:
-    cluster = Removing(data, set(inventory), (holder(shared, manages=manages),), cr, manager)
+    others = (holder(shared, manages=manages),)
+    cluster = Removing(data, set(inventory), others, cr, manager, newest=frozenset(newest))
     for _ in range(MAX_ROUNDS):
         end = cluster.round()
         if isinstance(end, planned.RemoveFinalizer):
@@ -174,13 +234,14 @@ def test_removal_takes_nothing_foreign_shared_or_in_use_and_ends_when_nothing_is
         assert isinstance(end, planned.Done)
         assert {each.name for each in end.status.synced} == {each.name for each in cluster.inventory}
         if cluster.default_cr is not None:
+            assert cluster.settled == "new", "the newest version runs while something blocks the removal"
             cluster.default_cr = None  # its operator has cleaned up
     # users keep their objects for ever
 
 
 def test_cluster_that_is_gone_needs_no_steps() -> None:
     seen = replace(Removing(Any, {*ENTRIES}, (), None, True).snapshot(), cluster_gone=True)  # type: ignore[arg-type]
-    assert planned.plan_removal(seen) == planned.RemoveFinalizer()
+    assert planned.plan_removal(seen) == planned.RemoveFinalizer(of_others=True)
 
 
 def rendering(objects: set[InventoryEntry]) -> Rendering:

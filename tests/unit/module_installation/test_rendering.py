@@ -1,13 +1,18 @@
 """What of a module's text goes into a cluster, and with which images."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from kube_runtime import InventoryEntry, parse_objects
 from lifecycle_manager.module_installation.images import localized
-from lifecycle_manager.module_installation.rendering import ObjectsForbidden, Renderings
+from lifecycle_manager.module_installation.pull_secrets import DataNotInjected
+from lifecycle_manager.module_installation.rendering import ObjectsForbidden, Rendering, Renderings
 from lifecycle_manager.oci import ModuleObjects
+from lifecycle_manager.oci.problems import ObjectsInvalid
+from lifecycle_manager.resources import Secret
+from lifecycle_manager_api import ManagerReference, ObjectMeta, names
 from tests.modules import Document, as_text, group_of, operator
 
 OURS = "eu.registry.example.com/restricted"
@@ -88,3 +93,96 @@ def test_object_of_the_lifecycle_manager_itself_is_refused() -> None:
 def test_objects_of_kinds_that_come_along_are_known_before_the_cluster_knows_the_kinds() -> None:
     found = Renderings().of(module(*operator("garden", "1.0.0")), ()).own_kinds
     assert found == (InventoryEntry(group_of("garden"), "v1", "GardenRule", "kyma-system", "garden-rule"),)
+
+
+PULLED = Renderings(pull_secret="login")
+REFERENCE = {"name": "login"}
+VARIABLE = {"name": "SKR_IMG_PULL_SECRET", "value": "login"}
+
+
+def runs(kind: str, name: str = "manager", **pod: Any) -> Document:
+    metadata = {"name": name, "namespace": "garden"}
+    spec = {"template": {"spec": {"containers": [{"name": "main"}, {"name": "proxy", "env": [LEVEL]}], **pod}}}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+LEVEL = {"name": "LEVEL", "value": "info"}
+OTHER = {"name": "other"}
+
+
+def pod_of(rendering: Rendering, name: str = "manager") -> Any:
+    return next(each for each in rendering.objects if each.name == name).document["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_pods_name_the_image_pull_secret_after_their_own(kind: str) -> None:
+    pod = pod_of(PULLED.of(module(runs(kind, imagePullSecrets=[OTHER]))))
+    assert pod["imagePullSecrets"] == [OTHER, REFERENCE]
+    assert [each["env"] for each in pod["containers"]] == [[VARIABLE], [LEVEL, VARIABLE]]
+    again = pod_of(PULLED.of(module(runs(kind, imagePullSecrets=[REFERENCE]))))
+    assert again["imagePullSecrets"] == [REFERENCE]
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "Job"])
+def test_pods_of_other_kinds_stay_as_they_are(kind: str) -> None:
+    assert pod_of(PULLED.of(module(runs(kind)))) == runs(kind)["spec"]["template"]["spec"]
+
+
+def test_only_what_runs_the_module_gets_the_name_in_a_variable() -> None:
+    manager = ManagerReference(group="apps", version="v1", kind="Deployment", name="manager", namespace="garden")
+    found = PULLED.of(module(runs("Deployment"), runs("Deployment", "worker")), manager=manager)
+    assert VARIABLE in pod_of(found)["containers"][0]["env"]
+    assert pod_of(found, "worker")["imagePullSecrets"] == [REFERENCE]
+    assert "env" not in pod_of(found, "worker")["containers"][0]
+
+
+def test_module_that_sets_the_variable_itself_is_refused() -> None:
+    own = runs("Deployment", containers=[{"name": "main", "env": [{"name": "SKR_IMG_PULL_SECRET", "value": "mine"}]}])
+    with pytest.raises(ObjectsInvalid, match="SKR_IMG_PULL_SECRET"):
+        PULLED.of(module(own))
+
+
+@pytest.mark.parametrize("odd", [{"containers": "none"}, {"containers": [1]}, {"imagePullSecrets": "x"}])
+def test_pods_that_are_none_are_left_to_the_api_server(odd: Document) -> None:
+    assert pod_of(PULLED.of(module(runs("Deployment", **odd))))["imagePullSecrets"] == [REFERENCE]
+
+
+def test_no_module_may_have_the_image_pull_secret_itself() -> None:
+    stolen = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login", "namespace": "kyma-system"}}
+    elsewhere = {**stolen, "metadata": {"name": "login", "namespace": "garden"}}
+    with pytest.raises(ObjectsForbidden, match="login"):
+        PULLED.of(module(stolen))
+    assert len(PULLED.of(module(elsewhere)).objects) == 1
+    assert len(Renderings().of(module(stolen)).objects) == 1
+
+
+def secret_of(name: str, **annotations: str) -> Document:
+    metadata = {"name": name, "namespace": "garden", "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"a": "MQ=="}, "stringData": {"a": "1"}}
+
+
+def in_kcp(name: str, version: str = "1") -> Secret:
+    return Secret(metadata=ObjectMeta(name=name, uid=name, resource_version=version), data={"b": "Mg=="})
+
+
+def test_secret_that_asks_for_it_gets_the_data_of_the_one_in_kcp() -> None:
+    thing = module(secret_of("pull", **{names.INJECT_DATA_FROM_KCP: "true"}), secret_of("own"))
+    asking, own = Renderings().of(thing, data=[in_kcp("pull"), in_kcp("own")]).objects
+    assert (asking.document["data"], "stringData" in asking.document) == ({"b": "Mg=="}, False)
+    assert own.document["data"] == {"a": "MQ=="}
+
+
+def test_other_version_of_the_data_is_another_rendering() -> None:
+    thing = module(secret_of("pull", **{names.INJECT_DATA_FROM_KCP: "true"}))
+    one, other = (Renderings().of(thing, data=[in_kcp("pull", version)]) for version in "12")
+    assert one.fingerprint != other.fingerprint
+
+
+def test_data_that_kcp_does_not_have_for_the_module_are_an_error() -> None:
+    with pytest.raises(DataNotInjected, match="module-name=deployer"):
+        Renderings().of(module(secret_of("pull", **{names.INJECT_DATA_FROM_KCP: "true"})), data=[in_kcp("other")])
+
+
+def test_module_without_a_right_to_data_keeps_its_own() -> None:
+    (kept,) = Renderings().of(module(secret_of("pull", **{names.INJECT_DATA_FROM_KCP: "true"}))).objects
+    assert kept.document["data"] == {"a": "MQ=="}

@@ -169,3 +169,23 @@ def test_no_order_of_removals_leaves_anything_over_or_takes_what_a_module_still_
                 del cluster[entry]
         assert {entry for key, has in there.items() if key not in going for entry in has} <= set(cluster)
     assert cluster == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "component"),
+    [("demo-garden", "demo-garden"), ("a" * 80, "a" * 63), (f"{'a' * 62}-{'b' * 20}", "a" * 62)],
+)
+def test_objects_of_a_module_name_it_in_labels_that_a_server_accepts(name: str, component: str) -> None:
+    owner = SetOwner(ObjectKey("kcp-system", name), "uid", "garden", is_module=True)
+    assert owner.labels == {
+        names.MODULE_NAME: "garden",
+        "app.kubernetes.io/part-of": "Kyma",
+        "app.kubernetes.io/component": component,
+    }
+    assert owner.annotations["operator.kyma-project.io/managed-by-reconciler-disclaimer"]
+
+
+def test_objects_of_a_sync_resource_keep_the_labels_of_their_team() -> None:
+    owner = SetOwner(GARDEN, "uid", "garden")
+    assert owner.labels == {names.MODULE_NAME: "garden"}
+    assert owner.annotations.keys() == {names.OWNED_BY, names.OWNER_UID}

@@ -20,7 +20,7 @@ def test_options_of_the_command_itself(option: str, shown: str) -> None:
     ("command", "brought", "others"),
     [
         ("run", "lifecycle_manager.cli", "kyma_demo"),
-        ("get", "kyma_fleet.cli", "kyma_demo"),
+        ("get", "kyma_fleet.cli.reading", "kyma_demo"),
         ("local", "kyma_local.cli", "kyma_fleet"),
     ],
 )

@@ -50,6 +50,14 @@ def test_watcher_without_traces_is_installed_as_before() -> None:
     assert workload(replace(SETTINGS, trace_sampling_ratio=0.01)) == workload()
 
 
+def test_pods_name_the_image_pull_secret_where_there_is_one() -> None:
+    settings = replace(SETTINGS, pull_secret="login")
+    documents = workload_documents(settings, KeyPair(b"certificate", b"key"), b"trust")
+    (pod,) = [each["spec"]["template"]["spec"] for each in documents if each["kind"] == "Deployment"]
+    assert pod["imagePullSecrets"] == [{"name": "login"}]
+    assert "imagePullSecrets" not in workload()["Deployment"]["spec"]["template"]["spec"]
+
+
 def test_all_that_is_installed_is_removed() -> None:
     kinds = {*workload(), webhook_document([], [], b"trust")["kind"]}
     assert kinds == {entry.kind for entry in INVENTORY}

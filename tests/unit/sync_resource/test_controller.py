@@ -44,7 +44,9 @@ class World(Clusters):
         """Begin with a process that knows nothing."""
         self.manager = Manager(self.kcp, events=self.events)
         latency = ChangeLatency(CollectorRegistry(), SYSTEM_CLOCK)
-        self.controller = setup(self.manager, cast("Connections", self), latency, SyncResourceSettings())
+        self.controller = setup(
+            self.manager, cast("Connections", self), latency, SyncResourceSettings(pull_secret="login")
+        )
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[None]:
@@ -456,3 +458,13 @@ async def test_events_enqueue_those_that_have_the_object_and_a_resync_all_of_the
     assert world.controller.queue.keys() == {ObjectKey(KCP, "second")}
     world.manager.publish(ResyncRequested("demo"))
     assert world.controller.queue.keys() == {ObjectKey(KCP, "first"), ObjectKey(KCP, "second")}
+
+
+async def test_sync_resource_with_the_image_pull_secret_is_refused(world: World) -> None:
+    secret = f"apiVersion: v1\nkind: Secret\nmetadata: {{name: login, namespace: {SKR}}}\n"
+    await world.write("thief", resource=secret)
+    await world.reconcile("thief")
+    assert await world.reason("thief") == "Forbidden"
+    await world.write("thief", resource=secret.replace("login", "other"))
+    await world.reconcile("thief")
+    assert await world.reason("thief") == "ObjectsReady"

@@ -50,13 +50,16 @@ def test_no_option_of_this_version_is_without_effect() -> None:
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        (["--istio-namespace", "istio-system", "--leader-elect=false"], ["--no-leader-elect"]),
+        (["--listener-port-overwrite", "9443", "--leader-elect=false"], ["--no-leader-elect"]),
         (["--pprof", "--leader-elect"], ["--leader-elect"]),
         (["-leader-elect=true"], ["--leader-elect"]),
         (["--log-level", "0"], ["--log-level=INFO"]),
         (["--log-level=-4"], ["--log-level=DEBUG"]),
         (["--log-level=WARNING"], ["--log-level=WARNING"]),
-        (["--cert-management=cert.gardener.cloud/v1alpha1"], ["--cert-management=built-in"]),
+        (
+            ["--cert-management", "cert.gardener.cloud/v1alpha1"],
+            ["--cert-management", "cert.gardener.cloud/v1alpha1"],
+        ),
         (["--kubeconfig", "kcp.yaml"], ["--kubeconfig", "kcp.yaml"]),
     ],
 )

@@ -86,13 +86,13 @@ async def _before_installation(kcp: Client) -> AsyncIterator[Finding]:
     yield findings.of_version(await kcp.server_version())
     yield await _clocks(kcp)
     yield findings.of_kinds([kind for api_version, kind in NEEDED_KINDS if not await _serves(kcp, api_version, kind)])
-    yield findings.of_rights("cluster-admin", await _missing_rights(kcp, INSTALLER))
+    yield findings.of_rights("cluster-admin", await missing_rights(kcp, INSTALLER))
 
 
 async def _installed(kcp: Client, lease_namespace: str) -> AsyncIterator[Finding]:
     yield findings.of_version(await kcp.server_version())
     yield await _clocks(kcp)
-    missing = await _missing_rights(kcp, VIEWER)
+    missing = await missing_rights(kcp, VIEWER)
     yield findings.of_rights("the ClusterRole klm-viewer", missing)
     async for each in _crds(kcp):
         yield each
@@ -168,7 +168,8 @@ async def _clocks(kcp: Client) -> Finding:
     return findings.of_clocks(before, answer.metadata.creation_timestamp, datetime.now(UTC))
 
 
-async def _missing_rights(kcp: Client, wanted: tuple[tuple[str, str, str], ...]) -> list[str]:
+async def missing_rights(kcp: Client, wanted: tuple[tuple[str, str, str], ...]) -> list[str]:
+    """Return which of some rights, as verb, group and plural, a client does not have. Raises KubeError."""
     missing = []
     for verb, group, plural in wanted:
         attributes = {"verb": verb, "group": group, "resource": plural}

@@ -31,7 +31,7 @@ from lifecycle_manager.module_catalog import (
     wanted_manifest,
 )
 from lifecycle_manager.module_installation.logins import Logins
-from lifecycle_manager.module_installation.rendering import rendered
+from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.object_set.reporting import set_owner
@@ -67,12 +67,15 @@ class WantedSet:
 
 
 @asynccontextmanager
-async def cluster_of(kcp: Client, kyma: str) -> AsyncIterator[Client]:
+async def cluster_of(kcp: Client, kyma: str, *, is_labelled: bool = True) -> AsyncIterator[Client]:
     """Open a client of a Kyma's cluster by its access Secret. Raises Problem, KubeError.
 
-    The kubeconfig in it may not run commands or read files of this machine.
+    The kubeconfig in it may not run commands or read files of this machine. `is_labelled`: the Secret has the label of
+    this version, without which it is not used; a Secret of the former version may be without.
     """
-    selector = f"{names.KYMA_NAME}={kyma},{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
+    selector = f"{names.KYMA_NAME}={kyma}"
+    if is_labelled:
+        selector += f",{names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
     secrets = (await kcp.list(SECRETS, names.KCP_NAMESPACE, label_selector=selector)).items
     try:
         secret = choose_access_secret(kyma, [each for each in secrets if kyma in access_index(each)])
@@ -142,7 +145,7 @@ async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> Wante
             store = ObjectStore(registries, Downloads().text, Blobs(Path(folder)))
             source = source_in(manifest.spec.install.source)
             module = await store.objects(source, partial(logins.login, manifest), logins.whose(manifest))
-        rendering = rendered(module.digest, module.objects, manifest.spec.localized_images, namespace)
+        rendering = Renderings(namespace).of(module, manifest.spec.localized_images)
     except SourceError as error:
         raise Problem(f"Manifest {manifest.metadata.name}: {error.reason}: {error}") from None
     finally:

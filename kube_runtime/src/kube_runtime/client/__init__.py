@@ -10,7 +10,7 @@ from kube_runtime.client.decoding import WatchEvent
 from kube_runtime.client.discovery import RestMapper
 from kube_runtime.client.json_limits import JsonLimits, check_json, check_json_aside
 from kube_runtime.client.kubeconfig import Connection, KubeconfigPolicy
-from kube_runtime.client.limits import TokenBucket
+from kube_runtime.client.limits import LargeAnswers, TokenBucket
 from kube_runtime.client.options import ClientOptions
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Connection",
     "JsonLimits",
     "KubeconfigPolicy",
+    "LargeAnswers",
     "RestMapper",
     "Revision",
     "TokenBucket",

@@ -5,12 +5,16 @@ the latest moment possible: when the bytes go to the socket. aiohttp sends the h
 so a request that is stopped here was never sent.
 """
 
+import asyncio
 from collections.abc import Callable
 
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
 __all__ = ["Fence", "RequestBody"]
+
+PART_BYTES = 128 * 1024
+"""What is encrypted and sent in one turn of the event loop."""
 
 Fence = Callable[[], None]
 """Raises where a write is not allowed (any more)."""
@@ -36,7 +40,11 @@ class RequestBody(Payload):
         await self.write_with_length(writer, None)
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Send the body, or as much of it."""
+        """Send the body, or as much of it, in parts."""
         if self._fence is not None:
             self._fence()
-        await writer.write(self._value if content_length is None else self._value[:content_length])
+        length = len(self._value) if content_length is None else min(content_length, len(self._value))
+        for begin in range(0, length, PART_BYTES):
+            if begin:
+                await asyncio.sleep(0)
+            await writer.write(self._value[begin : min(begin + PART_BYTES, length)])

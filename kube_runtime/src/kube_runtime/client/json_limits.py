@@ -4,10 +4,10 @@ A decoded value needs up to 24 times the bytes of its text, and its time is spen
 counts on the bytes alone, by functions that do so at the speed of memory.
 """
 
-import asyncio
 from dataclasses import dataclass
 
 from kube_runtime.exceptions import ResponseTooLarge
+from kube_runtime.parsing import parse_aside
 
 __all__ = ["JsonLimits", "check_json", "check_json_aside"]
 
@@ -52,7 +52,7 @@ async def check_json_aside(text: bytes, limits: JsonLimits) -> int:
     """Do the same outside the event loop where it takes long: brackets without end are searched several times."""
     if len(text) <= ASIDE_BYTES:
         return check_json(text, limits)
-    return await asyncio.to_thread(check_json, text, limits)
+    return await parse_aside(len(text), check_json, text, limits)
 
 
 def _opened(text: bytes) -> int:

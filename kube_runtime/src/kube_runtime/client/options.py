@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kube_runtime.client.limits import LargeAnswers
 from kube_runtime.metrics import RuntimeMetrics
 
 __all__ = ["DEFAULT_OPTIONS", "ClientOptions"]
@@ -20,6 +21,8 @@ class ClientOptions:
     - `max_values`: how many values one response has, for servers that are not trusted: a decoded value needs up to 24
       times the bytes of its text
     - `max_list_bytes`: the size of all pages of one list together, for servers that are not trusted
+    - `read_buffer_bytes`: how much of an answer is taken from the network before it is read
+    - `large_answers`: what the answers of several clients that are longer than that share, to be read in turns
     - `watch_seconds`: how long the server is asked to keep a watch open
     - `watch_silence_seconds`: after how long without a line a watch counts as broken (bookmarks come each minute)
     - `keep_alive_seconds`: how long an idle connection is kept warm; `spare_seconds`, where given, how long those are
@@ -39,6 +42,8 @@ class ClientOptions:
     max_event_bytes: int = 32 * 1024 * 1024
     max_values: int | None = None
     max_list_bytes: int | None = None
+    read_buffer_bytes: int = 256 * 1024
+    large_answers: LargeAnswers | None = None
     watch_seconds: float = 290.0
     watch_silence_seconds: float = 100.0
     keep_alive_seconds: float = 80.0

@@ -47,7 +47,6 @@ __all__ = ["Answer", "Transport"]
 
 _DEFAULT_RETRY_SECONDS = 1.0
 _CLOSING_TURNS = 4
-_READ_BUFFER = 256 * 1024
 _ANSWERS = (NotFound, AlreadyExists, Conflict, Gone)
 """Refusals that callers expect: they say how things are, and nothing failed."""
 _NOTHING = nullcontext()
@@ -206,7 +205,7 @@ class Transport:
             connector=_connector(keep_alive_seconds, self._socket),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
-            read_bufsize=_READ_BUFFER,
+            read_bufsize=self.options.read_buffer_bytes,
             auto_decompress=self.options.compression,
         )
 
@@ -313,6 +312,8 @@ class Transport:
             if size > limit:
                 raise ResponseTooLarge(f"the answer is longer than {limit} bytes")
             parts.append(chunk)
+            if size > self.options.read_buffer_bytes and self.options.large_answers is not None:
+                await self.options.large_answers.turn()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _check_encoding(self, response: aiohttp.ClientResponse) -> None:

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -37,9 +37,13 @@ CONFLICT_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a successful reconcile: after how many seconds to reconcile again, None for never."""
+    """The result of a successful reconcile: after how many seconds to reconcile again, None for never.
+
+    `reasons` is for metrics: what it has begun and not seen the end of.
+    """
 
     requeue_after: float | None = None
+    reasons: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

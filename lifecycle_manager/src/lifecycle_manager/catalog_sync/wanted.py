@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from lifecycle_manager.module_catalog import Offer, excluded, module_of
+from lifecycle_manager.module_catalog import Offer, excluded, is_barred, module_of
 from lifecycle_manager_api import (
     ModuleReleaseMeta,
     ModuleTemplate,
@@ -42,7 +42,8 @@ class WantedCatalog:
     """The catalog of one audience.
 
     - `items`: the objects of the catalog
-    - `known`: all objects in KCP that are in the catalog of some audience; those are not deleted from an SKR
+    - `known`: all objects in KCP that are in the catalog of some audience, without those that this one is barred from;
+      they are not deleted from an SKR
     - `digest`: changes with both
     - `is_frozen`: synchronization is off, and the objects in the SKR stay as they are
     """
@@ -75,7 +76,7 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
 
     Where the label `sync` of the Kyma is `false`, nothing is synchronized; an object with that label is left out. So is
     a release without a version that the Kyma may have. An object that the SKR has already stays there, unless it is
-    deleted in KCP: that this Kyma may no longer have it does not mean that it no longer exists.
+    deleted in KCP, or its module is for selected Kymas that this one is not among.
     """
     if not is_synchronized(labels):
         return WantedCatalog({}, frozenset(), _digest((), frozenset()), is_frozen=True)
@@ -96,7 +97,14 @@ def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
         ),
     ]
     wanted = {(item.KIND, item.metadata.name): WantedItem(item, as_document(item)) for item in items}
-    known = frozenset((item.KIND, item.metadata.name) for item in (*choosable, *released))
+    known = frozenset(
+        (item.KIND, item.metadata.name)
+        for item, release in (
+            *((template, offer.releases.get(module_of(template))) for template in choosable),
+            *((release, release) for release in released),
+        )
+        if not is_barred(labels, release)
+    )
     return WantedCatalog(wanted, known, _digest(wanted.values(), known))
 
 

@@ -42,16 +42,21 @@ def managers_of(watchers: Iterable[Watcher]) -> set[str]:
 
 
 class EventPublisher:
-    """Publishes verified events as signals."""
+    """Publishes verified events as signals. `selects`: the Kymas that are managed here, by default all."""
 
-    def __init__(self, manager: Manager, latency: ChangeLatency) -> None:
+    def __init__(
+        self, manager: Manager, latency: ChangeLatency, *, selects: Callable[[Kyma], bool] | None = None
+    ) -> None:
         self._manager = manager
+        self._selects = selects
         self._kymas: Informer[Kyma] = manager.informer(KYMAS, indexes=[BY_RUNTIME])
         self._latency = latency
 
     def kymas_of(self, verified: VerifiedEvent) -> Sequence[Kyma]:
         """Return the Kymas of the runtime that sent an event, usually one. Raises UnknownRuntime."""
         kymas = self._kymas.by_index(BY_RUNTIME, verified.runtime_id)
+        if self._selects is not None:
+            kymas = tuple(filter(self._selects, kymas))
         if not kymas:
             raise UnknownRuntime(verified.runtime_id)
         return kymas

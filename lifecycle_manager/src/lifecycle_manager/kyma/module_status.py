@@ -92,20 +92,24 @@ def module_report(snapshot: Snapshot, module: WantedModule) -> ModuleReport:
 def removed_module(snapshot: Snapshot, manifest: Manifest) -> ModuleReport:
     """Return the report on a module that is not requested any more, as long as its Manifest exists."""
     name = module_of_manifest(manifest)
+    cause = _removal(manifest)
     known = next((each for each in snapshot.kyma.status.modules if each.name == name), KymaModuleStatus(name=name))
-    state = State.WARNING if manifest.status.state is State.WARNING else State.DELETING
-    reason, why = _said_by(manifest)
-    message = f"is being removed{': ' if why else ''}{why}"
-    cause = Cause(state, reason or REMOVING, message, is_internal=bool(why) and reason not in PUBLIC_REASONS)
     status = msgspec.structs.replace(
         known,
         channel=manifest.metadata.labels.get(names.CHANNEL, ""),
         version=manifest.spec.version,
-        state=state,
+        state=cause.state,
         maintenance=False,
         manifest=_reference_to(manifest),
     )
     return ModuleReport(status, (cause,))
+
+
+def _removal(manifest: Manifest) -> Cause:
+    state = State.WARNING if manifest.status.state is State.WARNING else State.DELETING
+    reason, why = _said_by(manifest)
+    message = f"is being removed{': ' if why else ''}{why}"
+    return Cause(state, reason or REMOVING, message, is_internal=bool(why) and reason not in PUBLIC_REASONS)
 
 
 def module_cr_of(config: ModuleConfig) -> str:
@@ -123,6 +127,8 @@ def _causes(snapshot: Snapshot, module: WantedModule) -> Iterator[Cause | dateti
     if resolution.state in {State.ERROR, State.WARNING}:
         is_internal = resolution.reason == DESCRIPTOR_UNREADABLE
         yield Cause(resolution.state, resolution.reason, resolution.message, is_internal=is_internal)
+    if resolution.is_barred and module.manifest is not None and module.manifest.metadata.being_deleted:
+        yield _removal(module.manifest)
     if resolution.state in {State.ERROR, State.UNMANAGED}:
         return
     if module.installs_nothing and template is not None and not template.spec.enable_module_config:
@@ -144,9 +150,10 @@ def _cause_of_manifest(module: WantedModule) -> Cause | None:
         return Cause(State.DELETING, REMOVING, "is being removed, and is installed again after that")
     observed = manifest.status.observed_generation
     outdated = observed is not None and observed < manifest.metadata.generation
-    if outdated or (module.to_be_written and manifest.status.state is State.READY):
+    is_settled = manifest.status.state in {State.READY, State.UNMANAGED}
+    if outdated or (module.to_be_written and is_settled) or manifest.status.state is State.UNMANAGED:
         return Cause(State.PROCESSING, UPDATING, "is being updated")
-    if manifest.status.state in {State.READY, State.UNMANAGED}:
+    if is_settled:
         return None
     if not why and manifest.status.state in {State.EMPTY, State.PROCESSING}:
         return Cause(State.PROCESSING, INSTALLING, "is being installed")

@@ -10,17 +10,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from lifecycle_manager.kyma.events import Event, events_between
+from lifecycle_manager.kyma.events import Event, events_between, for_operators
 from lifecycle_manager.kyma.module_status import module_cr_of
 from lifecycle_manager.kyma.snapshot import SkrView, Snapshot
 from lifecycle_manager.kyma.status import deleting_status, failed_status, for_skr, grace_left, status_of
 from lifecycle_manager.kyma.wanted import Wanted, wanted_of
-from lifecycle_manager.kyma_changes import CRD_HASH
-from lifecycle_manager.kyma_conditions import remaining_parts
+from lifecycle_manager.kyma_conditions import PULL_SECRET_SYNC, remaining_parts
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, SkrFailure
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, names
+from lifecycle_manager_api import Kyma, KymaSpec, KymaStatus, Manifest, SyncResource, find, names
 
 # The labels of the Kyma in KCP that the users of the SKR may see.
 VISIBLE_LABELS = frozenset(
@@ -76,6 +75,11 @@ class DeleteSkrKyma:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletePullSecret:
+    """Delete the image pull Secret in the SKR."""
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveSkrFinalizer:
     """Remove the finalizer of Lifecycle Manager from a Kyma CR that a user deletes; it is created again."""
 
@@ -93,20 +97,15 @@ class PurgeFinalizers:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordCrdHash:
-    """Record on the Kyma in KCP which CRD of KCP its SKR has; empty for none."""
-
-    crd_hash: str
-
-
-@dataclass(frozen=True, slots=True)
 class AddFinalizer:
     """Keep the Kyma until its SKR is cleaned up."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Remove the finalizer, so that the Kyma is gone."""
+    """Remove the finalizer, so that the Kyma is gone; with `of_others` all finalizers."""
+
+    of_others: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +122,13 @@ class ApplyManifest:
 
     manifest: Manifest
     managed_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateLeavingManifest:
+    """Give a Manifest that is being deleted another version; once it is gone, it stays gone."""
+
+    manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +159,13 @@ SkrAction = (
     | SyncSkrMetadata
     | WriteSkrStatus
     | DeleteSkrKyma
+    | DeletePullSecret
     | RemoveSkrFinalizer
     | RemoveKymaCrd
     | PurgeFinalizers
 )
-ModuleAction = ApplyManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
-KcpAction = RecordCrdHash | AddFinalizer | RemoveFinalizer | ModuleAction | WriteStatus
+ModuleAction = ApplyManifest | UpdateLeavingManifest | MarkUnmanaged | DeleteManifest | DeleteSyncResource
+KcpAction = AddFinalizer | RemoveFinalizer | ModuleAction | WriteStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +186,20 @@ def plan(snapshot: Snapshot) -> Plan:
     kyma = snapshot.kyma
     if kyma.metadata.being_deleted:
         return _plan_deletion(snapshot)
-    if kyma.metadata.labels.get(names.SKIP_RECONCILIATION) == "true":
+    if kyma.metadata.is_paused:
         return Plan()
-    if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
+    if needs_finalizer(kyma):
         return Plan(in_kcp=(AddFinalizer(),))
     match snapshot.skr:
         case SkrFailure() as failure:
             return _plan_failure(snapshot, failure)
         case SkrView(skr_kyma):
             return _plan_creation(snapshot) if skr_kyma is None else _plan_upkeep(snapshot, skr_kyma)
+
+
+def needs_finalizer(kyma: Kyma) -> bool:
+    """Tell whether a Kyma lacks the finalizer, without which nothing may be done in its SKR."""
+    return names.KYMA_FINALIZER not in kyma.metadata.finalizers and not kyma.metadata.being_deleted
 
 
 def visible_metadata(kyma: Kyma) -> tuple[dict[str, str], dict[str, str]]:
@@ -206,22 +218,18 @@ def _plan_failure(snapshot: Snapshot, failure: SkrFailure) -> Plan:
 
 
 def _plan_creation(snapshot: Snapshot) -> Plan:
+    """Create the Kyma CR; the rest is planned from what was created."""
     labels, annotations = visible_metadata(snapshot.kyma)
-    return Plan(
-        in_skr=(InstallKymaCrd(), CreateSkrKyma(snapshot.kyma.spec, labels, annotations)),
-        in_kcp=(RecordCrdHash(snapshot.crd_hash),) if _has_another_crd(snapshot) else (),
-        at_once=True,
-    )
+    return Plan(in_skr=(InstallKymaCrd(), CreateSkrKyma(snapshot.kyma.spec, labels, annotations)), at_once=True)
 
 
 def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
     kyma = snapshot.kyma
     wanted = wanted_of(snapshot, skr_kyma.spec)
     statuses = status_of(snapshot, wanted)
-    recorded = (RecordCrdHash(snapshot.crd_hash),) if _needs_crd(snapshot) else ()
     return Plan(
         in_skr=tuple(_upkeep_in_skr(snapshot, skr_kyma, statuses.in_skr)),
-        in_kcp=(*recorded, *_manifest_actions(wanted), *report(kyma, statuses.in_kcp)),
+        in_kcp=(*_manifest_actions(wanted), *report(kyma, statuses.in_kcp)),
         again=statuses.again,
         at_once=skr_kyma.metadata.being_deleted and names.KYMA_FINALIZER in skr_kyma.metadata.finalizers,
     )
@@ -229,7 +237,7 @@ def _plan_upkeep(snapshot: Snapshot, skr_kyma: Kyma) -> Plan:
 
 def _upkeep_in_skr(snapshot: Snapshot, skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
     kyma = snapshot.kyma
-    if _needs_crd(snapshot):
+    if snapshot.needs_crd:
         yield InstallKymaCrd()
     if skr_kyma.metadata.being_deleted:
         if names.KYMA_FINALIZER in skr_kyma.metadata.finalizers:
@@ -252,12 +260,15 @@ def _show(skr_kyma: Kyma, status: KymaStatus) -> Iterator[SkrAction]:
 def _manifest_actions(wanted: Wanted) -> Iterator[KcpAction]:
     for module in wanted.modules:
         known = module.manifest.metadata if module.manifest is not None else None
-        if known is not None and not module.resolution.module.managed:
+        if module.manifest is not None and module.resolution.is_barred:
+            yield from _deletions((module.manifest,))
+        elif known is not None and not module.resolution.module.managed:
             if names.IS_UNMANAGED not in known.annotations:
                 yield MarkUnmanaged(known.name)
         elif module.wanted is not None and module.to_be_written:
             yield ApplyManifest(module.wanted, known is not None and names.IS_UNMANAGED in known.annotations)
     yield from _deletions(wanted.removed)
+    yield from map(UpdateLeavingManifest, wanted.leaving)
 
 
 def _deletions(manifests: tuple[Manifest, ...]) -> Iterator[KcpAction]:
@@ -272,7 +283,11 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
     The domains of the Watcher and the catalog see from the Kyma's conditions that it is their turn.
     """
     kyma = snapshot.kyma
+    is_gone = isinstance(snapshot.skr, SkrFailure) and snapshot.skr.reason == AccessSecretMissing.reason
+    abandoned = is_gone and snapshot.patience.others_finalizers
     if names.KYMA_FINALIZER not in kyma.metadata.finalizers:
+        if abandoned and kyma.metadata.finalizers:
+            return Plan(in_kcp=(RemoveFinalizer(of_others=True),))
         left = {*former.KYMA_FINALIZERS} & {*kyma.metadata.finalizers}
         return Plan(in_kcp=(RemoveFinalizer(),)) if left else Plan()
     if snapshot.manifests:
@@ -284,7 +299,7 @@ def _plan_deletion(snapshot: Snapshot) -> Plan:
         return _purging(snapshot, waiting, PurgeFinalizers(snapshot.sync_resources))
     match snapshot.skr:
         case SkrFailure(AccessSecretMissing.reason | ClusterClaimed.reason):
-            return Plan(in_kcp=(RemoveFinalizer(),))
+            return Plan(in_kcp=(RemoveFinalizer(of_others=abandoned),))
         case SkrFailure() as failure:
             return _wait(snapshot, (failure.message,), modules_removed=True)
         case SkrView(skr_kyma):
@@ -295,7 +310,7 @@ def _plan_removal_from_skr(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
     if waits := remaining_parts(snapshot.kyma):
         return _wait(snapshot, waits, modules_removed=True)
     if skr_kyma is None:
-        return Plan(in_skr=(RemoveKymaCrd(),), in_kcp=(RemoveFinalizer(),))
+        return Plan(in_skr=(*_pull_secret(snapshot), RemoveKymaCrd()), in_kcp=(RemoveFinalizer(),))
     waiting = _wait(
         snapshot, (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",), modules_removed=True
     )
@@ -305,6 +320,12 @@ def _plan_removal_from_skr(snapshot: Snapshot, skr_kyma: Kyma | None) -> Plan:
     acting = first or purge
     again = _first_after(snapshot.timing.now, due, waiting.again)
     return replace(waiting, in_skr=(DeleteSkrKyma(purge),) if acting else (), again=again, at_once=acting)
+
+
+def _pull_secret(snapshot: Snapshot) -> tuple[SkrAction, ...]:
+    """Delete the image pull Secret where the SKR has got it."""
+    synced = find(snapshot.kyma.status.conditions, PULL_SECRET_SYNC)
+    return (DeletePullSecret(),) if synced is not None and synced.status == "True" else ()
 
 
 def _purging(snapshot: Snapshot, waiting: Plan, purge: PurgeFinalizers) -> Plan:
@@ -348,20 +369,11 @@ def _stray_sync_resources(snapshot: Snapshot) -> Iterator[KcpAction]:
                 yield DeleteSyncResource(resource.metadata.name, resource.metadata.namespace)
 
 
-def _needs_crd(snapshot: Snapshot) -> bool:
-    """Tell whether the CRD in the SKR has to be replaced."""
-    return snapshot.crd_hash != "" and _has_another_crd(snapshot)
-
-
-def _has_another_crd(snapshot: Snapshot) -> bool:
-    return snapshot.kyma.metadata.annotations.get(CRD_HASH, "") != snapshot.crd_hash
-
-
 def report(kyma: Kyma, status: KymaStatus) -> tuple[KcpAction, ...]:
     """Write a status that differs from the one there, and record what changed."""
     if kyma.status == status:
         return ()
-    return (WriteStatus(status, events_between(kyma.status, status)),)
+    return (WriteStatus(status, for_operators(events_between(kyma.status, status))),)
 
 
 def _holds(actual: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -7,6 +7,8 @@ MODULES_NOT_READY = "ModulesNotReady"
 REMOVING = "Removing"
 WATCHER_PENDING = "WatcherPending"
 CATALOG_PENDING = "CatalogPending"
+PULL_SECRET_MISSING = "ImagePullSecretMissing"  # noqa: S105 - a reason
+CRDS_PENDING = "Syncing"
 
 READY = "Ready"
 DELETING = "Deleting"

@@ -21,7 +21,7 @@ from lifecycle_manager.kyma.reasons import (
     ROLLOUT_PENDING,
     WAITS_FOR_MAINTENANCE,
 )
-from lifecycle_manager.module_catalog import Exclusion, Offer, excluded
+from lifecycle_manager.module_catalog import BARRED, Exclusion, Offer, excluded
 from lifecycle_manager.module_catalog.offer import version_of
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import (
@@ -65,6 +65,11 @@ class Resolution:
     maintenance: bool = False
     again: datetime | None = None
 
+    @property
+    def is_barred(self) -> bool:
+        """Whether the Kyma may not have the module at all, so that an installed version does not stay either."""
+        return self.reason == BARRED
+
 
 def resolve(
     spec: KymaSpec, kyma: ObjectMeta, *, offer: Offer, installed: Mapping[str, Installed], timing: Timing
@@ -92,7 +97,8 @@ class _Rules:
             return self._keep(_unmanaged(module, channel), installed)
         found = _requested(module, channel, labels=self.kyma.labels, offer=self.offer)
         if isinstance(found, Exclusion):
-            return self._keep(_refused(module, channel, found), installed)
+            refused = _refused(module, channel, found)
+            return refused if refused.is_barred else self._keep(refused, installed)
         if installed is None or not installed.version or installed.version == found.version:
             return found
         deferred = (
@@ -143,7 +149,8 @@ def _unmanaged(module: KymaModule, channel: str) -> Resolution:
 
 def _refused(module: KymaModule, channel: str, why: Exclusion) -> Resolution:
     message = f"the module {why.message}"
-    return Resolution(module, channel, state=State.ERROR, reason=why.reason, message=message)
+    state = State.WARNING if why.reason in {MODULE_MANDATORY, MODULE_NOT_FOUND} else State.ERROR
+    return Resolution(module, channel, state=state, reason=why.reason, message=message)
 
 
 def _downgrade(found: Resolution, installed: Installed) -> Resolution | None:

@@ -12,6 +12,7 @@ from lifecycle_manager.resources import KYMAS, RAW_KYMAS
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
+from lifecycle_manager_api.conditions import NewCondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,14 @@ class Patience:
     - `unreachable`: an SKR that does not answer makes its Kyma an Error
     - `deletion`: a deletion that makes no progress is a Warning
     - `purge`: finalizers that block a deletion are removed; None for never
+
+    With `others_finalizers` a Kyma whose access Secret is gone loses the finalizers of others as well.
     """
 
     unreachable: timedelta = timedelta(seconds=30)
     deletion: timedelta = timedelta(minutes=10)
     purge: timedelta | None = None
+    others_finalizers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,8 @@ class Snapshot:
 
     `module_configs` and `sync_resources` are those in namespaces that their modules have or had by the `assignment`.
     `skr` is a failure where the SKR could not be read or written; `crd_hash` is that of KCP's CRD, empty where that
-    can't be read.
+    can't be read; `installed_crd` is that of the CRD that this reconcile has installed. `pull_secret` is what came of
+    the image pull Secret, None where there is none to copy.
     """
 
     timing: Timing
@@ -53,11 +58,23 @@ class Snapshot:
     offer: Offer
     skr: SkrView | SkrFailure
     crd_hash: str
+    installed_crd: str | None = None
     manifests: tuple[Manifest, ...] = ()
     module_configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
     assignment: Assignment = field(default_factory=Assignment)
     patience: Patience = field(default_factory=Patience)
+    pull_secret: NewCondition | None = None
+
+    @property
+    def needs_crd(self) -> bool:
+        """Whether the CRD in the SKR has to be replaced by the one of KCP."""
+        return self.crd_hash not in ("", self.crd_in_skr)
+
+    @property
+    def crd_in_skr(self) -> str:
+        """The hash of the CRD that the SKR has, as far as it is known; empty where it is not."""
+        return self.kyma.status.records.kyma_crd if self.installed_crd is None else self.installed_crd
 
     def deletion_plus(self, patience: timedelta | None) -> datetime | None:
         """Return when the Kyma has been deleted for so long; None for never."""

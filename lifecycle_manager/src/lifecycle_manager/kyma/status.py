@@ -1,6 +1,6 @@
 """The status of a Kyma, from one snapshot: its conditions, and the state aggregated from all its parts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ import msgspec
 
 from lifecycle_manager.kyma import reasons
 from lifecycle_manager.kyma.causes import HIDDEN, Cause, for_users, named, told, worst_first
-from lifecycle_manager.kyma.limits import MAX_SUMMARY_LENGTH, shown
+from lifecycle_manager.kyma.limits import MAX_MESSAGE_LENGTH, MAX_SUMMARY_LENGTH, shown
 from lifecycle_manager.kyma.module_status import ModuleReport, module_report, removed_module
 from lifecycle_manager.kyma.snapshot import Snapshot
 from lifecycle_manager.kyma.wanted import Wanted, chosen_manifests
@@ -16,23 +16,27 @@ from lifecycle_manager.kyma_conditions import (
     BROKEN_AFTER_WORKING,
     CATALOG,
     CATALOG_SYNC_FAILED,
+    CRDS_SYNC,
     MODULES,
     MODULES_REMOVED,
     PUBLIC_REASONS,
+    PULL_SECRET_SYNC,
     REACHABLE,
     WEBHOOK,
 )
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import SkrFailure
-from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, State, aggregate, names
-from lifecycle_manager_api.conditions import NewCondition, find, last_operation, set_conditions
+from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, KymaStatus, SkrRecords, State, aggregate, names
+from lifecycle_manager_api.conditions import NewCondition, find, last_operation, set_conditions, shortened
 
 READY = "Ready"
-OWN_CONDITIONS = frozenset({READY, MODULES, REACHABLE})
+OWN_CONDITIONS = frozenset({READY, MODULES, REACHABLE, CRDS_SYNC, PULL_SECRET_SYNC})
 """The others belong to other domains, each of which writes its own as a field manager of its own."""
 
 _FAULTS = BROKEN_AFTER_WORKING | {CATALOG_SYNC_FAILED}
 """Reasons of other domains' conditions that make the Kyma a Warning."""
+_UNDER_WAY = frozenset({"Syncing", "Removing"})
+"""Reasons of the catalog's condition that say nothing about a failure."""
 _FOR_EVER = timedelta(days=36_500)
 
 
@@ -59,10 +63,11 @@ def status_of(snapshot: Snapshot, wanted: Wanted) -> Statuses:
 def _status(snapshot: Snapshot, reports: Sequence[ModuleReport], ignored: int, *, to_users: bool) -> KymaStatus:
     modules = tuple(report.shown(to_users=to_users) for report in reports)
     of_modules = [cause for report in reports for cause in report.causes_by_name]
-    of_others = list(_other_domains(snapshot.kyma.status.conditions))
+    of_others = [*_other_domains(snapshot.kyma.status.conditions), *_of_pull_secret(snapshot.pull_secret)]
     if to_users:
         of_modules, of_others = for_users(of_modules), for_users(of_others)
     state = aggregate([*(module.state for module in modules), *(cause.state for cause in of_others)])
+    unasked = {PULL_SECRET_SYNC} if snapshot.pull_secret is None else set[str]()
     modules_ready, summary = _summary(modules, of_modules, ignored)
     message = told(of_others, MAX_SUMMARY_LENGTH) if modules_ready and of_others else summary
     return _finish(
@@ -71,8 +76,14 @@ def _status(snapshot: Snapshot, reports: Sequence[ModuleReport], ignored: int, *
         state=state,
         modules=shown(modules),
         active_channel=_active_channel(snapshot),
+        dropped=unasked,
+        records=msgspec.structs.replace(
+            snapshot.kyma.status.records, kyma_crd=snapshot.crd_hash or snapshot.crd_in_skr
+        ),
         conditions=(
             (REACHABLE, "True", reasons.REACHABLE, "the cluster answers"),
+            _crds_sync(snapshot),
+            *((snapshot.pull_secret,) if snapshot.pull_secret is not None else ()),
             (
                 MODULES,
                 "True" if modules_ready else "False",
@@ -94,18 +105,28 @@ def _reason(state: State, of_modules: Sequence[Cause], of_others: Sequence[Cause
 
 
 def failed_status(snapshot: Snapshot, failure: SkrFailure) -> KymaStatus:
-    """Return the status of a Kyma whose SKR could not be read: the last known states of its modules stay.
+    """Return the status of a Kyma whose SKR could not be read.
 
-    An SKR that does not answer makes the Kyma an Error after some time only.
+    An SKR that does not answer makes the Kyma an Error after some time only. Until then the last known states of its
+    modules stay, and then they are Errors too, except of those that are not managed.
     """
     kyma = snapshot.kyma
-    state = State.ERROR if _failing_for(snapshot, failure) >= snapshot.patience.unreachable else kyma.status.state
+    is_over = _failing_for(snapshot, failure) >= snapshot.patience.unreachable
+    modules = kyma.status.modules
+    if is_over and failure.is_without_access:
+        message = shortened(failure.message, MAX_MESSAGE_LENGTH)
+        modules = tuple(
+            each if each.state is State.UNMANAGED else msgspec.structs.replace(each, state=State.ERROR, message=message)
+            for each in modules
+        )
     return _finish(
         snapshot.kyma,
         snapshot.timing.now,
-        state=state or State.PROCESSING,
+        state=State.ERROR if is_over else kyma.status.state or State.PROCESSING,
+        modules=modules,
         conditions=(
             (REACHABLE, "False", failure.reason, failure.message),
+            *(((CRDS_SYNC, "False", failure.reason, failure.message),) if snapshot.needs_crd else ()),
             (READY, "False", failure.reason, failure.message),
         ),
         operation=failure.message,
@@ -166,6 +187,7 @@ def for_skr(status: KymaStatus, skr_kyma: Kyma) -> KymaStatus:
         status,
         observed_generation=generation,
         modules=tuple(map(_module_for_skr, status.modules)),
+        records=SkrRecords(),
         conditions=tuple(_condition_for_skr(condition, generation) for condition in status.conditions),
     )
 
@@ -220,6 +242,28 @@ def _other_domains(conditions: Sequence[Condition]) -> Iterator[Cause]:
             yield Cause(state, condition.reason, condition.message, part, is_internal=is_internal)
 
 
+def _of_pull_secret(condition: NewCondition | None) -> Iterator[Cause]:
+    """Yield why the image pull Secret is not in the SKR, where it is not."""
+    if condition is not None and condition[1] != "True":
+        _, _, reason, message = condition
+        yield Cause(State.WARNING, reason, message, "image pull Secret", is_internal=reason not in PUBLIC_REASONS)
+
+
+def _crds_sync(snapshot: Snapshot) -> NewCondition:
+    """Return whether the SKR has the CRDs: that of Kymas, which it has by now, and those of the catalog.
+
+    The catalog reports nothing about its objects before the CRDs are there.
+    """
+    known = find(snapshot.kyma.status.conditions, CRDS_SYNC)
+    catalog = find(snapshot.kyma.status.conditions, CATALOG)
+    was_synced = known is not None and known.status == "True"
+    if was_synced or (catalog is not None and (catalog.status == "True" or catalog.reason == CATALOG_SYNC_FAILED)):
+        return (CRDS_SYNC, "True", reasons.READY, "the cluster has the CRDs of Kymas and of the module catalog")
+    if catalog is not None and catalog.reason not in _UNDER_WAY:
+        return (CRDS_SYNC, "False", catalog.reason, catalog.message)
+    return (CRDS_SYNC, "Unknown", reasons.CRDS_PENDING, "the CRDs of the module catalog are being applied")
+
+
 def _summary(modules: Sequence[KymaModuleStatus], causes: Sequence[Cause], ignored: int) -> tuple[bool, str]:
     total = len(modules) + ignored
     ready = sum(module.state in {State.READY, State.UNMANAGED} for module in modules)
@@ -247,14 +291,16 @@ def _finish(
     state: State,
     conditions: Iterable[NewCondition],
     operation: str,
+    dropped: Collection[str] = (),
     **changes: Any,
 ) -> KymaStatus:
-    """Return the status of before with its changes."""
+    """Return the status of before with its changes, and without conditions of the types in `dropped`."""
     before, generation, now = kyma.status, kyma.metadata.generation, now.replace(microsecond=0)
+    kept = tuple(each for each in before.conditions if each.type not in dropped)
     return msgspec.structs.replace(
         before,
         state=state,
-        conditions=set_conditions(before.conditions, conditions, generation, now),
+        conditions=set_conditions(kept, conditions, generation, now),
         observed_generation=generation,
         last_operation=last_operation(before.last_operation, operation, now),
         **changes,

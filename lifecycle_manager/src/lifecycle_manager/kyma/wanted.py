@@ -24,6 +24,7 @@ from lifecycle_manager.module_catalog import (
 )
 from lifecycle_manager_api import (
     Kyma,
+    KymaModule,
     KymaSpec,
     Manifest,
     ModuleTemplate,
@@ -64,12 +65,14 @@ class WantedModule:
 class Wanted:
     """The requested modules, and the Manifests of those that are not requested any more.
 
-    `ignored` counts requested modules beyond the limit for unknown ones.
+    `ignored` counts requested modules beyond the limit for unknown ones. `leaving` are the Manifests that are being
+    deleted and get another version meanwhile, as they have to be.
     """
 
     modules: tuple[WantedModule, ...]
     removed: tuple[Manifest, ...]
     ignored: int = 0
+    leaving: tuple[Manifest, ...] = ()
 
 
 def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
@@ -91,7 +94,54 @@ def wanted_of(snapshot: Snapshot, spec: KymaSpec) -> Wanted:
     )
     stay = {module.name for module in modules if not module.installs_nothing or module.resolution.reason}
     removed = tuple(each for name, each in sorted(manifests.items()) if name not in stay)
-    return Wanted(modules, removed, ignored)
+    chosen = {module.name: module for module in requested}
+    leaving = (
+        _leaving(snapshot, spec, chosen.get(name) or KymaModule(name=name, channel=_channel_of(each)), each)
+        for name, each in sorted(manifests.items())
+        if each.metadata.being_deleted
+    )
+    return Wanted(modules, removed, ignored, tuple(each for each in leaving if each is not None))
+
+
+def _leaving(snapshot: Snapshot, spec: KymaSpec, module: KymaModule, manifest: Manifest) -> Manifest | None:
+    """Return a Manifest that is being deleted with the version of its channel; None where it stays as it is.
+
+    While something blocks its deletion the module runs, and its manager may need another version to clean up. The rules
+    for changes of versions hold. What belongs to the deletion stays: the default Module CR and its policy.
+    """
+    held = manifest.metadata
+    if not module.managed or names.IS_UNMANAGED in held.annotations or names.MANIFEST_FINALIZER not in held.finalizers:
+        return None
+    kyma, offer = snapshot.kyma, snapshot.offer
+    (resolution,) = resolve(
+        msgspec.structs.replace(spec, modules=(module,)),
+        kyma.metadata,
+        offer=offer,
+        installed={module.name: Installed(manifest.spec.version, _channel_of(manifest))},
+        timing=snapshot.timing,
+    )
+    if resolution.template is None or resolution.reason:
+        return None
+    try:
+        component = offer.component(resolution.template)
+    except DescriptorUnreadable:
+        return None  # the module itself may not be requested any more
+    policy = manifest.spec.custom_resource_policy
+    wanted = wanted_manifest(
+        kyma, resolution.template, component, channel=resolution.channel, policy=policy, held=manifest
+    )
+    if wanted is None:
+        return None
+    wanted = msgspec.structs.replace(
+        wanted,
+        metadata=msgspec.structs.replace(wanted.metadata, uid=held.uid),
+        spec=msgspec.structs.replace(wanted.spec, resource=manifest.spec.resource),
+    )
+    return wanted if differs(manifest, wanted) else None
+
+
+def _channel_of(manifest: Manifest) -> str:
+    return manifest.metadata.labels.get(names.CHANNEL, "")
 
 
 def chosen_manifests(snapshot: Snapshot) -> tuple[Manifest, ...]:
@@ -107,7 +157,7 @@ def installed_in(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Ins
         if status.version and status.manifest is None and status.template is not None
     }
     return known | {
-        name: Installed(manifest.spec.version, manifest.metadata.labels.get(names.CHANNEL, ""))
+        name: Installed(manifest.spec.version, _channel_of(manifest))
         for name, manifest in manifests.items()
         if not manifest.metadata.being_deleted
     }
@@ -120,7 +170,7 @@ def _wanted(
     if template is None or resolution.state is State.UNMANAGED:
         return WantedModule(resolution, manifest, component=_component_in(manifest))
     deferred = bool(resolution.reason)
-    channel = manifest.metadata.labels.get(names.CHANNEL, "") if deferred and manifest else resolution.channel
+    channel = _channel_of(manifest) if deferred and manifest else resolution.channel
     policy = resolution.module.custom_resource_policy
     resource = _resource_in(bytes(template.spec.data)) if policy == "CreateAndDelete" else None
     try:

@@ -6,7 +6,7 @@ Module CRs, and `validation` is what admission checks: functions that several do
 descriptors that ModuleTemplates leave empty.
 """
 
-from lifecycle_manager.module_catalog.audience import Exclusion, excluded
+from lifecycle_manager.module_catalog.audience import BARRED, Exclusion, excluded, is_barred
 from lifecycle_manager.module_catalog.controller import Offers, setup
 from lifecycle_manager.module_catalog.manifests import (
     differs,
@@ -19,6 +19,7 @@ from lifecycle_manager.module_catalog.offer import Offer, is_mandatory, module_o
 from lifecycle_manager.oci.descriptor import ComponentVersion, DescriptorNotFound, DescriptorUnreadable, LookupFailed
 
 __all__ = [
+    "BARRED",
     "ComponentVersion",
     "DescriptorNotFound",
     "DescriptorUnreadable",
@@ -28,6 +29,7 @@ __all__ = [
     "Offers",
     "differs",
     "excluded",
+    "is_barred",
     "is_mandatory",
     "is_mandatory_manifest",
     "kyma_of_manifest",

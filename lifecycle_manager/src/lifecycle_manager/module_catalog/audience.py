@@ -2,6 +2,9 @@
 
 A module can be restricted to Kymas with the label `beta`, to those with the label `internal`, and to those that its
 `kymaSelector` matches. ModuleTemplate and ModuleReleaseMeta may both restrict it; a Kyma has to satisfy both.
+
+A Kyma that leaves the groups `beta` or `internal` keeps what it has of them. One that a `kymaSelector` no longer
+matches is barred: the module is uninstalled, and its catalog entries are removed.
 """
 
 from collections.abc import Mapping
@@ -10,6 +13,9 @@ from typing import NamedTuple
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, names
 
 Labels = Mapping[str, str]
+
+BARRED = "ModuleNotForThisCluster"
+"""The reason where a `kymaSelector` does not match."""
 
 
 class Exclusion(NamedTuple):
@@ -21,6 +27,8 @@ class Exclusion(NamedTuple):
 
 def excluded(labels: Labels, template: ModuleTemplate | None, release: ModuleReleaseMeta | None) -> Exclusion | None:
     """Return why a Kyma with these labels may not have a module; None where it may."""
+    if is_barred(labels, release):
+        return Exclusion(BARRED, "is not released for this cluster")
     spec = release.spec if release is not None else None
     restricted = {
         label
@@ -34,6 +42,10 @@ def excluded(labels: Labels, template: ModuleTemplate | None, release: ModuleRel
         return Exclusion("ModuleBeta", f"is a beta module, and this cluster's Kyma has no label {names.BETA}=true")
     if is_internal and labels.get(names.INTERNAL) != "true":
         return Exclusion("ModuleInternal", f"is internal, and this cluster's Kyma has no label {names.INTERNAL}=true")
-    if spec is not None and spec.kyma_selector is not None and not spec.kyma_selector.matches(labels):
-        return Exclusion("ModuleNotForThisCluster", "is not released for this cluster")
     return None
+
+
+def is_barred(labels: Labels, release: ModuleReleaseMeta | None) -> bool:
+    """Tell whether the `kymaSelector` of a module excludes a Kyma with these labels."""
+    selector = release.spec.kyma_selector if release is not None else None
+    return selector is not None and not selector.matches(labels)

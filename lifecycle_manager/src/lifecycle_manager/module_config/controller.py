@@ -21,9 +21,10 @@ from lifecycle_manager.indexes import (
 )
 from lifecycle_manager.kyma_changes import modules_changed, versions
 from lifecycle_manager.kyma_conditions import interval_for
-from lifecycle_manager.module_catalog import module_of
+from lifecycle_manager.module_catalog import is_barred, module_of
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_release, who_has_template
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
+from lifecycle_manager.module_catalog.offer import release_of
 from lifecycle_manager.module_config.apply import ModuleConfigWrites
 from lifecycle_manager.module_config.plan import (
     Undecided,
@@ -314,6 +315,10 @@ class _Modules:
             return None
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
 
+    def is_barred(self, kyma: Kyma, module: str) -> bool:
+        """Tell whether a Kyma may not have a module at all."""
+        return is_barred(kyma.metadata.labels, release_of(module, self.releases.cache.list()))
+
 
 @dataclass(frozen=True, eq=False)
 class _Reconciler:
@@ -331,7 +336,9 @@ class _Reconciler:
         """Write, delete or mark ModuleConfigs. Raises KubeError, SkrAccessError or TemplateUnreadable."""
         _note(causes, state, now=self.clock.monotonic())
         kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
-        decision = decide(kyma, key.module, self.modules.template(kyma, key.module))
+        template = self.modules.template(kyma, key.module)
+        is_barred = kyma is not None and template is None and self.modules.is_barred(kyma, key.module)
+        decision = decide(kyma, key.module, template, is_barred=is_barred)
         if isinstance(decision, Undecided):
             return Result()
         if decision is None:

@@ -68,18 +68,22 @@ class SetCondition:
 Step = WriteModuleConfig | DeleteModuleConfig | SetCondition
 
 
-def decide(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Wanted | Undecided | None:
+def decide(
+    kyma: Kyma | None, module: str, template: ModuleTemplate | None, *, is_barred: bool = False
+) -> Wanted | Undecided | None:
     """Return whether a module has a configuration; None where it has none.
 
     It has one while the status of the Kyma lists the module, which it does until the module is removed, and the
     template enables it. A Kyma without a state (just created, or restored without its status) and a module whose
     template is not found decide nothing: ModuleConfigs are deleted only when it is certain that they are not wanted.
+    That is so where the Kyma is barred from the module, once that is uninstalled.
     """
     if kyma is None:
         return None
     if kyma.status.state is State.EMPTY:
         return Undecided()
-    if not any(status.name == module for status in kyma.status.modules):
+    status = next((each for each in kyma.status.modules if each.name == module), None)
+    if status is None or (is_barred and template is None and status.manifest is None):
         return None
     if template is None:
         return Undecided()

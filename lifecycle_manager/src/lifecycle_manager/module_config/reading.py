@@ -47,13 +47,17 @@ _HEAD = msgspec.json.Decoder(_Head)
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+Source = bytes | memoryview
+"""The JSON of a Module CR; that of a large one is a view of its page."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Found:
     """Module CRs as they were read: their identity, and the bytes of those that have a text."""
 
     default: ObjectReference | None
     module_crs: Mapping[ObjectReference, ModuleCr | None]
-    sources: Mapping[ObjectReference, bytes]
+    sources: Mapping[ObjectReference, Source]
     complete: bool
 
     def with_others(self, others: "Found") -> "Found":
@@ -72,16 +76,18 @@ async def find_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Found:
     Of a list that is too long, or that ends in what is no list, the first are read, and the result is not complete.
     """
     module_crs: dict[ObjectReference, ModuleCr | None] = {}
-    sources: dict[ObjectReference, bytes] = {}
+    sources: dict[ObjectReference, Source] = {}
     complete, kept = True, 0
     for kind in kinds:
         with suppress(KindUnknown):  # without its CRD in the SKR there are no Module CRs
             resource = await skr.mapper.resource(kind.api_version, kind.kind)
             try:
                 async for item in skr.items_undecoded(resource, limits=ANSWER):
-                    raw = bytes(item)
+                    raw: Source = memoryview(item)
                     if len(raw) > LARGE_BYTES:
                         await asyncio.sleep(0)
+                    else:
+                        raw = bytes(raw)  # or a small one would keep its page
                     module_cr = _identified(kind, raw)
                     if module_cr is None:
                         complete = False
@@ -101,7 +107,7 @@ async def find_all(skr: Client, kinds: Sequence[ModuleCrKind]) -> Found:
 async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iterable[ObjectReference]) -> Found:
     """Read only some Module CRs, each with a request of its own. Raises KubeError."""
     module_crs: dict[ObjectReference, ModuleCr | None] = {}
-    sources: dict[ObjectReference, bytes] = {}
+    sources: dict[ObjectReference, Source] = {}
     by_kind = {(kind.group, kind.kind): kind for kind in kinds}
     for reference in references:
         kind = by_kind.get((reference.group, reference.kind))
@@ -123,7 +129,7 @@ async def find_some(skr: Client, kinds: Sequence[ModuleCrKind], references: Iter
     return Found(_default_of(kinds), module_crs, sources, complete=False)
 
 
-def _identified(kind: ModuleCrKind, raw: bytes) -> ModuleCr | None:
+def _identified(kind: ModuleCrKind, raw: Source) -> ModuleCr | None:
     """Return the identity of a Module CR, None where it has no valid one."""
     try:
         metadata = _HEAD.decode(raw).metadata

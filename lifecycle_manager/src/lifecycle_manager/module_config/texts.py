@@ -9,14 +9,14 @@ import hashlib
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from kube_runtime import Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml
+from kube_runtime import Clock, JsonLimits, ResponseTooLarge, TextTooLong, dump_yaml, parse_aside
 from kube_runtime.client import check_json_aside
 from kube_runtime.resource import version_number
-from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found
+from lifecycle_manager.module_config.reading import MAX_KEPT_BYTES, UNDECODABLE, Found, Source
 from lifecycle_manager.module_config.snapshot import ModuleCr, Reading
 from lifecycle_manager.module_config.status import SyncedCondition, postponed, too_large, undecodable
 from lifecycle_manager.module_cr_verdict import POSTPONED
@@ -42,6 +42,19 @@ MAX_REMEMBERED = 1000
 MAX_WAIT_SECONDS = 0.25
 
 
+class Content(NamedTuple):
+    """What is remembered of bytes."""
+
+    digest: bytes
+    size: int
+
+    @classmethod
+    async def of(cls, content: Source) -> Self:
+        """Return the digest of some bytes, made outside the event loop where it takes long."""
+        is_small = len(content) <= SMALL_BYTES
+        return cls(_digest(content) if is_small else await parse_aside(len(content), _digest, content), len(content))
+
+
 class Made(msgspec.Struct, frozen=True):
     """What became of a Module CR with this digest: a text with its digest and size, or the problem with it.
 
@@ -64,22 +77,24 @@ class Memory:
     made: dict[ObjectReference, Made] = field(default_factory=dict)
     postponed: frozenset[ObjectReference] = frozenset()
 
-    def recall(self, module_cr: ModuleCr, raw: bytes, config_text: str | None, bytes_left: int) -> ModuleCr | None:
+    def recall(
+        self, module_cr: ModuleCr, read: "Content", config: "tuple[str, Content] | None", bytes_left: int
+    ) -> ModuleCr | None:
         """Return the Module CR as it was read before; None where its text has to be made (again).
 
         The text itself is that of its ModuleConfig, or none where it would exceed the quota.
         """
         made = self.made.get(module_cr.source)
-        if made is None or made.source != _digest(raw):
+        if made is None or made.source != read.digest:
             return None
         if made.problem is not None:
             return replace(module_cr, problem=made.problem)
-        present = (config_text or "").encode()
-        if config_text is not None and made.text == _digest(present):
-            return replace(module_cr, text=config_text)
-        return replace(module_cr, exceeds_quota=True) if made.size > bytes_left + len(present) else None
+        if config is not None and made.text == config[1].digest:
+            return replace(module_cr, text=config[0])
+        present = config[1].size if config is not None else 0
+        return replace(module_cr, exceeds_quota=True) if made.size > bytes_left + present else None
 
-    def note(self, module_cr: ModuleCr, raw: bytes, *, complete: bool) -> None:
+    def note(self, module_cr: ModuleCr, content: "Content", text: "Content | None", *, complete: bool) -> None:
         """Remember what became of a Module CR. In a complete reading it is the newest, also after a restore."""
         known, read = self.made.get(module_cr.source), module_cr.reference
         if known is None and len(self.made) >= MAX_REMEMBERED:
@@ -87,14 +102,12 @@ class Memory:
         version = version_number(read.resource_version)
         if known is not None and known.uid == read.uid and not complete:
             version = max(version, known.version)
-        is_large = len(raw) > SMALL_BYTES
-        if module_cr.text is not None:
-            text = module_cr.text.encode()
-            made = Made(_digest(raw), read.uid, version, _digest(text), len(text), is_large=is_large)
+        problem, is_large = module_cr.problem, content.size > SMALL_BYTES
+        if text is not None:
+            made = Made(content.digest, read.uid, version, text.digest, text.size, is_large=is_large)
             self.made[module_cr.source] = made
-        elif module_cr.problem is not None and module_cr.problem.reason != POSTPONED:
-            problem = module_cr.problem
-            self.made[module_cr.source] = Made(_digest(raw), read.uid, version, problem=problem, is_large=is_large)
+        elif problem is not None and problem.reason != POSTPONED:
+            self.made[module_cr.source] = Made(content.digest, read.uid, version, problem=problem, is_large=is_large)
 
     def costs_time(self, source: ObjectReference) -> bool:
         """Tell whether a Module CR was large when it was read last."""
@@ -128,7 +141,7 @@ class TextThread:
         except TimeoutError:
             return None
         try:
-            return await asyncio.to_thread(_timed, module_cr, raw)
+            return await parse_aside(len(raw), _timed, module_cr, raw)
         finally:
             self._lock.release()
 
@@ -161,33 +174,37 @@ class TextMaker:
             if module_cr is not None and module_cr.is_unread and reference not in found.sources:
                 why = f"the Module CRs of the cluster have more than {MAX_KEPT_BYTES} bytes"
                 read[reference] = replace(module_cr, problem=too_large(reference, why))
-        for reference, raw in sorted(found.sources.items(), key=lambda each: len(each[1])):
+        for reference, source in sorted(found.sources.items(), key=lambda each: len(each[1])):
             module_cr = read[reference]
             if module_cr is not None and not module_cr.is_deleting and reference in accepted:
                 config = configs.get(reference)
                 present = config.spec.resource if config is not None else None
-                made = await self._made(module_cr, raw, present, bytes_left)
-                if len(raw) > SMALL_BYTES and not self.memory.costs_time(reference):
+                content = await Content.of(source)
+                made = await self._made(module_cr, source, content, present, bytes_left)
+                text = await Content.of(made.text.encode()) if made.text is not None else None
+                if content.size > SMALL_BYTES and not self.memory.costs_time(reference):
                     self.budget.charge(READ_SECONDS, self.clock.monotonic())  # a known one is, before it is requested
-                self.memory.note(made, raw, complete=found.complete)
+                self.memory.note(made, content, text, complete=found.complete)
                 read[reference] = made
         self.memory.postponed = frozenset(self.postponed)
         if found.complete:
             self.memory.keep(accepted)
         return Reading(found.default, read, found.complete)
 
-    async def _made(self, module_cr: ModuleCr, raw: bytes, config_text: str | None, bytes_left: int) -> ModuleCr:
-        if len(raw) > SMALL_BYTES:
-            await asyncio.sleep(0)
-        known = self.memory.recall(module_cr, raw, config_text, bytes_left)
+    async def _made(
+        self, module_cr: ModuleCr, source: Source, content: Content, config_text: str | None, bytes_left: int
+    ) -> ModuleCr:
+        config = (config_text, await Content.of(config_text.encode())) if config_text is not None else None
+        known = self.memory.recall(module_cr, content, config, bytes_left)
         if known is not None:
             await self._turn(RECALLED_NODES)
             return known
+        raw = bytes(source)  # one at a time, of those that are large
         try:
             nodes = await check_json_aside(raw, MODULE_CR)
         except ResponseTooLarge as error:
             return replace(module_cr, problem=too_large(module_cr.source, str(error)))
-        if len(raw) > SMALL_BYTES or nodes > SMALL_NODES:
+        if content.size > SMALL_BYTES or nodes > SMALL_NODES:
             return await self._made_in_thread(module_cr, raw)
         await self._turn(nodes)
         return _with_text(module_cr, raw)
@@ -251,5 +268,5 @@ def _with_text(module_cr: ModuleCr, raw: bytes) -> ModuleCr:
         return replace(module_cr, problem=undecodable(reference, str(error)))
 
 
-def _digest(content: bytes) -> bytes:
+def _digest(content: Source) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()

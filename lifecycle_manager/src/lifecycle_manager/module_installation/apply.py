@@ -28,6 +28,7 @@ from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifes
 from lifecycle_manager.module_installation import plan as planned
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import DefaultCr
+from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.reading import (
     ModuleCr,
     default_crs,
@@ -47,7 +48,7 @@ from lifecycle_manager.module_installation.snapshot import (
 )
 from lifecycle_manager.module_installation.status import CrView, begun
 from lifecycle_manager.object_set import Identity, Record, SkrObjects
-from lifecycle_manager.object_set.apply import hand_over
+from lifecycle_manager.object_set.apply import hand_over, release
 from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import identities, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner, heirs, holders_of, is_managed_by_another
@@ -55,12 +56,22 @@ from lifecycle_manager.object_set.repairs import Repairs
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.steps import Step
 from lifecycle_manager.oci import ObjectStore, SourceError
-from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
+from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS, Secret
 from lifecycle_manager.skr import AccessSecretMissing, Announcements
 from lifecycle_manager.skr.finalizers import strip_finalizers
 from lifecycle_manager_api import Manifest, State
 
 log = structlog.get_logger("manifest")
+
+
+REQUEUE_REASONS: Mapping[type[Step], str] = {
+    planned.RecordIntent: "manifest_add_finalizer",
+    planned.PruneObjects: "manifest_prune_diff_not_finished",
+    planned.ApplyObjects: "manifest_sync_resources_enqueue_required",
+    planned.DeleteDefaultCRs: "manifest_pre_delete_enqueue_required",
+    planned.ReleaseObjects: "manifest_labels_removal",
+}
+"""Upstream's names in the metric of requeues, by what a reconcile does."""
 
 
 @dataclass(slots=True)
@@ -112,12 +123,13 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class Services:
-    """What all reconciles of Manifests share."""
+    """What all reconciles of Manifests share. `data` are the Secrets of KCP whose data the module DEPLOYER may have."""
 
     neighbours: Neighbours
     store: ObjectStore
     logins: Logins
     renderings: Renderings
+    data: Informer[Secret]
     options: Options
 
 
@@ -129,6 +141,7 @@ class Steps:
     record: Record[Manifest]
     state: ManifestState
     skr: BorrowedSkr
+    reasons: list[str] = field(default_factory=list, init=False)
 
     @property
     def manifest(self) -> Manifest:
@@ -141,6 +154,8 @@ class Steps:
 
     async def apply(self, seen: Snapshot, step: Step) -> Snapshot:
         """Carry a step out and return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
+        if (reason := REQUEUE_REASONS.get(type(step))) is not None:
+            self.reasons.append(reason)
         return await self._methods[type(step)](self, seen, step)
 
     async def _render(self, seen: Snapshot, step: planned.Render) -> Snapshot:
@@ -149,7 +164,10 @@ class Steps:
             objects = await store.objects(
                 step.source, partial(logins.login, self.manifest), logins.whose(self.manifest)
             )
-            return replace(seen, rendering=self.services.renderings.of(objects, self.manifest.spec.localized_images))
+            spec, module = self.manifest.spec, module_of_manifest(self.manifest)
+            data = self.services.data.list() if module == DEPLOYER else None
+            rendering = self.services.renderings.of(objects, spec.localized_images, manager=spec.manager, data=data)
+            return replace(seen, rendering=rendering)
         except SourceError as error:
             return replace(seen, source_error=error)
 
@@ -241,6 +259,14 @@ class Steps:
         view = await _module_cr(await self.skr.client(), step.wanted, was_created=step.was_created)
         return replace(seen, module_cr=view)
 
+    async def _release(self, seen: Snapshot, step: planned.ReleaseObjects) -> Snapshot:
+        others = [each for each in self.services.neighbours.of(self.manifest) if each.manages]
+        shared = heirs(step.objects, others)
+        await release(await self.skr.client(), self._owner, without(step.objects, shared))
+        self.services.neighbours.notify(self.manifest, tuple(shared))
+        self.state.objects = None  # managed again, each object is read
+        return replace(seen, released=True)
+
     async def _find_module_crs(self, seen: Snapshot, step: planned.FindModuleCRs) -> Snapshot:
         try:
             skr = await self.skr.client()
@@ -273,6 +299,7 @@ class Steps:
 
     async def _delete_objects(self, seen: Snapshot, step: planned.DeleteObjects) -> Snapshot:
         result = await (await self._objects()).applier.delete(step.inventory)
+        self.state.settled = ""
         self.services.neighbours.notify(self.manifest, without(step.inventory, result.inventory))
         result.raise_first_failure()
         self.state.inventory = tuple(sorted({*without(seen.inventory, step.inventory), *result.inventory}))
@@ -301,6 +328,7 @@ class Steps:
         planned.PruneObjects: _prune,
         planned.ReadManagers: _read_managers,
         planned.ReadModuleCR: _read_module_cr,
+        planned.ReleaseObjects: _release,
         planned.FindModuleCRs: _find_module_crs,
         planned.DeleteDefaultCRs: _delete_default_crs,
         planned.CheckManagersMissing: _check_managers_missing,

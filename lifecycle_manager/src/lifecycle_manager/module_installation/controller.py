@@ -1,7 +1,7 @@
 """The controller of Manifests: settings, triggers, and one reconcile from snapshot to status."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
@@ -22,13 +22,20 @@ from kube_runtime import (
 )
 from lifecycle_manager.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA
 from lifecycle_manager.kyma_changes import finalizer_lost, generation_changed, metadata_changed
-from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of, module_of_manifest
+from lifecycle_manager.module_catalog import (
+    Offers,
+    is_mandatory_manifest,
+    kyma_of_manifest,
+    module_of,
+    module_of_manifest,
+)
 from lifecycle_manager.module_catalog.concerned import offer_changed, who_has_template
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.apply import ManifestState, Neighbours, Services, Steps
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.module_cr import default_cr
 from lifecycle_manager.module_installation.plan import Done, RemoveFinalizer, plan
+from lifecycle_manager.module_installation.pull_secrets import DEPLOYER
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_installation.snapshot import Options, Snapshot, inventory_of, known_inventory
 from lifecycle_manager.object_set import Record, RecordingFailed, entries_of
@@ -36,8 +43,9 @@ from lifecycle_manager.object_set.borrowing import BorrowedSkr
 from lifecycle_manager.object_set.inventory import Identity, identities
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, as_seen, seen_in
+from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager.oci import ObjectStore
-from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
+from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES, SECRETS, Secret
 from lifecycle_manager.signals import (
     ClusterReachable,
     ClusterReplaced,
@@ -49,7 +57,8 @@ from lifecycle_manager.signals import (
 )
 from lifecycle_manager.skr import Connections, Seen, SkrAccessError, SkrFailure, failure_of
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import Manifest, ManifestStatus, ModulePolicy, ModuleTemplate, names
+from lifecycle_manager.telemetry import LongReconciles
+from lifecycle_manager_api import Kyma, Manifest, ManifestStatus, ModuleTemplate, find, names
 
 log = structlog.get_logger("manifest")
 
@@ -89,6 +98,7 @@ def setup(
     releases = manager.informer(DATED_RELEASE_METAS, namespace=namespace)
     kymas = manager.informer(KYMAS, namespace=namespace, indexes=[BY_TEMPLATE, BY_CHANNEL])
 
+    data = manager.informer(SECRETS, namespace=namespace, label_selector=f"{names.MODULE_NAME}={DEPLOYER}")
     policies = Policies.watched_by(manager)
 
     def owner(key: ObjectKey) -> str:
@@ -104,8 +114,7 @@ def setup(
                 if template is not None and module_of_manifest(manifest) == module_of(template):
                     yield MANIFESTS.key_of(manifest)
 
-    def of_policy(change: Change[ModulePolicy]) -> Iterable[ObjectKey]:
-        module = module_of_policy(change)
+    def of_module(module: str) -> Iterable[ObjectKey]:
         return [MANIFESTS.key_of(each) for each in manifests.list() if module_of_manifest(each) == module]
 
     def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
@@ -122,7 +131,8 @@ def setup(
     )
     controller.watches(manifests, when=wants_other_module)
     controller.watches(templates, to=lambda change: with_template(change.new or change.old), when=offer_changed)
-    controller.watches(policies.informer, to=of_policy, when=policy_changed)
+    controller.watches(policies.informer, to=lambda it: of_module(module_of_policy(it)), when=policy_changed)
+    controller.watches(data, to=lambda _: of_module(DEPLOYER), when=data_changed)
     controller.receives(
         DescriptorFound,
         to=lambda found: with_template(templates.get(ObjectKey(found.namespace, found.template))),
@@ -144,17 +154,19 @@ def setup(
         controller.enqueue(key, Look.EVERYTHING)
 
     neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
-    renderings = Renderings(settings.namespace)
+    renderings = Renderings(settings.namespace, settings.pull_secret)
     reconciler = ManifestReconciler(
         manager.client,
         manager.clock,
         manager.events,
         manifests,
+        kymas=kymas,
         connections=connections,
         offers=offers,
         policies=policies,
         restricted=settings.restricted,
-        services=Services(neighbours, store, logins, renderings, settings),
+        services=Services(neighbours, store, logins, renderings, data, settings),
+        durations=LongReconciles(manager.registry),
     )
     controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report, foreseen=(RecordingFailed,))
     return controller
@@ -170,6 +182,11 @@ def wants_other_module(change: Change[Manifest]) -> bool:
         or metadata_changed(old.metadata, new.metadata)
         or finalizer_lost(names.MANIFEST_FINALIZER, change)
     )
+
+
+def data_changed(change: Change[Secret]) -> bool:
+    """Tell whether there are other data in a Secret of KCP, or the Secret came or went."""
+    return change.old is None or change.new is None or change.old.data != change.new.data
 
 
 def concerned_by(
@@ -191,14 +208,23 @@ class ManifestReconciler:
     clock: Clock
     events: EventRecorder
     manifests: Informer[Manifest]
+    kymas: Informer[Kyma]
     connections: Connections
     offers: Offers
     policies: Policies
     restricted: bool
     services: Services
+    durations: LongReconciles
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: ManifestState) -> Result:
         """Take the steps of a Manifest's plan. Raises KubeError or SkrAccessError after its status says so."""
+        began = self.clock.monotonic()
+        try:
+            return await self._reconcile(key, causes, state)
+        finally:
+            self.durations.observe(key.name, self.clock.monotonic() - began)
+
+    async def _reconcile(self, key: ObjectKey, causes: Causes, state: ManifestState) -> Result:
         manifest = self.manifests.get(key)
         if manifest is None:
             return Result()
@@ -215,11 +241,12 @@ class ManifestReconciler:
         end = await record.take_steps(seen, skr, plan=plan, apply=steps.apply, unreachable=unreachable)
         if isinstance(end, Done):
             await record.report(end.status)
-            return self._finish(state, end)
+            result = self._finish(state, end)
+            return replace(result, reasons=(*steps.reasons, _finished(end.status)))
         if isinstance(end, RemoveFinalizer):
-            await record.remove_finalizer()
-        else:
-            state.check_all = True  # nothing was corrected in the meantime
+            await record.remove_finalizer(of_others=end.of_others)
+            return Result(reasons=(*steps.reasons, "manifest_reconcile_finished"))
+        state.check_all = True  # nothing was corrected in the meantime
         return Result()
 
     async def report(self, key: ObjectKey, error: Exception) -> None:
@@ -270,7 +297,20 @@ class ManifestReconciler:
             rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
             announced=announced & identities(inventory) if announced else announced,
+            cluster_gone=self._is_cluster_gone(manifest),
+            is_named=self._is_named(manifest),
         )
+
+    def _is_named(self, manifest: Manifest) -> bool:
+        """Tell whether the Kyma of a Manifest has it."""
+        kyma = self.kymas.get(ObjectKey(manifest.metadata.namespace, kyma_of_manifest(manifest)))
+        named = (each.manifest.metadata.name for each in kyma.status.modules if each.manifest) if kyma else ()
+        return is_mandatory_manifest(manifest) or manifest.metadata.name in named
+
+    def _is_cluster_gone(self, manifest: Manifest) -> bool:
+        """Tell whether the access Secret of a Manifest's Kyma is gone, which matters once the Manifest is deleted."""
+        kyma = kyma_of_manifest(manifest)
+        return manifest.metadata.being_deleted and bool(kyma) and not self.connections.have_access(kyma)
 
     def _finish(self, state: ManifestState, end: Done) -> Result:
         state.check_all = state.check_all or end.check_all
@@ -288,6 +328,16 @@ class ManifestReconciler:
         shown = _shown(end)
         read = {each: shown.get(each.object, Seen()) for each in announced}
         return state.announcements.settle(read, now=self.clock.monotonic())
+
+
+def _finished(status: ManifestStatus) -> str:
+    """Return upstream's name in the metric of requeues for the end of a reconcile."""
+    ready = find(status.conditions, READY)
+    return (
+        "manifest_orphaned"
+        if ready is not None and ready.reason == statuses.ORPHANED
+        else "manifest_reconcile_finished"
+    )
 
 
 def _shown(end: Done) -> dict[ObjectReference, Seen]:

@@ -5,8 +5,9 @@ from landscape to landscape. Containers are rewritten, and variables whose whole
 from variables which images to start.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kube_runtime import KubernetesObject
@@ -20,6 +21,7 @@ _POD_SPECS: Mapping[str, tuple[str, ...]] = {
     "Job": ("spec", "template", "spec"),
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
 }
+PodChange = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -28,27 +30,33 @@ def localized(objects: Iterable[KubernetesObject], images: Iterable[str]) -> tup
     local = {_name_and_tag(image): image for image in images}
     if not local:
         return tuple(objects)
-    return tuple(_localized(each, local) for each in objects)
+    rewrite = partial(_with_images, local=local)
+    return tuple(with_pod_spec(each, rewrite) for each in objects)
 
 
-def _localized(thing: KubernetesObject, local: Mapping[str, str]) -> KubernetesObject:
+def with_pod_spec(thing: KubernetesObject, change: PodChange) -> KubernetesObject:
+    """Return an object with its Pod's specification changed; the very same one where nothing changes."""
     path = _POD_SPECS.get(thing.kind)
     if path is None:
         return thing
-    document = _changed_at(thing.document, path, local)
+    document = _changed_at(thing.document, path, change)
     return thing if document is thing.document else replace(thing, document=document)
 
 
-def _changed_at(section: Any, path: tuple[str, ...], local: Mapping[str, str]) -> Any:
-    """Return a section with the Pod's specification below a path changed; the very same one where nothing is."""
+def _changed_at(section: Any, path: tuple[str, ...], change: PodChange) -> Any:
+    """Return a section with what is below a path changed; the very same one where nothing is."""
     if not isinstance(section, Mapping):
         return section
     if not path:
-        changes = {key: [_container(each, local) for each in section[key]] for key in _lists_in(section)}
-        return {**section, **changes} if changes else section
+        return change(section)
     below = section.get(path[0])
-    changed = _changed_at(below, path[1:], local)
+    changed = _changed_at(below, path[1:], change)
     return section if changed is below else {**section, path[0]: changed}
+
+
+def _with_images(pod: Mapping[str, Any], local: Mapping[str, str]) -> Mapping[str, Any]:
+    changes = {key: [_container(each, local) for each in pod[key]] for key in _lists_in(pod)}
+    return {**pod, **changes} if changes else pod
 
 
 def _lists_in(section: Mapping[str, Any]) -> tuple[str, ...]:

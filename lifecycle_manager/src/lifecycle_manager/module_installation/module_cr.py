@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kube_runtime import KubernetesObject
+from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import Manifest, names, raw_object
 
@@ -26,6 +26,11 @@ class DefaultCr:
     def group(self) -> str:
         """The API group of the kind."""
         return self.api_version.rpartition("/")[0]
+
+    @property
+    def entry(self) -> InventoryEntry:
+        """The Module CR as inventories have objects."""
+        return InventoryEntry(self.group, self.api_version.rpartition("/")[2], self.kind, self.namespace, self.name)
 
     def __str__(self) -> str:
         where = f"{self.namespace}/{self.name}" if self.namespace else self.name

@@ -2,13 +2,16 @@
 
 What may be deleted, and when:
 - `plan_removal`: a module that is removed. First its default Module CR, while the manager can still clean up; nothing
-  else while users have objects of its kinds, which the CRD would take along; then its objects; its CRDs last.
+  else while users have objects of its kinds, which the CRD would take along; then its objects; its CRDs last. As long
+  as something blocks it, the module keeps running and gets new versions: its manager may need one to clean up.
 - `prunable`: objects that a new version no longer has; none in a round with a failure, no CRD that has objects.
 - Both only from the inventory, and never what another module has: that is handed over to it.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 from kube_runtime import ApplyResult, InventoryEntry, JsonObject, Resource
 from lifecycle_manager.module_catalog import kyma_of_manifest
@@ -18,6 +21,7 @@ from lifecycle_manager.module_installation.module_cr import DefaultCr, default_c
 from lifecycle_manager.module_installation.reading import ModuleCr, crd_of
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden, Rendering
 from lifecycle_manager.module_installation.snapshot import (
+    Memory,
     Removal,
     Snapshot,
     has_finalizers,
@@ -56,6 +60,8 @@ from lifecycle_manager_api.policy_checks import Violation
 __all__ = ["ApplyObjects", "DeleteObjects", "End", "PruneObjects", "RemoveFinalizer", "Step", "is_end"]
 
 MAX_BUSY_SECONDS = 30.0
+ORPHANED_AFTER = timedelta(minutes=5)
+"""How old a Manifest is that no Kyma names: a Kyma names it moments after its creation."""
 
 
 class Render(Step, frozen=True):
@@ -108,6 +114,12 @@ class ReadModuleCR(Step, frozen=True):
 
     wanted: DefaultCr
     was_created: bool
+
+
+class ReleaseObjects(Step, frozen=True):
+    """Leave the module's objects to its users: remove the label by which tools see who manages them."""
+
+    objects: tuple[InventoryEntry, ...]
 
 
 class FindModuleCRs(Step, frozen=True):
@@ -167,15 +179,30 @@ def plan(seen: Snapshot) -> Step:
     if manifest.metadata.being_deleted:
         return _deletion(seen)
     if is_left_alone(manifest):
-        return LeaveAlone()
+        return _release(seen)
     if not kyma_of_manifest(manifest):
         return _refused(seen, statuses.KYMA_UNNAMED, f"the label {names.KYMA_NAME} does not name the Kyma")
     if not manifest.spec.remote:
         message = "spec.remote is false; modules are installed in the users' clusters only"
         return _refused(seen, statuses.NOT_REMOTE, message)
+    if _orphaned_in(seen) <= 0:
+        message = f"Kyma {kyma_of_manifest(manifest)} does not exist or does not have this Manifest; delete it"
+        return _refused(seen, statuses.ORPHANED, message, MAX_BUSY_SECONDS)
     if seen.rendering is None:
         return _source(seen)
     return plan_installation(seen, seen.rendering)
+
+
+def _release(seen: Snapshot) -> Step:
+    """Release the objects of a module that is unmanaged, once."""
+    manifest = seen.manifest
+    is_skipped = manifest.metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
+    if is_skipped or manifest.status.state is State.UNMANAGED or not kyma_of_manifest(manifest):
+        return LeaveAlone()
+    if seen.released:
+        return Done(statuses.unmanaged(manifest, seen.inventory, seen.now))
+    default = default_cr(manifest, seen.options.namespace)
+    return ReleaseObjects((*seen.inventory, *((default.entry,) if default is not None else ())))
 
 
 def plan_installation(seen: Snapshot, rendering: Rendering) -> Step:
@@ -214,7 +241,7 @@ def plan_removal(seen: Snapshot) -> Step:
     """Return the next step of the removal of a module that has something in its SKR."""
     found = seen.removal
     if seen.cluster_gone:
-        return RemoveFinalizer()
+        return RemoveFinalizer(of_others=True)
     if found is None:
         return FindModuleCRs(seen.inventory, default_cr(seen.manifest, seen.options.namespace))
     return _default_crs(seen, found) or _in_use(seen, found) or _objects(seen, found)
@@ -236,6 +263,9 @@ def _in_use(seen: Snapshot, found: Removal) -> Step | None:
     if found.users_objects is None:
         going = tuple(each for each in found.kinds if not heirs([crd_of(each)], seen.others))
         return ListUsersObjects(going, _own(seen, found))
+    is_blocked = bool(found.users_objects or found.default_crs)
+    if is_blocked and not found.objects_deleted and (step := _upkeep(seen)) is not None:
+        return step
     if found.users_objects:
         return _waits(seen, f"delete them first, they go with the module: {listed(found.users_objects)}", users=True)
     if found.default_crs:
@@ -244,6 +274,29 @@ def _in_use(seen: Snapshot, found: Removal) -> Step | None:
         named = listed([f"{each.kind} {each.name}" for each in found.waits_for])
         return _waits(seen, f"waits for {len(found.waits_for)} to go: {named}")
     return None
+
+
+def _upkeep(seen: Snapshot) -> Step | None:
+    """Return the next step towards the version that the Manifest names, as long as its removal is blocked.
+
+    Whatever is wrong with that version, the removal goes on as soon as nothing blocks it.
+    """
+    manifest, error = seen.manifest, seen.source_error
+    if error is not None or is_left_alone(manifest) or names.MANIFEST_FINALIZER not in manifest.metadata.finalizers:
+        return None
+    if seen.rendering is None:
+        step = _source(seen)
+    elif seen.memory is None:
+        step = Connect()
+    elif _objections(seen, seen.rendering) or (seen.applied is None and _is_applied(seen, seen.memory)):
+        return None
+    else:
+        step = _application(seen, seen.rendering, check_all=False) or End()
+    return None if is_end(step) else step
+
+
+def _is_applied(seen: Snapshot, memory: Memory) -> bool:
+    return seen.rendering is not None and memory.settled == seen.rendering.fingerprint
 
 
 def _objects(seen: Snapshot, found: Removal) -> Step:
@@ -294,7 +347,7 @@ def _application(seen: Snapshot, rendering: Rendering, *, check_all: bool) -> St
     """Return the next step towards the objects of a rendering in the SKR; None where none is left."""
     if seen.wanted is None:
         return ResolveObjects()
-    if protected := sorted(filter(is_protected_entry, seen.wanted)):
+    if protected := sorted(each for each in seen.wanted if is_protected_entry(each, seen.options.pull_secret)):
         named = listed([name_of(each) for each in protected])
         return _refused(seen, ObjectsForbidden.reason, f"these objects belong to the Lifecycle Manager: {named}")
     if seen.applied is None:
@@ -369,6 +422,8 @@ def _installed(seen: Snapshot, managers: tuple[statuses.ManagerView, ...]) -> Do
 
 def _deletion(seen: Snapshot) -> Step:
     manifest = seen.manifest
+    if seen.cluster_gone:
+        return plan_removal(seen) if manifest.metadata.finalizers else LeaveAlone()
     if not {names.MANIFEST_FINALIZER, *former.MANIFEST_FINALIZERS} & {*manifest.metadata.finalizers}:
         return LeaveAlone()
     if names.IS_UNMANAGED in manifest.metadata.annotations:
@@ -388,12 +443,28 @@ def _own(seen: Snapshot, found: Removal) -> frozenset[Identity]:
 
 
 def _waits(seen: Snapshot, waits_for: str, *, users: bool = False) -> Done:
-    status = statuses.leaving(seen.manifest, seen.inventory, waits_for, seen.now, needs_users=users)
-    return Done(status, _pause(seen, status))
+    failures = tuple(map(failure_message, seen.applied.failed)) if seen.applied is not None else ()
+    status = statuses.leaving(
+        seen.manifest,
+        seen.inventory,
+        waits_for,
+        seen.now,
+        needs_users=users,
+        problem=statuses.not_applied(failures, seen.source_error),
+    )
+    return Done(status, _pause(seen, status), seen.applied)
 
 
-def _refused(seen: Snapshot, reason: str, message: str) -> Done:
-    return Done(statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now))
+def _orphaned_in(seen: Snapshot) -> float:
+    """Return in how many seconds a Manifest that no Kyma names counts as orphaned."""
+    created = seen.manifest.metadata.creation_timestamp
+    if seen.is_named or created is None:
+        return math.inf
+    return (created + ORPHANED_AFTER - seen.now).total_seconds()
+
+
+def _refused(seen: Snapshot, reason: str, message: str, requeue_after: float | None = None) -> Done:
+    return Done(statuses.refused(seen.manifest, seen.inventory, reason, message, seen.now), requeue_after)
 
 
 def _going(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:
@@ -413,7 +484,8 @@ def _pause(seen: Snapshot, status: ManifestStatus) -> float:
     options = seen.options
     if status.state is State.READY:
         checked_at = seen.memory.checked_at if seen.memory is not None else seen.seconds
-        return max(checked_at + options.interval_seconds - seen.seconds, options.busy_seconds)
+        left = min(checked_at + options.interval_seconds - seen.seconds, _orphaned_in(seen))
+        return max(left, options.busy_seconds)
     last = status.last_operation
     since = last.last_update_time if last is not None else None
     age = (seen.now - since).total_seconds() if since is not None else 0.0

@@ -3,12 +3,27 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from kube_runtime import Client, InventoryEntry, JsonObject, KindUnknown, NotFound, Resource, readiness
+from kube_runtime import (
+    Client,
+    Forbidden,
+    InventoryEntry,
+    JsonObject,
+    KindUnknown,
+    NotFound,
+    Readiness,
+    Resource,
+    readiness,
+)
+from lifecycle_manager.module_installation.managers import image_fault, pods_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
 from lifecycle_manager.module_installation.status import ManagerView
 from lifecycle_manager.object_set.inventory import CRD_GROUP, CRD_KIND, Identity, is_crd, name_of
 from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager_api import Manifest, names
+
+PODS: Resource[JsonObject] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
+MAX_PODS = 20
+"""How many Pods of a workload are read."""
 
 
 class ModuleCr(NamedTuple):
@@ -114,7 +129,21 @@ async def read_manager(skr: Client, entry: InventoryEntry, live: JsonObject | No
             live = await skr.get(resource, entry.name, entry.namespace or None)
     except (KindUnknown, NotFound):
         return ManagerView(name_of(entry), None)
-    return ManagerView(name_of(entry), readiness(live))
+    found = readiness(live)
+    if found.state == "InProgress" and (selector := pods_of(entry, live)):
+        fault = await _image_fault(skr, entry.namespace, selector)
+        found = Readiness("Failed", fault) if fault else found
+    return ManagerView(name_of(entry), found)
+
+
+async def _image_fault(skr: Client, namespace: str, selector: str) -> str:
+    """Return why an image of a workload's Pods can't be pulled, empty where none is known. Raises KubeError."""
+    try:
+        async for page in skr.pages(PODS, namespace, label_selector=selector, page_size=MAX_PODS):
+            return image_fault(page.items)
+    except Forbidden:
+        pass  # an SKR with the role of an earlier version: its workloads say so once their deadline has passed
+    return ""
 
 
 async def _created_for(

@@ -11,10 +11,12 @@ from weakref import WeakKeyDictionary
 
 from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager.module_installation.images import localized
+from lifecycle_manager.module_installation.pull_secrets import PullSecret, with_data, with_pull_secret
 from lifecycle_manager.object_set.inventory import CRD_KIND
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager.oci import ModuleObjects, SourceError
-from lifecycle_manager_api import names
+from lifecycle_manager.resources import Secret
+from lifecycle_manager_api import ManagerReference, names
 
 MAX_RENDERINGS_OF_A_MODULE = 100
 Kind = tuple[str, str]
@@ -39,42 +41,75 @@ class Rendering:
     of_known_kinds: tuple[KubernetesObject, ...] = field(repr=False, default=())
 
 
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What distinguishes the objects of one module in different clusters.
+
+    `data` are the Secrets of KCP whose data the module may have; None for a module that gets none.
+    """
+
+    images: tuple[str, ...] = ()
+    pull_secret: PullSecret | None = None
+    data: tuple[Secret, ...] | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Identify the variant, the data of a Secret by its version."""
+        pull_secret = (str(self.pull_secret),) if self.pull_secret is not None else ()
+        versions = (f"{each.metadata.uid}/{each.metadata.resource_version}" for each in self.data or ())
+        return "|".join((*self.images, *pull_secret, *versions))
+
+
 @dataclass(eq=False)
 class Renderings:
-    """Renders each module once for all clusters with the same images, as long as its objects are kept.
+    """Renders each module once for all clusters with the same variant, as long as its objects are kept.
 
-    `namespace` is for namespaced objects that name none.
+    `namespace` is for namespaced objects that name none; `pull_secret` is the name of the image pull Secret.
     """
 
     namespace: str = names.SKR_NAMESPACE
-    _known: WeakKeyDictionary[ModuleObjects, dict[tuple[str, ...], Rendering]] = field(
+    pull_secret: str = ""
+    _known: WeakKeyDictionary[ModuleObjects, dict[str, Rendering]] = field(
         default_factory=WeakKeyDictionary, init=False
     )
 
-    def of(self, module: ModuleObjects, images: Iterable[str]) -> Rendering:
-        """Return the objects for a cluster. Raises ObjectsForbidden."""
-        wanted = tuple(images)
+    def of(
+        self,
+        module: ModuleObjects,
+        images: Iterable[str] = (),
+        *,
+        manager: ManagerReference | None = None,
+        data: Iterable[Secret] | None = None,
+    ) -> Rendering:
+        """Return the objects for a cluster; `manager` is what runs the module. Raises SourceError."""
+        pull_secret = PullSecret(self.pull_secret, manager) if self.pull_secret else None
+        variant = Variant(tuple(images), pull_secret, None if data is None else tuple(data))
+        fingerprint = "|".join(filter(None, (module.digest, variant.fingerprint)))
         of_module = self._known.setdefault(module, {})
-        known = of_module.get(wanted)
+        known = of_module.get(fingerprint)
         if known is None:
-            known = rendered("|".join((module.digest, *wanted)), module.objects, wanted, self.namespace)
+            known = rendered(fingerprint, module.objects, variant, self.namespace)
             if len(of_module) >= MAX_RENDERINGS_OF_A_MODULE:
                 of_module.clear()
-            of_module[wanted] = known
+            of_module[fingerprint] = known
         return known
 
 
-def rendered(fingerprint: str, objects: Iterable[KubernetesObject], images: Iterable[str], namespace: str) -> Rendering:
-    """Return the objects for a cluster. Raises ObjectsForbidden."""
+def rendered(fingerprint: str, objects: Iterable[KubernetesObject], variant: Variant, namespace: str) -> Rendering:
+    """Return the objects for a cluster. Raises SourceError."""
     wanted = [each for each in objects if not _is_common_namespace(each, namespace)]
-    forbidden = [each for each in wanted if is_protected(each)]
+    pull_secret = variant.pull_secret
+    forbidden = [each for each in wanted if is_protected(each, pull_secret.name if pull_secret is not None else "")]
     if forbidden:
         raise ObjectsForbidden(f"document {forbidden[0].index}: {forbidden[0]} is the Lifecycle Manager's own")
     own = dict(_kinds_defined_in(wanted))
     known = tuple(each for each in wanted if _kind_of(each) not in own)
-    return Rendering(
-        fingerprint, localized(wanted, images), tuple(_entries_of_own_kinds(wanted, own, namespace)), known
-    )
+    filled = localized(wanted, variant.images)
+    if pull_secret is not None:
+        filled = with_pull_secret(filled, pull_secret)
+    if variant.data is not None:
+        filled = with_data(filled, variant.data)
+    return Rendering(fingerprint, filled, tuple(_entries_of_own_kinds(wanted, own, namespace)), known)
 
 
 def _is_common_namespace(thing: KubernetesObject, default_namespace: str) -> bool:

@@ -20,11 +20,16 @@ from lifecycle_manager_api.policy_checks import ModuleRules
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that the plan depends on; `namespace` is that of default Module CRs and objects that name none."""
+    """The options that the plan depends on.
+
+    `namespace` is that of default Module CRs and objects that name none; `pull_secret` is the name of the image pull
+    Secret.
+    """
 
     interval_seconds: float = 600.0
     busy_seconds: float = 2.0
     namespace: str = names.SKR_NAMESPACE
+    pull_secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class Snapshot:
     - `others`: the other modules of the SKR, as read last
     - `wanted`: what an apply of the rendering may create
     - `crd_objects`: the objects of CRDs that are no longer in the module
+    - `released`: the objects were left to the users
+    - `is_named`: the status of the Kyma names the Manifest, or it installs a mandatory module
     """
 
     manifest: Manifest
@@ -91,6 +98,8 @@ class Snapshot:
     module_cr: CrView | None = None
     removal: Removal | None = None
     cluster_gone: bool = False
+    released: bool = False
+    is_named: bool = True
 
     @property
     def leftover(self) -> tuple[InventoryEntry, ...]:
@@ -118,7 +127,7 @@ def known_inventory(manifest: Manifest, remembered: tuple[InventoryEntry, ...]) 
 def is_left_alone(manifest: Manifest) -> bool:
     """Tell whether a Manifest is unmanaged or skipped."""
     metadata = manifest.metadata
-    return names.IS_UNMANAGED in metadata.annotations or metadata.labels.get(names.SKIP_RECONCILIATION) == "true"
+    return names.IS_UNMANAGED in metadata.annotations or metadata.is_paused
 
 
 def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], given_up: Collection[Identity]) -> Holder | None:

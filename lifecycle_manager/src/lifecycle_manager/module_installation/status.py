@@ -16,6 +16,7 @@ from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.state_checks import PRECEDENCE, state_of
 from lifecycle_manager.object_set.inventory import entries_of
 from lifecycle_manager.object_set.reporting import READY, with_conditions
+from lifecycle_manager.oci import SourceError
 from lifecycle_manager.takeover import former
 from lifecycle_manager_api import (
     ConditionStatus,
@@ -47,6 +48,8 @@ MODULE_READY = "ModuleReady"
 NOT_REMOTE = "NotRemote"
 OBJECTS_GOING = "ObjectsGoing"
 OBJECTS_IN_USE = "ObjectsInUse"
+ORPHANED = "Orphaned"
+UNMANAGED = "ModuleUnmanaged"
 
 
 class ManagerView(NamedTuple):
@@ -156,6 +159,12 @@ def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck]
     return _status(manifest, now, state, seen.inventory, [*conditions, installation, (READY, *ready[1:])])
 
 
+def unmanaged(manifest: Manifest, inventory: Iterable[InventoryEntry], now: datetime) -> ManifestStatus:
+    """Return the status of a Manifest whose objects were left to the users. The inventory stays."""
+    message = "the users manage the objects of the module"
+    return _status(manifest, now, State.UNMANAGED, inventory, [(READY, "Unknown", UNMANAGED, message)])
+
+
 def leaving(
     manifest: Manifest,
     inventory: Iterable[InventoryEntry],
@@ -163,11 +172,22 @@ def leaving(
     now: datetime,
     *,
     needs_users: bool = False,
+    problem: Sequence[NewCondition] = (),
 ) -> ManifestStatus:
-    """Return the status of a Manifest whose module is being removed; `needs_users`: its users have to act."""
+    """Return the status of a Manifest whose module is being removed; `needs_users`: its users have to act.
+
+    `problem` says why the version that it would have meanwhile is not applied.
+    """
     state, reason = (State.WARNING, MODULE_CRS_IN_USE) if needs_users else (State.DELETING, DELETING)
-    conditions: list[NewCondition] = [(INSTALLATION, "False", reason, waits_for), _not_ready(reason, waits_for)]
+    conditions = [*problem, (INSTALLATION, "False", reason, waits_for), _not_ready(reason, waits_for)]
     return _status(manifest, now, state, inventory, conditions)
+
+
+def not_applied(failures: Sequence[str], error: SourceError | None) -> Sequence[NewCondition]:
+    """Return the condition that says why objects are not applied."""
+    if failures:
+        return ((RESOURCES, "False", APPLY_FAILED, "; ".join(failures)),)
+    return ((RESOURCES, "False", error.reason, str(error)),) if error is not None else ()
 
 
 def _not_ready(reason: str, message: str) -> NewCondition:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -54,11 +55,7 @@ class SkrObjects:
         """Return what is kept for this client and owner, or start anew. `namespace` is for objects that name none."""
         if known is not None and known.skr is skr and known.owner == owner:
             return known
-        labels = {
-            names.MANAGED_BY: names.LIFECYCLE_MANAGER,
-            names.WATCHED_BY: "kyma",
-            names.MODULE_NAME: owner.module,
-        }
+        labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma", **owner.labels}
         applier = Applier(
             skr,
             field_manager=FIELD_MANAGER,
@@ -115,14 +112,27 @@ async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry,
     Done before the giver forgets them, so that an object has an owner at any time, whenever a process ends.
     """
     for entry, heir in given.items():
-        try:
-            resource = await skr.mapper.resource(entry.api_version, entry.kind)
-            live = await skr.get(resource, entry.name, entry.namespace or None)
-            if not is_owned(entry, live, giver):
-                continue
-            metadata = {"labels": {names.MODULE_NAME: heir.owner.module}, "annotations": heir.owner.annotations}
-            patch = {"metadata": {**metadata, "uid": live["metadata"]["uid"]}}
-            await skr.merge_patch(resource, entry.name, patch, entry.namespace or None, field_manager=FIELD_MANAGER)
-        except (KindUnknown, NotFound):
-            continue  # gone already
-        log.info("object handed over to another module", object=str(entry), module=heir.owner.module)
+        metadata = {"labels": heir.owner.labels, "annotations": heir.owner.annotations}
+        if await _change_metadata(skr, giver, entry, metadata):
+            log.info("object handed over to another module", object=str(entry), module=heir.owner.module)
+
+
+async def release(skr: Client, owner: SetOwner, entries: Iterable[InventoryEntry]) -> None:
+    """Remove the label that says who manages them from the objects of an owner. Raises KubeError."""
+    for entry in entries:
+        if await _change_metadata(skr, owner, entry, {"labels": {names.MANAGED_BY: None}}):
+            log.info("object left to its users", object=str(entry), module=owner.module)
+
+
+async def _change_metadata(skr: Client, owner: SetOwner, entry: InventoryEntry, metadata: Mapping[str, Any]) -> bool:
+    """Change the metadata of an object, if it exists and is the owner's."""
+    try:
+        resource = await skr.mapper.resource(entry.api_version, entry.kind)
+        live = await skr.get(resource, entry.name, entry.namespace or None)
+        if not is_owned(entry, live, owner):
+            return False
+        patch = {"metadata": {**metadata, "uid": live["metadata"]["uid"]}}
+        await skr.merge_patch(resource, entry.name, patch, entry.namespace or None, field_manager=FIELD_MANAGER)
+    except (KindUnknown, NotFound):
+        return False  # gone already
+    return True

@@ -90,17 +90,36 @@ def _same_namespace(thing: KubernetesObject, entry: InventoryEntry) -> bool:
     return not entry.namespace or entry.namespace == (thing.namespace or DEFAULT_NAMESPACE)
 
 
+MAX_LABEL_LENGTH = 63
+DISCLAIMER = "DO NOT EDIT: this object belongs to a Kyma module, and changes of what the module contains are reverted."
+
+
 class SetOwner(NamedTuple):
-    """The resource in KCP that a set of objects belongs to, and the module of both."""
+    """The resource in KCP that a set of objects belongs to, and the module of both.
+
+    `is_module`: it installs the module itself, as a Manifest does; its objects then have upstream's labels and
+    annotation of a module.
+    """
 
     key: ObjectKey
     uid: str
     module: str
+    is_module: bool = False
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What names the owner, or its module, in the labels of its objects."""
+        labels = {names.MODULE_NAME: self.module}
+        if self.is_module:
+            component = self.key.name[:MAX_LABEL_LENGTH].rstrip("-.")
+            labels |= {names.PART_OF: "Kyma", names.COMPONENT: component}
+        return labels
 
     @property
     def annotations(self) -> dict[str, str]:
-        """What names the owner on its objects."""
-        return {names.OWNED_BY: str(self.key), names.OWNER_UID: self.uid}
+        """What names the owner on its objects, and says to people that it is not theirs."""
+        annotations = {names.OWNED_BY: str(self.key), names.OWNER_UID: self.uid}
+        return annotations | {names.DISCLAIMER: DISCLAIMER} if self.is_module else annotations
 
 
 def is_owned(entry: InventoryEntry, live: Mapping[str, Any], owner: SetOwner) -> bool:

@@ -24,15 +24,25 @@ _CLUSTER_SCOPED = _CLUSTER_ROLES | {
 """Kinds without a namespace that the Watcher has objects of, or could have."""
 
 
-def is_protected(thing: KubernetesObject) -> bool:
-    """Tell whether a document is one of the Lifecycle Manager's own objects."""
+def is_protected(thing: KubernetesObject, pull_secret: str = "") -> bool:
+    """Tell whether a document is one of the Lifecycle Manager's own objects.
+
+    `pull_secret` is the name of the image pull Secret, if there is one.
+    """
     group, kind = thing.api_version.rpartition("/")[0], thing.kind
-    return _is_ours(group, kind, "" if (group, kind) in _CLUSTER_SCOPED else thing.namespace, thing.name)
+    is_own = _is_ours(group, kind, "" if (group, kind) in _CLUSTER_SCOPED else thing.namespace, thing.name)
+    # A document that names no namespace may be meant for any: it is matched again as an entry.
+    return is_own or _is_pull_secret((group, kind, thing.namespace, thing.name), pull_secret)
 
 
-def is_protected_entry(entry: InventoryEntry) -> bool:
+def is_protected_entry(entry: InventoryEntry, pull_secret: str = "") -> bool:
     """Tell whether an object, as an SKR has resolved it, is one of the Lifecycle Manager's own."""
-    return _is_ours(entry.group, entry.kind, entry.namespace, entry.name)
+    is_own = _is_ours(entry.group, entry.kind, entry.namespace, entry.name)
+    return is_own or _is_pull_secret(entry.identity, pull_secret)
+
+
+def _is_pull_secret(identity: tuple[str, str, str, str], name: str) -> bool:
+    return bool(name) and identity == ("", "Secret", names.SKR_NAMESPACE, name)
 
 
 def _is_ours(group: str, kind: str, namespace: str, name: str) -> bool:

@@ -77,9 +77,9 @@ class Record(Generic[Owner]):
             resource = self.informer.resource
             self.events.record(resource, self.item, ready.reason, ready.message, type=kind, action=self.action)
 
-    async def remove_finalizer(self) -> None:
-        """Remove the finalizer where it is set, and those of former versions. Raises KubeError."""
-        removed = (self.finalizer, *self.former_finalizers)
+    async def remove_finalizer(self, *, of_others: bool = False) -> None:
+        """Remove the finalizer where it is set, and those of former versions or of all others. Raises KubeError."""
+        removed = self.item.metadata.finalizers if of_others else (self.finalizer, *self.former_finalizers)
         answer = await remove_finalizer(self.kcp, self.informer.resource, self.item.metadata, *removed)
         if answer is not None:
             self.informer.wrote(answer)

@@ -13,12 +13,14 @@ from lifecycle_manager_api import (
     Manifest,
     ManifestStatus,
     ObjectMeta,
+    State,
     SyncResource,
     SyncResourceStatus,
     find,
 )
 from lifecycle_manager_api.conditions import NewCondition, last_operation, set_conditions
 
+TROUBLE = frozenset({State.ERROR, State.WARNING})
 READY = "Ready"
 """The condition that sums up all others."""
 
@@ -54,14 +56,20 @@ def set_owner(resource: Manifest | SyncResource, module: str) -> SetOwner:
     """
     metadata = resource.metadata
     uid = resource.status.owner_uid or metadata.uid
-    return SetOwner(ObjectKey(metadata.namespace, metadata.name), uid, module)
+    is_module = isinstance(resource, Manifest)
+    return SetOwner(ObjectKey(metadata.namespace, metadata.name), uid, module, is_module=is_module)
 
 
 def ready_transition(
     before: ManifestStatus | SyncResourceStatus, after: ManifestStatus | SyncResourceStatus
 ) -> Condition | None:
-    """Return the Ready condition if its status or reason changed: that is worth an Event."""
+    """Return the Ready condition if its status or reason changed: that is worth an Event.
+
+    Of a Manifest only where trouble begins or ends: that its module is ready is an Event of the Kyma.
+    """
     old, ready = find(before.conditions, READY), find(after.conditions, READY)
     if ready is None or (old is not None and (old.status, old.reason) == (ready.status, ready.reason)):
         return None
-    return ready
+    ends = before.state in TROUBLE and after.state is State.READY
+    is_reported = isinstance(after, SyncResourceStatus) or ends or after.state in TROUBLE
+    return ready if is_reported else None

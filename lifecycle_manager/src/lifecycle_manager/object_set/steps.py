@@ -46,7 +46,12 @@ class DeleteObjects(Step, frozen=True):
 
 
 class RemoveFinalizer(End, frozen=True):
-    """Remove the finalizer: nothing is left in the SKR, or it stays there for its users."""
+    """Remove the finalizer: nothing is left in the SKR, or it stays there for its users.
+
+    Those `of_others` too where the SKR is gone: nobody can do anything there any more.
+    """
+
+    of_others: bool = False
 
 
 def is_end(step: Any) -> TypeGuard[End]:

@@ -86,17 +86,25 @@ class Connections:
                 if client.failure is not None:
                     self.on_silence(kyma_name)
 
+    def access_secret(self, kyma_name: str) -> Secret:
+        """Return the access Secret of a Kyma. Raises AccessSecretMissing."""
+        return choose_access_secret(kyma_name, self.secrets.by_index(ACCESS_SECRETS, kyma_name))
+
+    def have_access(self, kyma_name: str) -> bool:
+        """Tell whether a Kyma has an access Secret."""
+        return bool(self.secrets.by_index(ACCESS_SECRETS, kyma_name))
+
     def api_server_ca(self, kyma_name: str) -> bytes | None:
         """Return the CA of the client certificate of a Kyma's API server, None where none is given.
 
         Raises SkrAccessError.
         """
-        return api_server_ca_in(self._secret_of(kyma_name))
+        return api_server_ca_in(self.access_secret(kyma_name))
 
     def lead_to_the_same_cluster(self, *kyma_names: str) -> bool:
         """Tell whether the access Secrets of these Kymas have the address of the same API server."""
         try:
-            servers = {server_in(kubeconfig_in(self._secret_of(name))) for name in kyma_names}
+            servers = {server_in(kubeconfig_in(self.access_secret(name))) for name in kyma_names}
         except SkrAccessError:
             return False
         return len(servers) == 1 and None not in servers
@@ -123,7 +131,7 @@ class Connections:
             await connection.client.close()
 
     async def _acquire(self, kyma_name: str) -> _Connection:
-        secret = self._secret_of(kyma_name)
+        secret = self.access_secret(kyma_name)
         version = (secret.metadata.uid, secret.metadata.resource_version)
         async with self._opening.setdefault(kyma_name, asyncio.Lock()):
             connection = self._connections.get(kyma_name)
@@ -137,9 +145,6 @@ class Connections:
         while len(self._connections) > self.max_clients:
             await self._retire(next(iter(self._connections)))
         return connection
-
-    def _secret_of(self, kyma_name: str) -> Secret:
-        return choose_access_secret(kyma_name, self.secrets.by_index(ACCESS_SECRETS, kyma_name))
 
     async def _open(self, secret: Secret) -> Client:
         try:

@@ -20,8 +20,10 @@ from kube_runtime import (
     Result,
     RetryPolicy,
 )
+from kube_runtime.client import LargeAnswers
 from lifecycle_manager.resources import SECRETS, Secret
 from lifecycle_manager.signals import ClusterReachable, ClusterSilent
+from lifecycle_manager.skr import token_renewal
 from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError, access_index
 from lifecycle_manager.skr.connections import Connections
 
@@ -39,6 +41,7 @@ MAX_REQUESTS_IN_FLIGHT = 16
 # timeout of servers, so that no server closes it during a request.
 KEEP_ALIVE_SECONDS = 70.0
 SPARE_SECONDS = 5.0
+READ_BUFFER_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,8 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
         max_response_bytes=MAX_RESPONSE_BYTES,
         max_values=MAX_VALUES,
         max_list_bytes=MAX_LIST_BYTES,
+        read_buffer_bytes=READ_BUFFER_BYTES,
+        large_answers=LargeAnswers(),
         circuit=True,
     )
     policy = KubeconfigPolicy.permissive() if settings.allow_insecure_kubeconfigs else KubeconfigPolicy.strict()
@@ -79,7 +84,8 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
 
 
 def setup(manager: Manager, connections: Connections, settings: SkrSettings = SkrSettings()) -> Controller[str, None]:
-    """Probe SKRs that do not answer, and publish ClusterReachable for those that do again."""
+    """Probe SKRs that do not answer, publish ClusterReachable for those that do again, and renew tokens for SKRs."""
+    token_renewal.setup(manager, connections)
     controller: Controller[str, None] = manager.controller(
         "skr-probe",
         owner=str,

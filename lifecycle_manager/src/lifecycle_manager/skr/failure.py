@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kube_runtime import ClusterUnreachable, Forbidden, KubeError, ObjectUnreadable, Unauthorized
-from lifecycle_manager.skr.access import SkrAccessError, SkrUnreachable
+from lifecycle_manager.skr.access import ClusterClaimed, SkrAccessError, SkrUnreachable
 
 INTERNAL_ERROR = "InternalError"
 """The reason of an exception that nothing foresaw."""
@@ -11,18 +11,23 @@ INTERNAL_ERROR = "InternalError"
 
 @dataclass(frozen=True, slots=True)
 class SkrFailure:
-    """Why a reconcile or access to an SKR failed; `may_pass` where that may end without anybody's intervention."""
+    """Why a reconcile or access to an SKR failed.
+
+    `may_pass` where that may end without anybody's intervention. `is_without_access` where nothing is known of the SKR.
+    """
 
     reason: str
     message: str
     may_pass: bool = False
+    is_without_access: bool = False
 
 
 def failure_of(error: Exception) -> SkrFailure:
     """Return the reason and message of an error: what could not be done, and what to check."""
     match error:
         case SkrAccessError():
-            return SkrFailure(error.reason, str(error), may_pass=isinstance(error, SkrUnreachable))
+            may_pass, is_claimed = isinstance(error, SkrUnreachable), isinstance(error, ClusterClaimed)
+            return SkrFailure(error.reason, str(error), may_pass, is_without_access=not is_claimed)
         case Unauthorized():
             return SkrFailure(
                 "SKRUnauthorized", f"the cluster refuses the credentials of the access Secret: {error}", True
@@ -30,7 +35,9 @@ def failure_of(error: Exception) -> SkrFailure:
         case Forbidden():
             return SkrFailure("SKRForbidden", f"the credentials of the access Secret lack a right: {error}", True)
         case ClusterUnreachable():
-            return SkrFailure(SkrUnreachable.reason, SkrUnreachable.message_of(error), may_pass=True)
+            return SkrFailure(
+                SkrUnreachable.reason, SkrUnreachable.message_of(error), may_pass=True, is_without_access=True
+            )
         case KubeError():
             refused = ("SKRRequestFailed", "the cluster refused a request")
             unreadable = ("SKRObjectUnreadable", "an object in the cluster can't be read")

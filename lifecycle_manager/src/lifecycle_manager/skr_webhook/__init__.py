@@ -2,18 +2,20 @@
 
 Start at `controller`, then `plan`: it decides from a `snapshot` what is installed, repaired, tested and removed, and
 `apply` carries that out. `timers` and `canary` are what a process remembers of one Watcher, `documents` are the objects
-in the SKR, `status` the condition. `certificates` keeps the certificate of each Watcher, or `cert_manager` has it
-issued. `ca_store` and `ca_rotation` keep the CAs that both ends of an event trust. `watcher_status` is the controller
-of Watcher CRs.
+in the SKR, `status` the condition. `certificates` keeps the certificate of each Watcher, or `issued_certificates` has
+it issued by `cert_manager` or `gardener`. `ca_store` and `ca_rotation` keep the CAs that both ends of an event trust.
+`watcher_status` is the controller of Watcher CRs.
 """
 
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation, setup_ca
 from lifecycle_manager.skr_webhook.ca_store import ROTATE, CAStore
 from lifecycle_manager.skr_webhook.canary import CanaryTimes
-from lifecycle_manager.skr_webhook.cert_manager import CertificatePending, CertManagerStore
+from lifecycle_manager.skr_webhook.cert_manager import CertManagerStore
 from lifecycle_manager.skr_webhook.certificates import CertificateMemory, CertificateStore, LeafRules
 from lifecycle_manager.skr_webhook.controller import WatcherSettings, setup
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment
+from lifecycle_manager.skr_webhook.gardener import GardenerStore
+from lifecycle_manager.skr_webhook.issued_certificates import CertificatePending
 from lifecycle_manager.skr_webhook.status import has_webhook
 from lifecycle_manager.skr_webhook.timers import WatcherTimes
 from lifecycle_manager.skr_webhook.watcher_status import setup_status
@@ -27,6 +29,7 @@ __all__ = [
     "CertificateMemory",
     "CertificatePending",
     "CertificateStore",
+    "GardenerStore",
     "LeafRules",
     "WatcherDeployment",
     "WatcherSettings",

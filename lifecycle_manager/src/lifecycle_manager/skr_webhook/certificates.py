@@ -63,9 +63,11 @@ class LeafRules:
 
     def request(self, kyma: Kyma, now: datetime) -> LeafRequest:
         """Return what a Kyma's certificate has to contain. Raises CertificatesRevoked, NameReserved or NameRefused."""
-        domain = kyma.metadata.annotations.get(names.SKR_DOMAIN)
+        domain, runtime = kyma.metadata.annotations.get(names.SKR_DOMAIN), runtime_id_of(kyma)
         if domain and any(_covers(domain, name) for name in self.reserved_names):
             raise NameReserved(f"annotation {names.SKR_DOMAIN}: the domain {domain!r} is a name of the control plane")
+        if any(_covers(runtime, name) for name in self.reserved_names):  # Gardener makes it a DNS name
+            raise NameReserved(f"the runtime id {runtime!r} is a name of the control plane")
         not_before = revoked_before(kyma)
         if not_before is not None and not_before > now:
             raise CertificatesRevoked(
@@ -73,7 +75,7 @@ class LeafRules:
             )
         wanted = dict.fromkeys((*SERVICE_NAMES, *((domain,) if domain else ()), *self.additional_dns_names))
         return LeafRequest(
-            common_name=runtime_id_of(kyma),
+            common_name=runtime,
             dns_names=tuple(name for name in wanted if not any(_covers(name, each) for each in self.reserved_names)),
             lifetime=self.lifetime,
             not_before=not_before,
@@ -87,11 +89,14 @@ class LeafRules:
 
 
 def may_stay(pair: KeyPair, request: LeafRequest, cas: CAs) -> bool:
-    """Tell whether a certificate has the requested content and was issued by a CA that stays; expiry is not checked."""
+    """Tell whether a certificate has the requested content and was issued by a CA that stays; expiry is not checked.
+
+    The common name may be a DNS name too: Gardener's certificate management adds it.
+    """
     shown = describe(pair.certificate_pem)
     return (
         shown.common_name == request.common_name
-        and set(shown.dns_names) == set(request.dns_names)
+        and {*shown.dns_names, shown.common_name} == {*request.dns_names, request.common_name}
         and (request.not_before is None or shown.not_before >= request.not_before)
         and key_of(pair.certificate_pem) == request.key
         and cas.issuer_stays(pair.certificate_pem)
@@ -106,7 +111,7 @@ def owner_references(kyma: Kyma) -> list[dict[str, str]]:
 
 @dataclass(eq=False, slots=True)
 class CertificateMemory:
-    """What a process remembers of one certificate that cert-manager issues; monotonic seconds."""
+    """What a process remembers of one certificate that another program issues; monotonic seconds."""
 
     applied: bytes = b""
     applied_at: float = float("-inf")

@@ -15,9 +15,12 @@ from lifecycle_manager.signals import CAsChanged, ClusterReachable, ClusterRepla
 from lifecycle_manager.skr import OUR_SECRETS, AccessSecretMissing, Connections, SkrAccessError
 from lifecycle_manager.skr_webhook.apply import WatcherState, WatcherSteps
 from lifecycle_manager.skr_webhook.ca_rotation import CARotation
-from lifecycle_manager.skr_webhook.cert_manager import CertManagerStore, LeafStore
+from lifecycle_manager.skr_webhook.cert_manager import CertManagerStore
 from lifecycle_manager.skr_webhook.certificates import CertificateStore, LeafRules
 from lifecycle_manager.skr_webhook.documents import WatcherDeployment
+from lifecycle_manager.skr_webhook.gardener import CERTIFICATES as GARDENER_CERTIFICATES
+from lifecycle_manager.skr_webhook.gardener import GardenerStore
+from lifecycle_manager.skr_webhook.issued_certificates import LeafStore
 from lifecycle_manager.skr_webhook.metrics import AtScrape, certificates_issued, renewal_metrics
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader, has_other_kinds, is_switched, kymas_of
 from lifecycle_manager.skr_webhook.plan import Done, Step, is_managed, plan
@@ -37,7 +40,8 @@ class WatcherSettings:
     """How Watchers run, their certificates, and when the controller acts.
 
     A certificate whose end is nearer than `renewal_alarm` should have been renewed. With `cert_management` other than
-    BUILT_IN cert-manager issues the certificates, by the Issuer `issuer`.
+    BUILT_IN another program issues the certificates, by the Issuer `issuer`: cert-manager, or Gardener's certificate
+    management with its Issuers in `issuer_namespace`.
     `repair_on_events`: Watchers report changes of modules' objects.
     """
 
@@ -46,6 +50,7 @@ class WatcherSettings:
     certificates: LeafRules = field(default_factory=LeafRules)
     cert_management: str = BUILT_IN
     issuer: str = "klm-watcher-selfsigned"
+    issuer_namespace: str = names.KCP_NAMESPACE
     renewal_alarm: timedelta = timedelta(days=59)
     repair_on_events: bool = True
     concurrency: int = 20
@@ -125,6 +130,9 @@ def leaf_store(manager: Manager, settings: WatcherSettings) -> LeafStore:
     common = (manager.client, secrets, manager.clock, settings.certificates)
     if settings.cert_management == BUILT_IN:
         return CertificateStore(*common, count=count)
+    if settings.cert_management == GARDENER_CERTIFICATES.api_version:
+        namespace = settings.issuer_namespace
+        return GardenerStore(*common, issuer=settings.issuer, issuer_namespace=namespace, count=count)
     return CertManagerStore(*common, issuer=settings.issuer, count=count)
 
 
@@ -154,9 +162,9 @@ class WatcherReconciler:
         except (KubeError, SkrAccessError) as error:
             if kyma.metadata.being_deleted and isinstance(error, AccessSecretMissing):
                 return Result()
-            await self.steps.report(kymas.get(key) or kyma, failed(error))
+            await self.steps.report(kymas.get(key) or kyma, failed(error), state)
             raise
-        await self.steps.report(kymas.get(key) or kyma, done.status)
+        await self.steps.report(kymas.get(key) or kyma, done.status, state)
         return Result(requeue_after=done.requeue_after)
 
     async def report(self, key: ObjectKey, error: Exception) -> None:

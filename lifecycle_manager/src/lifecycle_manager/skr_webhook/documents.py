@@ -60,8 +60,9 @@ fields belong to others: a status, the replicas that an autoscaler sets, the ann
 
 @dataclass(frozen=True, slots=True)
 class WatcherDeployment:
-    """How the Watcher runs in every SKR. `kcp_address` is host:port of the event endpoint.
+    """How the Watcher runs in every SKR.
 
+    `kcp_address` is host:port of the event endpoint; `pull_secret` the name of the image pull Secret, if there is one.
     It sends traces to `otlp_endpoint`, where one is given.
     """
 
@@ -70,6 +71,7 @@ class WatcherDeployment:
     memory_limit: str = "200Mi"
     cpu_limit: str = "0.1"
     replicas: int = 1
+    pull_secret: str = ""
     otlp_endpoint: str = ""
     trace_sampling_ratio: float = 0.0
 
@@ -283,7 +285,7 @@ def _disruption_budget() -> Document:
 
 
 def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Document:
-    pod = {
+    pod: Document = {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": False,
         "priorityClassName": PRIORITY_CLASS,
@@ -296,6 +298,8 @@ def _deployment(settings: WatcherDeployment, *, has_api_server_ca: bool) -> Docu
         "containers": [_container(settings, has_api_server_ca=has_api_server_ca)],
         "volumes": [{"name": "tls", "secret": {"secretName": TLS_SECRET}}],
     }
+    if settings.pull_secret:
+        pod["imagePullSecrets"] = [{"name": settings.pull_secret}]
     spec = {
         "replicas": settings.replicas,
         "selector": {"matchLabels": LABELS},

@@ -11,10 +11,10 @@ from kyma_certs import CAs, describe
 
 
 def certificates_issued(registry: CollectorRegistry) -> Counter:
-    """Return the counter of Watchers' certificates that were issued, or that cert-manager had to renew."""
+    """Return the counter of Watchers' certificates that were issued, or that another program had to renew."""
     return Counter(
         "lifecycle_mgr_watcher_certificates_issued",
-        "Watchers' certificates that were issued; with cert-manager, those whose renewal was requested.",
+        "Watchers' certificates that were issued; with another issuer, those whose renewal was requested.",
         ["issuer"],
         registry=registry,
     )

@@ -9,20 +9,22 @@ import hashlib
 from collections.abc import Iterable
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
 from lifecycle_manager.kcp_writes import remove_finalizer, write_status
-from lifecycle_manager.kyma_changes import WATCHER_RECORD
+from lifecycle_manager.kyma_conditions import VIRTUAL_SERVICE
 from lifecycle_manager.resources import KYMAS, WATCHERS
 from lifecycle_manager.skr.watcher import manager_of
 from lifecycle_manager.skr_webhook.status import has_webhook
 from lifecycle_manager.skr_webhook.watcher_validation import error_of
 from lifecycle_manager.takeover import former
-from lifecycle_manager_api import Condition, ConditionStatus, Kyma, State, Watcher, WatcherStatus
+from lifecycle_manager_api import Condition, ConditionStatus, Kyma, State, Watcher, WatcherStatus, find
 from lifecycle_manager_api.conditions import set_condition
 
 FIELD_MANAGER = "lifecycle-manager-watcher-status"
 RECORD_SEPARATOR = "."
-"""Between the digest of the objects and that of the Watcher CRs, in the annotation that records both."""
+"""Between the digest of the objects and that of the Watcher CRs, in the record of both."""
 
 READY = "Ready"
 INVALID = "Invalid"
@@ -34,8 +36,8 @@ ROLLOUT_SECONDS = 5.0
 INTERVAL_SECONDS = 300.0
 
 
-def setup_status(manager: Manager) -> Controller[ObjectKey, None]:
-    """Keep the status of each Watcher CR, on one replica."""
+def setup_status(manager: Manager, *, are_routed: bool = False) -> Controller[ObjectKey, None]:
+    """Keep the status of each Watcher CR, on one replica. `are_routed`: their conditions say how, and count too."""
     watchers, kymas = manager.informer(WATCHERS), manager.informer(KYMAS)
     controller: Controller[ObjectKey, None] = manager.controller(
         "watcher-status", owner=lambda key: f"Watcher {key.name}", concurrency=1
@@ -52,15 +54,16 @@ def setup_status(manager: Manager) -> Controller[ObjectKey, None]:
         if watcher.metadata.being_deleted:
             await remove_finalizer(manager.client, WATCHERS, watcher.metadata, *former.WATCHER_FINALIZERS)
             return Result()
-        status = status_of(watcher, watchers.list(), kymas.list(), manager.clock.now())
+        status = status_of(watcher, watchers.list(), kymas.list(), manager.clock.now(), are_routed=are_routed)
         if status != watcher.status:
-            written = await write_status(
-                manager.client, WATCHERS, watcher.metadata, status, field_manager=FIELD_MANAGER
-            )
+            own = replace(status, conditions=tuple(each for each in status.conditions if each.type == READY))
+            written = await write_status(manager.client, WATCHERS, watcher.metadata, own, field_manager=FIELD_MANAGER)
             watchers.wrote(written)
         return Result(requeue_after=ROLLOUT_SECONDS if status.state == State.PROCESSING else INTERVAL_SECONDS)
 
     controller.watches(watchers, to=all_watchers, when=watches_other, after=SETTLE_SECONDS)
+    if are_routed:
+        controller.watches(watchers, when=is_routed_otherwise)
     controller.starts_with(lambda: map(WATCHERS.key_of, watchers.list()))
     controller.reconciles(reconcile)
     return controller
@@ -78,9 +81,26 @@ def watches_other(change: Change[Watcher]) -> bool:
     )
 
 
-def status_of(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable[Kyma], now: datetime) -> WatcherStatus:
+def is_routed_otherwise(change: Change[Watcher]) -> bool:
+    """Tell whether the condition of the routes has changed."""
+    old, new = change.old, change.new
+    return old is not None and new is not None and _fault_of_the_route(old) != _fault_of_the_route(new)
+
+
+def status_of(
+    watcher: Watcher,
+    all_watchers: Iterable[Watcher],
+    kymas: Iterable[Kyma],
+    now: datetime,
+    *,
+    are_routed: bool = False,
+) -> WatcherStatus:
     """Return the status of a Watcher CR."""
-    state, reason, message = _progress(watcher, all_watchers, kymas)
+    fault = _fault_of_the_route(watcher) if are_routed else None
+    if fault is not None and error_of(watcher) is None:
+        state, reason, message = State.ERROR, fault.reason, fault.message
+    else:
+        state, reason, message = _progress(watcher, all_watchers, kymas)
     status: ConditionStatus = "True" if state == State.READY else "False"
     condition = Condition(
         type=READY, status=status, reason=reason, message=message, observed_generation=watcher.metadata.generation
@@ -118,5 +138,10 @@ def _progress(watcher: Watcher, all_watchers: Iterable[Watcher], kymas: Iterable
     return State.READY, IN_FORCE, "in force in every cluster"
 
 
+def _fault_of_the_route(watcher: Watcher) -> Condition | None:
+    condition = find(watcher.status.conditions, VIRTUAL_SERVICE)
+    return condition if condition is not None and condition.status == "False" else None
+
+
 def _recorded_watchers(kyma: Kyma) -> str:
-    return kyma.metadata.annotations.get(WATCHER_RECORD, "").partition(RECORD_SEPARATOR)[2]
+    return kyma.status.records.watcher.partition(RECORD_SEPARATOR)[2]

@@ -84,7 +84,7 @@ class Steps:
 
     async def _record_intent(self, seen: Snapshot, step: RecordIntent) -> Snapshot:
         wanted = await (await self._objects()).applier.intended(step.objects, ())
-        if protected := tuple(filter(is_protected_entry, wanted)):
+        if protected := tuple(each for each in wanted if is_protected_entry(each, seen.pull_secret)):
             return replace(seen, protected=protected)
         intended = united(step.inventory, wanted)
         try:

@@ -74,9 +74,10 @@ SYNC_RESOURCES_BY_CLAIM: Index[SyncResource] = Index("claim", claim_index)
 
 @dataclass(frozen=True, slots=True)
 class SyncResourceSettings:
-    """Options of this controller."""
+    """Options of this controller. `pull_secret`: the name of the image pull Secret."""
 
     interval_seconds: float = 120.0
+    pull_secret: str = ""
     concurrency: int = 50
 
 
@@ -281,6 +282,7 @@ class SyncResourceReconciler:
             rules=self.policies.of_sync_resources(module),
             claims=claims,
             interval_seconds=self.settings.interval_seconds,
+            pull_secret=self.settings.pull_secret,
             announced=announced,
             placement=placement,
             unserved=self._unserved(resource, placement),

@@ -38,6 +38,7 @@ class Snapshot:
     - `inventory`: what is in the SKR because of it or may be: by its own record, and by the memory of this process
     - `claims`: what other SyncResources of the Kyma have of the objects in the text
     - `rules`: what the module may have; `scopes` are those of the kinds in the text, as the SKR has stated them
+    - `pull_secret`: the name of the image pull Secret, which no module may have
     - `announced`: the objects that events reported, where only these are to be read; None where all are
     - `placement`: what its namespace is to its module
     - `unserved`: the ModuleConfigs in the present namespace of the module, where it has left this one, for which no
@@ -57,6 +58,7 @@ class Snapshot:
     scopes: Scopes | None = None
     claims: tuple[Claim, ...] = ()
     interval_seconds: float = 120.0
+    pull_secret: str = ""
     announced: frozenset[Identity] | None = None
     placement: Placement = field(default_factory=Placement)
     unserved: tuple[str, ...] = ()

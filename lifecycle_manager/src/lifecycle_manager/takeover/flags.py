@@ -3,23 +3,19 @@
 Options of the same name and meaning are those of `settings`; for each of the others there is a warning.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 _RETRIES = "failures are retried after --failure-base-delay to --failure-max-delay"
-_GATEWAY = "the event endpoint terminates TLS itself: see --event-address, --trusted-proxy-cidrs and docs/migration.md"
 _IMAGE = "use --skr-watcher-image with the image of this version's Watcher"
 _PROFILE = "profile the process from outside, as with py-spy"
 
 WITHOUT_EFFECT: Mapping[str, str] = {
     "drop-crd-stored-version-map": "the CRDs serve and store one version",
-    "istio-gateway-cert-switch-before-expiration-time": _GATEWAY,
-    "istio-gateway-name": _GATEWAY,
-    "istio-gateway-namespace": _GATEWAY,
-    "istio-gateway-secret-requeue-error-interval": _GATEWAY,
-    "istio-gateway-secret-requeue-success-interval": _GATEWAY,
-    "istio-gateway-server-cert-expiry-window": _GATEWAY,
-    "istio-gateway-server-cert-switch-grace-period": _GATEWAY,
-    "istio-namespace": _GATEWAY,
+    "istio-gateway-cert-switch-before-expiration-time": "it is renewed 30 days before its end",
+    "istio-gateway-secret-requeue-error-interval": _RETRIES,
+    "istio-gateway-secret-requeue-success-interval": "the Secret of the gateway is checked every hour",
+    "istio-gateway-server-cert-switch-grace-period": "use --self-signed-ca-rotation-grace",
     "kyma-requeue-error-interval": _RETRIES,
     "kyma-requeue-warning-interval": "use --kyma-requeue-success-interval and --kyma-requeue-busy-interval",
     "listener-port-overwrite": "use --event-address with that port",
@@ -32,8 +28,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "pprof": _PROFILE,
     "pprof-bind-address": _PROFILE,
     "pprof-server-timeout": _PROFILE,
-    "restricted-default-modules": "restrict a module by the kymaSelector of its ModuleReleaseMeta",
-    "skr-image-pull-secret": "image pull Secrets are not synchronized into clusters",
     "skr-watcher-image-name": _IMAGE,
     "skr-watcher-image-registry": _IMAGE,
     "skr-watcher-image-tag": _IMAGE,
@@ -46,16 +40,25 @@ _BOOLEAN = frozenset({"pprof"})
 _SWITCHES = frozenset({"enable-webhooks", "leader-elect"})
 """Options without a value, in Go with one."""
 
-_VALUES: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("cert-management", "cert.gardener.cloud/v1alpha1"): ("built-in", "certificates are issued without Gardener's"),
-}
-"""Values that this version does not have: the one that is used, and why."""
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One option of the former version: how this version is given it, None where it has no effect, and a warning."""
+
+    option: str
+    argument: str | None
+    warning: str = ""
 
 
 def adapted(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the arguments for this version, and a warning for each that has no effect or another one."""
-    kept: list[str] = []
-    warnings: list[str] = []
+    found = list(taken(arguments))
+    kept = [each.argument for each in found if each.argument is not None]
+    return kept, [each.warning for each in found if each.warning]
+
+
+def taken(arguments: Iterable[str]) -> Iterator[Taken]:
+    """Yield what each argument of the former version is for this one."""
     given = iter(arguments)
     for argument in given:
         name, separator, value = _normal(argument).partition("=")
@@ -63,15 +66,14 @@ def adapted(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
         if option in WITHOUT_EFFECT:
             if not separator and option not in _BOOLEAN:
                 next(given, "")
-            warnings.append(f"{name} has no effect: {WITHOUT_EFFECT[option]}")
+            yield Taken(name, None, f"{name} has no effect: {WITHOUT_EFFECT[option]}")
             continue
         if option in _SWITCHES and separator:
-            kept.append(f"--{option}" if value.lower() in {"1", "t", "true"} else f"--no-{option}")
+            yield Taken(name, f"--{option}" if value.lower() in {"1", "t", "true"} else f"--no-{option}")
             continue
-        if option in {"log-level", "cert-management"} and not separator:
+        if option == "log-level" and not separator:
             separator, value = "=", next(given, "")
-        kept.append(f"{name}{separator}{_value(option, value, warnings)}")
-    return kept, warnings
+        yield Taken(name, f"{name}{separator}{_value(option, value)}")
 
 
 def _normal(argument: str) -> str:
@@ -80,11 +82,7 @@ def _normal(argument: str) -> str:
     return f"-{argument}" if single else argument
 
 
-def _value(option: str, value: str, warnings: list[str]) -> str:
+def _value(option: str, value: str) -> str:
     if option == "log-level" and value.lstrip("-").isdecimal():  # a verbosity: more with the distance from 0
         return "INFO" if int(value) == 0 else "DEBUG"
-    if (option, value) in _VALUES:
-        used, reason = _VALUES[option, value]
-        warnings.append(f"--{option}={value} is taken as {used}: {reason}")
-        return used
     return value

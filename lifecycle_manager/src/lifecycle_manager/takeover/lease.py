@@ -5,6 +5,7 @@ this version is not ready and says why. Where it is renewed later, as after a ro
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -73,14 +74,27 @@ class FormerLease:
         self.objection = objection
 
     def _judge(self, lease: dict[str, Any]) -> str:
-        """Return why this version may not work. A Lease is renewed if it says so, or was since it was last read."""
-        spec = lease.get("spec") or {}
-        renewed_at, before = str(spec.get("renewTime") or ""), self._renewed_at
-        self._renewed_at = renewed_at
-        holder, seconds = spec.get("holderIdentity"), spec.get("leaseDurationSeconds") or 0
-        if not holder or not renewed_at:
-            return ""
-        until = datetime.fromisoformat(renewed_at) + timedelta(seconds=seconds)
-        if until > self.manager.clock.now() or before not in {"", renewed_at}:
-            return f"Lease {names.KCP_NAMESPACE}/{LEASE} is held by {holder}: stop the former version first"
+        """Return why this version may not work."""
+        before, self._renewed_at = self._renewed_at, renewal_of(lease)
+        holder = holder_of(lease, self.manager.clock.now(), renewed_before=before)
+        return (
+            f"Lease {names.KCP_NAMESPACE}/{LEASE} is held by {holder}: stop the former version first" if holder else ""
+        )
+
+
+def renewal_of(lease: Mapping[str, Any]) -> str:
+    """Return when a Lease was renewed, as it says so; empty for never."""
+    return str((lease.get("spec") or {}).get("renewTime") or "")
+
+
+def holder_of(lease: Mapping[str, Any], now: datetime, *, renewed_before: str = "") -> str:
+    """Return who holds a Lease, empty for nobody.
+
+    It is held if it says so, or was renewed since it was read before: the clocks may differ.
+    """
+    spec, renewed_at = lease.get("spec") or {}, renewal_of(lease)
+    holder, seconds = str(spec.get("holderIdentity") or ""), spec.get("leaseDurationSeconds") or 0
+    if not holder or not renewed_at:
         return ""
+    is_running = datetime.fromisoformat(renewed_at) + timedelta(seconds=seconds) > now
+    return holder if is_running or renewed_before not in {"", renewed_at} else ""

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kyma_fleet.explanation.facts import Occurrence
+from lifecycle_manager.explanation.facts import Occurrence
 from lifecycle_manager_api import names
 
 Document = Mapping[str, Any]
 TRACE = re.compile(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+PAUSE_SECONDS = 60.0
 MAX_ENTRIES = 50
 """How many entries of one object count; API servers keep fewer."""
 
@@ -35,7 +36,7 @@ def moments(documents: Iterable[Document], events: Iterable[Occurrence]) -> list
     return sorted(set(found), key=lambda each: each.rank)
 
 
-def last_change(found: list[Moment], pause_seconds: float) -> list[Moment]:
+def last_change(found: list[Moment], pause_seconds: float = PAUSE_SECONDS) -> list[Moment]:
     """Return the moments of the last change: those after the last pause of such a length."""
     for index in range(len(found) - 1, 0, -1):
         if (found[index].at - found[index - 1].at).total_seconds() > pause_seconds:

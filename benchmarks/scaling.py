@@ -1,0 +1,202 @@
+"""Measures what a Kyma costs, so that one can say what a fleet of any size needs: `docs/scaling.md` is written from it.
+
+For each size of the fleet and each number of replicas: CPU time and requests at the start, memory of the largest
+replica, the objects in the control plane and their size, the CPU and the requests of a quiet minute, and the CPU and
+requests of a new version of a module. From two sizes or more follow the slopes, which are what a Kyma costs, and with
+`--predict` how far off the slopes of the smaller sizes were for the largest one. All of it is CPU time, bytes and
+counts, so that it does not depend on what else the machine does.
+
+Run by `python -m benchmarks.scaling [--sizes 500,1000] [--replicas 1,2] [--modules 5] [--predict]`.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import uvloop
+
+from benchmarks.figures import Figure
+from benchmarks.fleet import _bump, _wait_until_in_sync, _wait_until_settled
+from benchmarks.processes.fleet import (
+    Answer,
+    FleetProcess,
+    LifecycleManagerProcess,
+    run_fleet,
+    run_lifecycle_manager,
+    serve_layers,
+)
+from kyma_local.ports import free_port
+
+OF_A_KYMA = frozenset({"Kyma", "Manifest", "Secret", "ModuleConfig", "SyncResource", "Event", "Lease"})
+UNITS = {
+    "start_cpu_seconds": "s of CPU",
+    "start_kcp_requests": "requests",
+    "start_skr_requests": "requests",
+    "memory_mb": "MB, all replicas",
+    "stored_bytes": "bytes",
+    "quiet_cpu_seconds": "s of CPU in a minute",
+    "quiet_kcp_requests": "requests in a minute",
+    "bump_cpu_seconds": "s of CPU",
+    "bump_kcp_requests": "requests",
+    "bump_skr_requests": "requests",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one fleet cost. CPU and memory are those of all replicas together."""
+
+    kymas: int
+    replicas: int
+    start_seconds: float
+    start_cpu_seconds: float
+    start_kcp_requests: float
+    start_skr_requests: float
+    memory_mb: float
+    largest_replica_mb: float
+    stored_bytes: float
+    quiet_cpu_seconds: float
+    quiet_kcp_requests: float
+    bump_seconds: float
+    bump_cpu_seconds: float
+    bump_kcp_requests: float
+    bump_skr_requests: float
+
+
+def main() -> int:
+    """Measure, and print the costs and the slopes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="500,1000", help="numbers of Kymas")
+    parser.add_argument("--replicas", default="1,2", help="numbers of replicas; each is combined with each size")
+    parser.add_argument("--modules", type=int, default=5)
+    parser.add_argument("--quiet-seconds", type=float, default=60.0)
+    parser.add_argument("--predict", action="store_true", help="compare the largest size with the slopes of the others")
+    options = parser.parse_args()
+    sizes = sorted(int(each) for each in options.sizes.split(","))
+    if len(sizes) < 2 + options.predict:
+        parser.error("a slope needs two sizes, and --predict a third")
+    for replicas in (int(each) for each in options.replicas.split(",")):
+        costs = []
+        for size in sizes:
+            options.kymas = size
+            costs.append(uvloop.run(_measure(options, replicas)))
+            print(json.dumps(asdict(costs[-1])), file=sys.stderr, flush=True)
+        for figure in _slopes(costs, predict=options.predict):
+            figure.print()
+    return 0
+
+
+async def _measure(options: argparse.Namespace, replicas: int) -> Cost:
+    with TemporaryDirectory(prefix="scaling-") as text:
+        folder = Path(text)
+        async with AsyncExitStack() as stack:
+            layers = await stack.enter_async_context(serve_layers(folder))
+            fleet = await stack.enter_async_context(run_fleet(options, layers))
+            kubeconfig = folder / "kcp.kubeconfig"
+            kubeconfig.write_text(json.dumps(fleet.kubeconfig))
+            before, stored = await fleet.do("counts"), _stored_bytes(await fleet.do("stored"))
+            began = time.monotonic()
+            managers = [
+                await stack.enter_async_context(
+                    run_lifecycle_manager(kubeconfig, free_port(), folder, replica=f"replica-{number}")
+                )
+                for number in range(replicas)
+            ]
+            await _wait_until_in_sync(fleet, managers[0])
+            start_seconds = time.monotonic() - began
+            await _wait_until_settled(fleet)
+            start = _requests(before, await fleet.do("counts"))
+            start_cpu = _cpu(managers)
+            for manager in managers:
+                await manager.wait_until_idle()
+            cpu, counted = _cpu(managers), await fleet.do("counts")
+            await asyncio.sleep(options.quiet_seconds)
+            minutes = options.quiet_seconds / 60
+            quiet_cpu = (_cpu(managers) - cpu) / minutes
+            quiet = _requests(counted, await fleet.do("counts"))
+            cpu, counted = _cpu(managers), await fleet.do("counts")
+            bump_seconds = await _bump(fleet)
+            await _wait_until_settled(fleet)
+            bump = _requests(counted, await fleet.do("counts"))
+            memory = [manager.peak_memory() for manager in managers]
+            return Cost(
+                kymas=options.kymas,
+                replicas=replicas,
+                start_seconds=start_seconds,
+                start_cpu_seconds=start_cpu,
+                start_kcp_requests=start[0],
+                start_skr_requests=start[1],
+                memory_mb=sum(memory),
+                largest_replica_mb=max(memory),
+                stored_bytes=_stored_bytes(await _stored(fleet)) - stored,
+                quiet_cpu_seconds=quiet_cpu,
+                quiet_kcp_requests=quiet[0] / minutes,
+                bump_seconds=bump_seconds,
+                bump_cpu_seconds=_cpu(managers) - cpu,
+                bump_kcp_requests=bump[0],
+                bump_skr_requests=bump[1],
+            )
+
+
+async def _stored(fleet: FleetProcess) -> Answer:
+    stored = await fleet.do("stored")
+    print(json.dumps(stored), file=sys.stderr)
+    return stored
+
+
+def _stored_bytes(stored: Answer) -> int:
+    return sum(each["bytes"] for kind, each in stored.items() if kind in OF_A_KYMA)
+
+
+def _requests(before: Answer, after: Answer) -> tuple[int, int]:
+    """Return the requests between two counts, but watches, to the control plane and to the clusters."""
+
+    def of(side: str) -> int:
+        return sum(after.get(f"{side}_{kind}", 0) - before.get(f"{side}_{kind}", 0) for kind in ("reads", "writes"))
+
+    return of("kcp"), of("skr")
+
+
+def _cpu(managers: Sequence[LifecycleManagerProcess]) -> float:
+    return sum(manager.cpu_seconds() for manager in managers)
+
+
+def _slopes(costs: Sequence[Cost], *, predict: bool) -> list[Figure]:
+    """Return what each thousand Kymas more cost; with `predict`, the largest fleet beside what the others promised."""
+    known = costs[:-1] if predict else costs
+    figures, largest = [], costs[-1]
+    for name, unit in UNITS.items():
+        slope, base = statistics.linear_regression(
+            [each.kymas for each in known], [float(getattr(each, name)) for each in known]
+        )
+        label = f"scaling_{name}_with_{largest.replicas}_replicas"
+        figures.append(_figure(label, f"{unit}, for 1000 Kymas", 1000 * slope))
+        if predict:
+            promised = base + slope * largest.kymas
+            figures.append(_figure(f"{label}_of_{largest.kymas}", unit, float(getattr(largest, name)), promised))
+    return figures
+
+
+def _figure(name: str, unit: str, value: float, promised: float | None = None) -> Figure:
+    peer = "what the smaller fleets promised" if promised is not None else ""
+    return Figure(
+        name=name,
+        unit=unit,
+        value=round(value, 3),
+        peer=peer,
+        peer_value=round(promised or 0.0, 3),
+        bar="none given",
+        met=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""What changes in one cluster: it is read by its API server, and nothing is written."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kube_runtime import Client, InventoryEntry, KindUnknown, KubeError, NotFound
+from kube_runtime.apply.former_managers import merged_into
+from kyma_fleet.checking.command import missing_rights
+from kyma_fleet.comparison.reading import cluster_of
+from kyma_fleet.problems import Problem, line_for
+from lifecycle_manager.object_set.inventory import entries_of
+from lifecycle_manager.resources import FIELD_MANAGER, MANIFESTS
+from lifecycle_manager.takeover import former
+from lifecycle_manager_api import Manifest, names
+
+T = TypeVar("T")
+R = TypeVar("R")
+MAX_OBJECTS = 2_000
+"""Objects of one cluster that are read."""
+CONCURRENCY = 10
+WATCHER = (
+    InventoryEntry("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "", "skr-webhook"),
+    InventoryEntry("apps", "v1", "Deployment", names.SKR_NAMESPACE, "skr-webhook"),
+    InventoryEntry("", "v1", "Secret", names.SKR_NAMESPACE, "skr-webhook-tls"),
+    InventoryEntry("", "v1", "Service", names.SKR_NAMESPACE, "skr-webhook"),
+    InventoryEntry("scheduling.k8s.io", "v1", "PriorityClass", "", "skr-webhook-priority"),
+)
+RIGHTS = (
+    ("patch", "admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("patch", "apiextensions.k8s.io", "customresourcedefinitions"),
+    ("patch", "apps", "deployments"),
+    ("patch", "", "secrets"),
+)
+"""Some of the rights that this version needs in a cluster, for objects that it has in each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReport:
+    """What changes in the cluster of a Kyma.
+
+    - `moved`: objects of modules that get another owner of their fields: one patch and one apply each
+    - `own`: objects of modules that this version has applied already
+    - `missing`: objects of modules that do not exist
+    - `foreign`: objects in an inventory that nobody has marked; they are neither changed by the takeover nor pruned
+    - `unread`: objects beyond the number that is read
+    - `replaced`, `removed`: objects of the former Watcher
+    - `catalog`: objects of the module catalog
+    - `error`: why the cluster could not be read
+    """
+
+    kyma: str
+    version: str = ""
+    moved: int = 0
+    own: int = 0
+    missing: int = 0
+    foreign: int = 0
+    unread: int = 0
+    replaced: int = 0
+    removed: int = 0
+    catalog: int = 0
+    missing_rights: tuple[str, ...] = ()
+    error: str = ""
+
+
+async def report_of(kcp: Client, kyma: str) -> ClusterReport:
+    """Read one cluster. Raises KubeError for the control plane alone."""
+    selector = f"{names.KYMA_NAME}={kyma}"
+    manifests = (await kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=selector)).items
+    try:
+        async with cluster_of(kcp, kyma, is_labelled=False) as skr:
+            return await _read(skr, kyma, manifests)
+    except (Problem, KubeError) as error:
+        return ClusterReport(kyma, error=line_for(error))
+
+
+async def _read(skr: Client, kyma: str, manifests: Iterable[Manifest]) -> ClusterReport:
+    owned = [(entry, each) for each in manifests for entry in entries_of(each.status.synced)]
+    kinds = await _each(owned[:MAX_OBJECTS], lambda pair: _kind_of(skr, *pair))
+    watcher = await _each(WATCHER, lambda entry: read_object(skr, entry))
+    leftovers = await _each(former.WATCHER_OBJECTS, lambda entry: read_object(skr, entry))
+    return ClusterReport(
+        kyma,
+        await skr.server_version(),
+        moved=kinds.count("moved"),
+        own=kinds.count("own"),
+        missing=kinds.count("missing"),
+        foreign=kinds.count("foreign"),
+        unread=max(len(owned) - MAX_OBJECTS, 0),
+        replaced=sum(each is not None and former.is_marked(each) for each in watcher),
+        removed=sum(each is not None for each in leftovers),
+        catalog=await _catalog(skr),
+        missing_rights=tuple(await missing_rights(skr, RIGHTS)),
+    )
+
+
+async def _kind_of(skr: Client, entry: InventoryEntry, manifest: Manifest) -> str:
+    live = await read_object(skr, entry)
+    if live is None:
+        return "missing"
+    key = f"{manifest.metadata.namespace}/{manifest.metadata.name}"
+    if merged_into(FIELD_MANAGER, live, former.FIELD_MANAGERS) is not None or former.is_owned_by(live, key):
+        return "moved"
+    labels = live["metadata"].get("labels") or {}
+    return "own" if labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER else "foreign"
+
+
+async def _catalog(skr: Client) -> int:
+    count = 0
+    for kind in ("ModuleTemplate", "ModuleReleaseMeta"):
+        try:
+            resource = await skr.mapper.resource(f"{names.GROUP}/v1beta2", kind)
+        except KindUnknown:
+            continue
+        async for page in skr.pages(resource, names.SKR_NAMESPACE):
+            count += sum(former.is_marked(each) for each in page.items)
+    return count
+
+
+async def _each(items: Iterable[T], read: Callable[[T], Awaitable[R]]) -> list[R]:
+    """Read something for each item, some at a time, and return it in their order."""
+    places = asyncio.Semaphore(CONCURRENCY)
+
+    async def one(item: T) -> R:
+        async with places:
+            return await read(item)
+
+    return list(await asyncio.gather(*(one(each) for each in items)))
+
+
+async def read_object(skr: Client, entry: InventoryEntry) -> dict[str, Any] | None:
+    """Return an object in a cluster; None where it does not exist. Raises KubeError."""
+    try:
+        resource = await skr.mapper.resource(entry.api_version, entry.kind)
+        return await skr.get(resource, entry.name, entry.namespace or None)
+    except (KindUnknown, NotFound):
+        return None

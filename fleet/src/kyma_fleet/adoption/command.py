@@ -1,0 +1,39 @@
+"""`klm adopt`: what the takeover of a control plane needs an administrator for."""
+
+import asyncio
+import random
+import sys
+
+from kube_runtime import Client, ObjectUnreadable
+from kyma_fleet.adoption.cluster import ClusterReport, report_of
+from kyma_fleet.adoption.findings import all_options, obstacles_of, rows_of
+from kyma_fleet.adoption.reading import read_control_plane
+from kyma_fleet.adoption.report import Report, print_json, print_tables
+from kyma_fleet.screen import Screen
+from kyma_fleet.text import plain
+
+CLUSTERS_AT_ONCE = 5
+
+
+async def check(
+    kcp: Client, screen: Screen, *, sample: int, lease_namespace: str, ca_namespace: str, as_document: bool
+) -> int:
+    """Print what a takeover would find and change. Nothing is written. Returns 1 where something is in the way."""
+    seen = await read_control_plane(kcp, lease_namespace=lease_namespace, ca_namespace=ca_namespace, left_out=_left_out)
+    reachable = sorted(seen.counts.kymas & seen.counts.accesses.keys())
+    chosen = random.sample(reachable, min(sample, len(reachable)))
+    places = asyncio.Semaphore(CLUSTERS_AT_ONCE)
+
+    async def one(kyma: str) -> ClusterReport:
+        async with places:
+            return await report_of(kcp, kyma)
+
+    clusters = await asyncio.gather(*(one(each) for each in sorted(chosen)))
+    options = all_options(seen.deployments)
+    report = Report(seen, list(rows_of(seen)), options, clusters, obstacles_of(seen, options, clusters))
+    (print_json if as_document else print_tables)(report, screen)
+    return 1 if report.obstacles else 0
+
+
+def _left_out(error: ObjectUnreadable) -> None:
+    sys.stderr.write(f"klm: left out: {plain(error)}\n")

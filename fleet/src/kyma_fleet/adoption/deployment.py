@@ -1,0 +1,101 @@
+"""The Deployment of the former version: its image, its command line, and what each option is for this version."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from lifecycle_manager.settings import Settings
+from lifecycle_manager.takeover.flags import taken
+from lifecycle_manager.takeover.policy_file import CONVENTIONAL
+
+COMMAND = "/manager"
+COMPONENT = "lifecycle-manager.kyma-project.io"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+
+
+@dataclass(frozen=True, slots=True)
+class FormerDeployment:
+    """How the former version is deployed. `has_policy`: a maintenance policy is mounted where it expects one."""
+
+    name: str
+    image: str
+    replicas: int
+    running: int
+    arguments: tuple[str, ...]
+    has_policy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of the former version: what this version gets in its place, and why it is another thing.
+
+    `refused`: this version does not start with it.
+    """
+
+    given: str
+    becomes: str
+    why: str = ""
+    refused: bool = False
+
+
+def former_deployments(documents: Iterable[Mapping[str, Any]]) -> list[FormerDeployment]:
+    """Return those of some Deployments that are of the former version: by their label, or by what they run."""
+    return [_described(each) for each in documents if _is_former(each)]
+
+
+def options_of(arguments: Sequence[str]) -> list[Option]:
+    """Return what each option of a command line is for this version."""
+    return [_option(each.option, each.argument, each.warning) for each in taken(arguments)]
+
+
+def _option(name: str, argument: str | None, warning: str) -> Option:
+    if argument is None:
+        return Option(name, "", warning.partition(": ")[2])
+    problem = _problem_with(argument)
+    return Option(name, argument, problem or warning, refused=bool(problem))
+
+
+def _problem_with(argument: str) -> str:
+    """Return why this version refuses an option; empty where it takes it."""
+    name, _, value = argument.removeprefix("--").partition("=")
+    field = name.removeprefix("no-").replace("-", "_")
+    if field not in Settings.model_fields:
+        return "this version has no such option"
+    if not value:
+        return ""
+    try:
+        Settings(_cli_parse_args=[argument])  # type: ignore[call-arg]  # pydantic-settings' own keyword
+    except ValidationError as error:
+        # Rules that concern several options are checked with all of them.
+        return next((each["msg"] for each in error.errors() if each["loc"]), "")
+    return ""
+
+
+def _is_former(deployment: Mapping[str, Any]) -> bool:
+    labels = deployment["metadata"].get("labels") or {}
+    commands = [(each.get("command") or [""])[0] for each in _containers(deployment)]
+    return labels.get(COMPONENT_LABEL) == COMPONENT or (
+        COMMAND in commands and any("lifecycle-manager" in each.get("image", "") for each in _containers(deployment))
+    )
+
+
+def _described(deployment: Mapping[str, Any]) -> FormerDeployment:
+    containers = _containers(deployment)
+    manager = next((each for each in containers if each.get("name") == "manager"), containers[0])
+    mounts = [str(each.get("mountPath", "")) for each in manager.get("volumeMounts") or ()]
+    replicas = deployment["spec"].get("replicas")
+    return FormerDeployment(
+        name=deployment["metadata"]["name"],
+        image=str(manager.get("image", "")),
+        replicas=1 if replicas is None else int(replicas),
+        running=int((deployment.get("status") or {}).get("replicas") or 0),
+        arguments=(*(manager.get("command") or ())[1:], *(manager.get("args") or ())),
+        has_policy=any(CONVENTIONAL.is_relative_to(each) for each in mounts if each),
+    )
+
+
+def _containers(deployment: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = deployment["spec"]["template"]["spec"]["containers"]
+    return found

@@ -1,0 +1,64 @@
+"""The options that several commands have, and the completion of names from the control plane."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NAMES_SHOWN = 200
+COMPLETION_SECONDS = 2.0
+
+
+def complete_kyma(context: typer.Context, incomplete: str) -> list[str]:
+    return _names_in_the_cluster(context, "kymas", incomplete)
+
+
+def complete_module(context: typer.Context, incomplete: str) -> list[str]:
+    return _names_in_the_cluster(context, "releases", incomplete)
+
+
+def complete_name(context: typer.Context, incomplete: str) -> list[str]:
+    kind = str(context.params.get("kind") or "kymas")
+    return _names_in_the_cluster(context, "releases" if kind == "modules" else kind, incomplete)
+
+
+def _names_in_the_cluster(context: typer.Context, kind: str, incomplete: str) -> list[str]:
+    """Return some names that begin as typed; none where the control plane does not answer at once."""
+    from kube_runtime import KubeError  # noqa: PLC0415
+    from kyma_fleet.listing.kinds import kind_named  # noqa: PLC0415
+    from kyma_fleet.running import Target  # noqa: PLC0415
+
+    found = kind_named(kind)
+    if found is None:
+        return []
+
+    async def read() -> list[str]:
+        of = "kcp_" if "kcp_kubeconfig" in context.params else ""
+        target = Target(context.params.get(f"{of}kubeconfig"), context.params.get(f"{of}context"))
+        async with asyncio.timeout(COMPLETION_SECONDS), await target.client() as kcp:
+            async for page in kcp.pages(found.resource, found.namespace, page_size=NAMES_SHOWN):
+                return [each.metadata.name for each in page.items if each.metadata.name.startswith(incomplete)]
+        return []
+
+    try:
+        return asyncio.run(read())
+    except (KubeError, TimeoutError):
+        return []
+
+
+Kubeconfig = Annotated[
+    Path | None, typer.Option(help="kubeconfig of the control plane; by default that of kubectl", show_default=False)
+]
+Context = Annotated[str | None, typer.Option(help="context of the kubeconfig", show_default=False)]
+LeaseNamespace = Annotated[
+    str, typer.Option(help="namespace of the replicas' Leases (--leader-election-namespace of klm run)")
+]
+KymaName = Annotated[str, typer.Argument(help="name of the Kyma", autocompletion=complete_kyma, show_default=False)]
+
+
+def one_of(values: tuple[str, ...], what: str, given: str) -> str:
+    found = next((each for each in values if each.lower() == given.lower()), None)
+    if given and found is None:
+        raise typer.BadParameter(f"{given!r} is not a {what}; choose one of {', '.join(values)}")
+    return found or ""

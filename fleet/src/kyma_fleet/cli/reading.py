@@ -1,0 +1,221 @@
+"""Commands that only read: what there is, how the fleet is, and why a cluster is as it is."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kyma_fleet.cli.options import (
+    Context,
+    Kubeconfig,
+    KymaName,
+    LeaseNamespace,
+    complete_kyma,
+    complete_module,
+    complete_name,
+    one_of,
+)
+
+KIND_NAMES = ("kymas", "modules", "releases", "manifests", "configs", "syncresources")
+STATES = ("Ready", "Processing", "Warning", "Error", "Deleting", "Unmanaged")
+OUTPUTS = ("table", "wide", "json", "yaml", "name")
+
+
+def get(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help=f"what to list: {', '.join(KIND_NAMES)}",
+            autocompletion=lambda incomplete: [each for each in KIND_NAMES if each.startswith(incomplete)],
+            show_default=False,
+        ),
+    ],
+    name: Annotated[
+        str, typer.Argument(help="one of them; of modules and releases a module", autocompletion=complete_name)
+    ] = "",
+    *,
+    state: Annotated[
+        str,
+        typer.Option(
+            help=f"in this state: {', '.join(STATES)}",
+            autocompletion=lambda incomplete: [each for each in STATES if each.startswith(incomplete)],
+        ),
+    ] = "",
+    kyma: Annotated[str, typer.Option(help="of this Kyma", autocompletion=complete_kyma)] = "",
+    module: Annotated[str, typer.Option(help="with or of this module", autocompletion=complete_module)] = "",
+    version: Annotated[str, typer.Option(help="with a module in this version")] = "",
+    channel: Annotated[str, typer.Option(help="in this channel")] = "",
+    region: Annotated[str, typer.Option(help="in this region")] = "",
+    paused: Annotated[bool, typer.Option("--paused", help="paused ones, with who did it, when and why")] = False,
+    labels: Annotated[str, typer.Option("--selector", "-l", help="label selector, as of kubectl")] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="show each change until Ctrl-C")] = False,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help=f"format: {', '.join(OUTPUTS)}",
+            autocompletion=lambda incomplete: [each for each in OUTPUTS if each.startswith(incomplete)],
+        ),
+    ] = "table",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="namespace, where it is another one")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """List Kymas, their modules, releases, Manifests, ModuleConfigs or SyncResources.
+
+    \b
+    klm get kymas --state Error                  which clusters are broken
+    klm get kymas --module keda --version 2.1.0  who has this version
+    klm get kymas --paused                       who paused what, and why
+    klm get modules keda --state Warning         a line for each cluster
+    klm get manifests --kyma demo -o wide        with messages
+    klm get kymas -o name | wc -l                for scripts; also json and yaml
+    klm get kymas --region eu-central-1 --watch  follow changes
+    """
+    from kyma_fleet.listing.command import Listing, check_filters  # noqa: PLC0415
+    from kyma_fleet.listing.formats import FORMATS, output_for  # noqa: PLC0415
+    from kyma_fleet.listing.kinds import PAUSED_KYMAS, kind_named  # noqa: PLC0415
+    from kyma_fleet.listing.selection import Selection  # noqa: PLC0415
+    from kyma_fleet.problems import Problem  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    found = kind_named(kind)
+    if found is None:
+        raise typer.BadParameter(f"nothing is called {kind!r}; choose one of {', '.join(KIND_NAMES)}")
+    one_of(OUTPUTS, "format", output)
+    selection = Selection(
+        name=name,
+        kyma=kyma,
+        state=one_of(STATES, "state", state),
+        module=module,
+        version=version,
+        channel=channel,
+        region=region,
+        paused=paused,
+        labels=labels,
+    )
+    try:
+        check_filters(found, selection)
+    except Problem as problem:
+        raise typer.BadParameter(str(problem)) from None
+    listed = PAUSED_KYMAS if paused and found.name == "kymas" and output == "table" else found
+    screen = Screen.of_process()
+    form = next(each for each in FORMATS if each == output.lower())
+    written = output_for(form, listed, selection, screen, watch=watch)
+    where = namespace or listed.namespace
+    run(
+        Target(kubeconfig, context),
+        lambda kcp: Listing(kcp, listed, selection, where, written, screen).run(watch=watch),
+    )
+
+
+def status(
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="show it again and again until Ctrl-C")] = False,
+    lease_namespace: LeaseNamespace = "kcp-system-leases",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show how the fleet is: states, modules and versions, rollouts, the worst clusters, silent Watchers, replicas.
+
+    The exit code is 1 where something is wrong, 0 where nothing is, and 2 where
+    it can't be read.
+
+    \b
+    klm status                     once
+    klm status --watch             refreshed in place
+    klm status || alert-somebody   in a script
+    """
+    from kyma_fleet.overview import command  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.status(kcp, screen, lease_namespace, watch=watch))
+
+
+def explain(
+    kyma: KymaName,
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODULE|OBJECT]",
+            help="a module, or an object in the cluster as kind/name or kind/namespace/name",
+            autocompletion=complete_module,
+        ),
+    ] = "",
+    *,
+    rollout_max_delay: Annotated[
+        str, typer.Option(help="--module-upgrade-rollout-max-delay of klm run, for the time of a rollout's turn")
+    ] = "5m",
+    maintenance_policy: Annotated[
+        Path | None,
+        typer.Option(help="--maintenance-policy of klm run, for windows that are not reported yet", show_default=False),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Explain why a cluster, a module or an object is as it is: the chain of causes, the last Events, what to do.
+
+    Nothing is written. The rules are those by which Lifecycle Manager decides.
+    The exit code is 1 where something is not in order.
+
+    \b
+    klm explain demo                               all of a cluster
+    klm explain demo keda                          one module
+    klm explain demo deployment/keda-operator      one object, and the module that has it
+    klm explain demo configmap/kyma-system/limits  the same, with its namespace
+    """
+    from kyma_fleet.explanation import command  # noqa: PLC0415
+    from kyma_fleet.problems import Problem  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    try:
+        rules = command.rules_of(rollout_max_delay, maintenance_policy)
+    except Problem as problem:
+        raise typer.BadParameter(str(problem)) from None
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.explain(kcp, screen, kyma, subject, rules))
+
+
+def events(kyma: KymaName, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """List the Events of a Kyma and of its Manifests, ModuleConfigs and SyncResources, the newest last.
+
+    \b
+    klm events demo
+    klm events demo | grep Warning
+    """
+    from kyma_fleet.explanation import command  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.events(kcp, screen, kyma))
+
+
+def trace(
+    kyma: KymaName,
+    module: Annotated[str, typer.Argument(help="a module of it", autocompletion=complete_module)] = "",
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="everything that is recorded, not the last change alone")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Draw when what was written for a Kyma or one of its modules: by the user, Lifecycle Manager, the Module Manager.
+
+    It is read from the objects themselves and from Events, which record writes to the second.
+
+    \b
+    klm trace demo keda    the last change of a module
+    klm trace demo --all   everything that is recorded
+    """
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.timeline import command  # noqa: PLC0415
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.trace(kcp, screen, kyma, module, everything=everything))

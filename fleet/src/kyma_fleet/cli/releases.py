@@ -1,0 +1,85 @@
+"""Commands that compare: what a release would change, and what a cluster has."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kyma_fleet.cli.options import Context, Kubeconfig, KymaName, complete_module, one_of
+
+
+def preview(
+    module: Annotated[str, typer.Argument(help="the module", autocompletion=complete_module, show_default=False)],
+    version: Annotated[str, typer.Argument(help="its version; the ModuleTemplate must exist", show_default=False)],
+    *,
+    channel: Annotated[str, typer.Option(help="the channel that would get it; by default all of the module")] = "",
+    sample: Annotated[
+        int, typer.Option(min=0, max=100, help="compare the objects in so many clusters, too (needs klm-skr-access)")
+    ] = 0,
+    output: Annotated[str, typer.Option("--output", "-o", help="format: table, markdown")] = "table",
+    rollout_max_delay: Annotated[str, typer.Option(help="--module-upgrade-rollout-max-delay of klm run")] = "5m",
+    maintenance_policy: Annotated[
+        Path | None, typer.Option(help="--maintenance-policy of klm run", show_default=False)
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--sync-namespace", help="--sync-namespace of klm run, for objects that name none")
+    ] = "kyma-system",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show what a release would change: which Kymas would get it and when, and which are held back and why.
+
+    Nothing is written. The rules are those by which Lifecycle Manager decides.
+
+    \b
+    klm preview keda 2.1.0 --channel fast
+    klm preview keda 2.1.0 --sample 3                the objects in three clusters
+    klm preview keda 2.1.0 -o markdown > review.md
+    """
+    from kyma_fleet.explanation.command import rules_of  # noqa: PLC0415
+    from kyma_fleet.preview import command  # noqa: PLC0415
+    from kyma_fleet.preview.plan import Release  # noqa: PLC0415
+    from kyma_fleet.problems import Problem  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    form: Literal["table", "markdown"] = "markdown" if output == "markdown" else "table"
+    one_of(("table", "markdown"), "format", output)
+    try:
+        rules = rules_of(rollout_max_delay, maintenance_policy)
+    except Problem as problem:
+        raise typer.BadParameter(str(problem)) from None
+    screen = Screen.of_process()
+    release = Release(module, version, channel)
+    run(
+        Target(kubeconfig, context),
+        lambda kcp: command.preview(kcp, screen, release, rules, sample=sample, output=form, namespace=namespace),
+    )
+
+
+def diff(
+    kyma: KymaName,
+    module: Annotated[str, typer.Argument(help="a module of it", autocompletion=complete_module, show_default=False)],
+    *,
+    namespace: Annotated[
+        str, typer.Option("--sync-namespace", help="--sync-namespace of klm run, for objects that name none")
+    ] = "kyma-system",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show what Lifecycle Manager would change in a cluster: the objects of a module as wanted against those there.
+
+    It is a dry run on the cluster's API server, with the access Secret; nothing
+    is changed. Values of Secrets are not shown. The exit code is 1 where
+    something differs, 0 where nothing does, and 2 where it can't be compared.
+
+    \b
+    klm diff demo keda
+    klm diff demo keda || klm reconcile demo keda
+    """
+    from kyma_fleet.comparison import command  # noqa: PLC0415
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+
+    screen = Screen.of_process()
+    run(Target(kubeconfig, context), lambda kcp: command.diff(kcp, screen, kyma, module, namespace))

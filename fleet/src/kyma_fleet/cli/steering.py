@@ -1,0 +1,112 @@
+"""Commands that have Lifecycle Manager leave something alone, or reconcile it now."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kyma_fleet.cli.options import Context, Kubeconfig, KymaName, complete_kyma, complete_module
+
+Reason = Annotated[str, typer.Option(help="why, for those who find it later", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask before more than one cluster is changed")]
+
+
+def _steer(
+    verb: Literal["pause", "resume", "reconcile"],
+    subjects: tuple[str, str, bool],
+    reason: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    yes: bool,
+) -> None:
+    from kyma_fleet.running import Target, run  # noqa: PLC0415
+    from kyma_fleet.screen import Screen  # noqa: PLC0415
+    from kyma_fleet.steering import command  # noqa: PLC0415
+
+    kyma, module, everything = subjects
+    if not (kyma or module or everything):
+        raise typer.BadParameter("name a Kyma, or --module, or --all")
+    if everything and (kyma or module):
+        raise typer.BadParameter("--all is everything: give no Kyma and no --module with it")
+    screen = Screen.of_process()
+    meant = command.Subjects(kyma, module, everything)
+
+    def confirm(question: str) -> bool:
+        return yes or (sys.stdin.isatty() and typer.confirm(question))
+
+    run(
+        Target(kubeconfig, context),
+        lambda kcp: command.steer(kcp, screen, verb, meant, reason=reason, confirm=confirm),
+    )
+
+
+MaybeKyma = Annotated[str, typer.Argument(help="name of the Kyma", autocompletion=complete_kyma)]
+OfModule = Annotated[
+    str,
+    typer.Option("--module", help="this module; without a Kyma in all clusters", autocompletion=complete_module),
+]
+Everything = Annotated[bool, typer.Option("--all", help="all Kymas and all their modules")]
+
+
+def pause(
+    kyma: MaybeKyma = "",
+    *,
+    reason: Annotated[str, typer.Option(help="why, for those who find it later", show_default=False)],
+    module: OfModule = "",
+    everything: Everything = False,
+    yes: Yes = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Have Lifecycle Manager leave a cluster, a module or the fleet as it is.
+
+    A paused cluster gets no module installed, upgraded, repaired or removed.
+    What its users change in Module CRs still travels. Who, when and why is in
+    annotations, in an Event, and in `klm get kymas --paused`.
+
+    \b
+    klm pause demo --reason "incident 4711"
+    klm pause demo --module keda --reason "waits for a fix"
+    klm pause --module keda --reason "2.1.0 is broken"   in every cluster
+    klm pause --all --reason "maintenance of the registry"
+    """
+    _steer("pause", (kyma, module, everything), reason, kubeconfig, context, yes=yes)
+
+
+def resume(
+    kyma: MaybeKyma = "",
+    *,
+    reason: Reason = "",
+    module: OfModule = "",
+    everything: Everything = False,
+    yes: Yes = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """End a pause: the cluster, the module or the fleet is reconciled again at once.
+
+    \b
+    klm resume demo                 with all its modules
+    klm resume demo --module keda
+    klm resume --all --yes
+    """
+    _steer("resume", (kyma, module, everything), reason, kubeconfig, context, yes=yes)
+
+
+def reconcile(
+    kyma: KymaName,
+    module: Annotated[str, typer.Argument(help="a module of it", autocompletion=complete_module)] = "",
+    *,
+    reason: Reason = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Have Lifecycle Manager reconcile a Kyma, or one of its modules, now instead of at the next interval.
+
+    \b
+    klm reconcile demo
+    klm reconcile demo keda --reason "after the fix of its registry"
+    """
+    _steer("reconcile", (kyma, module, False), reason, kubeconfig, context, yes=True)

@@ -1,0 +1,60 @@
+"""What Lifecycle Manager does with a Kyma that joins or leaves, as lines, until it has done it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from kube_runtime import Client, NotFound
+from kyma_fleet.screen import Screen
+from kyma_fleet.text import plain
+from lifecycle_manager.resources import KYMAS, SECRETS, Secret
+from lifecycle_manager.skr.access import OUR_SECRETS
+from lifecycle_manager_api import Kyma, find, names
+
+SECONDS = 0.5
+MAX_SECONDS = 5.0
+
+
+async def kyma_named(kcp: Client, name: str) -> Kyma | None:
+    """Return a Kyma, None where there is none. Raises KubeError."""
+    try:
+        return await kcp.get(KYMAS, name, names.KCP_NAMESPACE)
+    except NotFound:
+        return None
+
+
+async def access_of(kcp: Client, kyma: str) -> tuple[Secret, ...]:
+    """Return the access Secrets of a Kyma, the one in use first. Raises KubeError."""
+    selector = f"{OUR_SECRETS},{names.KYMA_NAME}={kyma},!{names.PURPOSE}"
+    found = (await kcp.list(SECRETS, names.KCP_NAMESPACE, label_selector=selector)).items
+    return tuple(sorted(found, key=lambda each: (str(each.metadata.creation_timestamp), each.metadata.name)))
+
+
+async def follow(
+    kcp: Client, screen: Screen, name: str, until: Callable[[Kyma | None], bool], patience: timedelta
+) -> bool:
+    """Print what the Kyma reports until a condition holds. Returns whether it did in time. Raises KubeError."""
+    deadline = time.monotonic() + patience.total_seconds()
+    said, pause = "", SECONDS
+    while True:
+        kyma = await kyma_named(kcp, name)
+        if until(kyma):
+            return True
+        if (line := _line(kyma)) != said:
+            said = line
+            screen.print(f"  {plain(line)}")
+            screen.flush()
+        if time.monotonic() >= deadline:
+            return False
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.2, MAX_SECONDS)
+
+
+def _line(kyma: Kyma | None) -> str:
+    if kyma is None:
+        return "the Kyma does not exist yet"
+    ready = find(kyma.status.conditions, "Ready")
+    if ready is None:
+        return "Lifecycle Manager has not reconciled it yet"
+    return f"{kyma.status.state.value}: {ready.message or ready.reason}"

@@ -1,0 +1,128 @@
+"""The controllers of the VirtualServices and of the gateway's Secret: their triggers and settings."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeGuard
+
+from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
+from kube_runtime.steps import run_steps
+from kyma_certs import CAs
+from lifecycle_manager.istio.apply import RouteWriter
+from lifecycle_manager.istio.gateway_secret import GatewaySecret, expiry_gauge
+from lifecycle_manager.istio.plan import Done, plan
+from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES, RouteSnapshot
+from lifecycle_manager.istio.status import Status
+from lifecycle_manager.resources import WATCHERS
+from lifecycle_manager.signals import CAsChanged
+from lifecycle_manager.skr.failure import failure_of
+from lifecycle_manager_api import Watcher, names
+
+INTERVAL_SECONDS = 300.0
+SECRET = "klm-istio-gateway"  # noqa: S105 - a name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IstioSettings:
+    """Where Istio and its Gateways are, and by which names Watchers connect to the gateway.
+
+    `expiry_window`: how long before its end the metric reports the gateway's certificate.
+    """
+
+    namespace: str = "istio-system"
+    gateway_name: str = "klm-watcher"
+    gateway_namespace: str = names.KCP_NAMESPACE
+    event_hosts: tuple[str, ...] = ("localhost",)
+    expiry_window: timedelta = timedelta(days=14)
+
+
+def setup(manager: Manager, cas: Callable[[], CAs], settings: IstioSettings | None) -> None:
+    """Keep a VirtualService for each Watcher CR, and the Secret of the gateway; nothing without settings."""
+    if settings is not None:
+        setup_routes(manager, settings)
+        setup_secret(manager, cas, settings)
+
+
+def setup_routes(manager: Manager, settings: IstioSettings) -> Controller[ObjectKey, None]:
+    """Keep a VirtualService for each Watcher CR, each on one replica."""
+    watchers, virtual_services = manager.informer(WATCHERS), manager.informer(VIRTUAL_SERVICES)
+    gateways = manager.informer(GATEWAYS, namespace=settings.gateway_namespace)
+    controller: Controller[ObjectKey, None] = manager.controller(
+        "virtual-service", owner=lambda key: f"Watcher {key.name}", concurrency=1
+    )
+
+    def all_watchers(_: object) -> Iterable[ObjectKey]:
+        return map(WATCHERS.key_of, watchers.list())
+
+    def is_edited(change: Change[dict[str, Any]]) -> bool:
+        return change.new is None or not virtual_services.is_own_write(change.new)
+
+    controller.watches(watchers, when=is_routed_otherwise)
+    controller.watches(gateways, to=all_watchers)
+    controller.watches(virtual_services, to=watcher_of, when=is_edited)
+    controller.starts_with(lambda: all_watchers(None))
+    writer = RouteWriter(manager, watchers, virtual_services)
+
+    async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        """Apply the VirtualService of a Watcher CR where it differs. Raises KubeError."""
+        watcher = watchers.get(key)
+        if watcher is None:
+            return Result()
+        selector = watcher.spec.gateway.selector
+        selected = [each for each in gateways.list() if selector.matches(each["metadata"].get("labels") or {})]
+        selected.sort(key=lambda each: str(each["metadata"]["name"]))
+        seen = RouteSnapshot(watcher, tuple(selected), virtual_services.get(key))
+        done = await run_steps(seen, plan=plan, apply=writer.apply, is_done=is_done, fence=manager.sharding.check)
+        if done.status is not None:
+            await writer.report(watcher, done.status)
+        return Result(requeue_after=INTERVAL_SECONDS)
+
+    async def report(key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception. Raises KubeError."""
+        watcher = watchers.get(key)
+        if watcher is not None:
+            failure = failure_of(error)
+            await writer.report(watcher, Status("False", failure.reason, failure.message))
+
+    controller.reconciles(reconcile, unforeseen=report)
+    return controller
+
+
+def setup_secret(manager: Manager, cas: Callable[[], CAs], settings: IstioSettings) -> Controller[ObjectKey, None]:
+    """Keep the Secret of the gateway, on one replica."""
+    gateways = manager.informer(GATEWAYS, namespace=settings.gateway_namespace)
+    key = ObjectKey(settings.namespace, SECRET)
+    secret = GatewaySecret(
+        manager,
+        cas,
+        gateway=lambda: gateways.get(ObjectKey(settings.gateway_namespace, settings.gateway_name)),
+        event_hosts=settings.event_hosts,
+        expiry_window=settings.expiry_window,
+        gauge=expiry_gauge(manager.registry),
+    )
+    controller: Controller[ObjectKey, None] = manager.controller(
+        "gateway-secret", owner=lambda _: f"Secret {SECRET}", exists=lambda _: True, concurrency=1
+    )
+    controller.watches(gateways, to=lambda _: (key,))
+    controller.receives(CAsChanged, to=lambda _: (key,))
+    controller.starts_with(lambda: (key,))
+    controller.reconciles(secret.reconcile)
+    return controller
+
+
+def is_routed_otherwise(change: Change[Watcher]) -> bool:
+    """Tell whether a Watcher CR was created, or its spec or labels have changed."""
+    old, new = change.old, change.new
+    return new is not None and (old is None or old.spec != new.spec or old.metadata.labels != new.metadata.labels)
+
+
+def watcher_of(change: Change[dict[str, Any]]) -> Iterable[ObjectKey]:
+    """Return the key of the Watcher CR that has the name of a VirtualService."""
+    item = change.new or change.old
+    if item is not None:
+        yield ObjectKey(item["metadata"]["namespace"], item["metadata"]["name"])
+
+
+def is_done(step: object) -> TypeGuard[Done]:
+    """Tell whether a step is the last one."""
+    return isinstance(step, Done)

@@ -1,0 +1,133 @@
+"""The short-lived token in an access Secret: of which ServiceAccount it is, how long it lasts, and when it is due.
+
+Lifecycle Manager renews it only where the Secret has the annotation `renew-token`: other Secrets are rotated by those
+who write them. Whatever an SKR returns as a new token is held to the same rules as what was there before.
+"""
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from kube_runtime import JsonObject, ManifestInvalid, dump_yaml, load_yaml
+from lifecycle_manager.resources import Secret
+from lifecycle_manager_api import names
+
+DUE = 2 / 3
+"""The share of its lifetime after which a token is renewed: the rest is for outages."""
+MIN_LIFETIME, MAX_LIFETIME = timedelta(minutes=10), timedelta(days=365)
+"""Kubernetes issues none for less. A shorter one from an SKR would be renewed, and so written to KCP, all the time."""
+MAX_LENGTH = 16 * 1024
+_JWT = re.compile(r"[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]*")
+_SUBJECT = re.compile(r"system:serviceaccount:([a-z0-9-]{1,63}):([a-z0-9.-]{1,253})")
+
+
+class TokenUnusable(Exception):
+    """A text is no token of a ServiceAccount that can be renewed; the message says why, and quotes nothing of it."""
+
+
+class _Claims(msgspec.Struct):
+    sub: str
+    iat: int
+    exp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a ServiceAccount in an SKR."""
+
+    text: str = field(repr=False)
+    namespace: str
+    account: str
+    issued: datetime
+    expires: datetime
+
+    @property
+    def lifetime(self) -> timedelta:
+        """For how long it was issued."""
+        return self.expires - self.issued
+
+    @property
+    def due(self) -> datetime:
+        """When it is to be renewed."""
+        return self.issued + self.lifetime * DUE
+
+    @property
+    def request(self) -> JsonObject:
+        """The TokenRequest for one that lasts as long."""
+        seconds = int(min(max(self.lifetime, MIN_LIFETIME), MAX_LIFETIME).total_seconds())
+        return {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": seconds},
+        }
+
+
+def is_renewed(secret: Secret) -> bool:
+    """Tell whether Lifecycle Manager renews the token of an access Secret."""
+    return secret.metadata.annotations.get(names.RENEW_TOKEN) == "true"
+
+
+def token_of(text: object) -> Token:
+    """Read a token without verifying it, which only its own API server can. Raises TokenUnusable."""
+    found = _JWT.fullmatch(text) if isinstance(text, str) and len(text) <= MAX_LENGTH else None
+    if found is None:
+        raise TokenUnusable("it is no token of a ServiceAccount")
+    try:
+        payload = base64.urlsafe_b64decode(found[1] + "=" * (-len(found[1]) % 4))
+        claims = msgspec.json.decode(payload, type=_Claims)
+        issued, expires = (datetime.fromtimestamp(each, UTC) for each in (claims.iat, claims.exp))
+    except (ValueError, OverflowError, OSError):
+        raise TokenUnusable("it is no token of a ServiceAccount that expires") from None
+    subject = _SUBJECT.fullmatch(claims.sub)
+    if subject is None or expires <= issued:
+        raise TokenUnusable("it is no token of a ServiceAccount that expires")
+    return Token(found[0], subject[1], subject[2], issued, expires)
+
+
+def issued_token(answer: JsonObject, former: Token) -> Token:
+    """Return the token in the answer to a TokenRequest. Raises TokenUnusable."""
+    status = answer.get("status")
+    token = token_of(status.get("token") if isinstance(status, Mapping) else None)
+    if (token.namespace, token.account) != (former.namespace, former.account):
+        raise TokenUnusable("it is a token of another ServiceAccount")
+    if token.lifetime < MIN_LIFETIME:
+        raise TokenUnusable(f"it lasts for less than {MIN_LIFETIME.total_seconds() / 60:.0f} minutes")
+    return token
+
+
+def token_in(kubeconfig: str) -> Token:
+    """Return the token of a kubeconfig's user. Raises TokenUnusable."""
+    return token_of(_user_of(_document(kubeconfig)).get("token"))
+
+
+def with_token(kubeconfig: str, token: Token) -> str:
+    """Return a kubeconfig with another token, and otherwise the same. Raises TokenUnusable."""
+    document = _document(kubeconfig)
+    _user_of(document)["token"] = token.text
+    return dump_yaml(document)
+
+
+def _document(kubeconfig: str) -> dict[str, Any]:
+    try:
+        document = load_yaml(kubeconfig)
+    except ManifestInvalid:
+        document = None
+    if not isinstance(document, dict):
+        raise TokenUnusable("the kubeconfig is no YAML mapping")
+    return document
+
+
+def _user_of(document: dict[str, Any]) -> dict[str, Any]:
+    try:
+        contexts, users = ({each["name"]: each for each in document[key]} for key in ("contexts", "users"))
+        user = users[contexts[document["current-context"]]["context"]["user"]]["user"]
+    except (LookupError, TypeError):
+        user = None
+    if not isinstance(user, dict):
+        raise TokenUnusable("the kubeconfig names no user with a token")
+    return user

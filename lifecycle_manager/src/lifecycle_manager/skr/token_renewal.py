@@ -1,0 +1,125 @@
+"""The controller that renews the tokens of access Secrets before they expire, with the tokens themselves.
+
+The key is the name of a Kyma. The old token is replaced only once a new one was issued, and only in the version of the
+Secret that was read; until it expires nothing is lost, however often the renewal fails. Each failure is an Event of the
+Kyma. That an expired or revoked token is refused shows in the condition `SKRReachable`, as for any other credentials.
+"""
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from kube_runtime import (
+    Causes,
+    Change,
+    Controller,
+    Informer,
+    KubeError,
+    Manager,
+    ObjectKey,
+    Priority,
+    Resource,
+    Result,
+    RetryPolicy,
+)
+from lifecycle_manager.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
+from lifecycle_manager.signals import ClusterReachable
+from lifecycle_manager.skr.access import SkrAccessError, access_index, kubeconfig_in
+from lifecycle_manager.skr.connections import Connections
+from lifecycle_manager.skr.failure import failure_of
+from lifecycle_manager.skr.token import Token, TokenUnusable, is_renewed, issued_token, token_in, with_token
+from lifecycle_manager_api import Kyma, names
+
+log = structlog.get_logger("skr")
+
+RETRY = RetryPolicy(base_seconds=1.0, max_seconds=300.0)
+NOT_RENEWED = "TokenNotRenewed"
+SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
+    "", "v1", "ServiceAccount", "serviceaccounts", namespaced=True
+)
+
+
+def setup(manager: Manager, connections: Connections) -> Controller[str, None]:
+    """Renew the tokens of access Secrets that have the annotation `renew-token`."""
+    secrets = connections.secrets
+    controller: Controller[str, None] = manager.controller(
+        "skr-token",
+        owner=str,
+        exists=lambda _: True,
+        retry=RETRY,
+        retry_priority=Priority.RESYNC,
+        not_retried=(SkrAccessError,),
+    )
+
+    def kymas_with_tokens() -> Iterable[str]:
+        return (kyma for each in secrets.list() if is_renewed(each) for kyma in access_index(each))
+
+    controller.starts_with(kymas_with_tokens)
+    controller.watches(secrets, to=_kymas_of, when=lambda change: change.new is not None and is_renewed(change.new))
+    controller.receives(ClusterReachable, to=lambda signal: (signal.kyma,), priority=Priority.RESYNC)
+    controller.reconciles(_Renewal(manager, connections, manager.informer(KYMAS)).reconcile)
+    return controller
+
+
+@dataclass(frozen=True, eq=False)
+class _Renewal:
+    manager: Manager
+    connections: Connections
+    kymas: Informer[Kyma]
+
+    async def reconcile(self, kyma: str, _causes: Causes, _state: None) -> Result:
+        """Renew the token of one Kyma where it is due. Raises KubeError, SkrAccessError after an Event says so."""
+        secret = self.connections.access_secret(kyma)
+        if not is_renewed(secret):
+            return Result()
+        try:
+            token = token_in(kubeconfig_in(secret))
+        except TokenUnusable as error:
+            self._report(kyma, f"the access Secret {secret.metadata.name} has no token to renew: {error}")
+            return Result()
+        now = self.manager.clock.now()
+        if now < token.due:
+            return Result(requeue_after=(token.due - now).total_seconds())
+        try:
+            renewed = await self._renewed(kyma, secret, token)
+        except (KubeError, SkrAccessError, TokenUnusable) as error:
+            why = f"what the cluster issued is refused: {error}"
+            self._report_failure(kyma, token, why if isinstance(error, TokenUnusable) else failure_of(error).message)
+            if isinstance(error, TokenUnusable):
+                return Result(requeue_after=RETRY.max_seconds)
+            raise
+        log.info("token renewed", kyma=kyma, expires=renewed.expires.isoformat())
+        return Result(requeue_after=(renewed.due - now).total_seconds())
+
+    async def _renewed(self, kyma: str, secret: Secret, token: Token) -> Token:
+        async with self.connections.to(kyma) as skr:
+            answer = await skr.create_subresource(
+                SERVICE_ACCOUNTS, token.account, token.namespace, "token", token.request
+            )
+        renewed = issued_token(answer, token)
+        config = base64.b64encode(with_token(kubeconfig_in(secret), renewed).encode()).decode()
+        metadata = secret.metadata
+        patch = {"metadata": {"resourceVersion": metadata.resource_version}, "data": {"config": config}}
+        written = await self.manager.client.merge_patch(
+            SECRETS, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER
+        )
+        self.connections.secrets.wrote(written)
+        return renewed
+
+    def _report_failure(self, kyma: str, token: Token, why: str) -> None:
+        expired = token.expires <= self.manager.clock.now()
+        until = f"{'has expired' if expired else 'expires'} at {token.expires:%Y-%m-%d %H:%M:%S} UTC"
+        advice = f"; klm join {kyma} --kubeconfig FILE gives access again" if expired else ""
+        self._report(kyma, f"the token for the cluster {until} and could not be renewed: {why}{advice}")
+
+    def _report(self, kyma: str, note: str) -> None:
+        known = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma))
+        if known is not None:
+            self.manager.events.record(KYMAS, known, NOT_RENEWED, note, type="Warning", action="RenewToken")
+
+
+def _kymas_of(change: Change[Secret]) -> Iterable[str]:
+    return access_index(change.new) if change.new is not None else ()

@@ -1,0 +1,134 @@
+"""The Watchers' certificates where another program issues them: LM applies an Issuer and Certificates, reads Secrets.
+
+What such a program is called, and what its objects look like, is in the subclasses. The Issuer uses the Secret of LM's
+CAs, so trust and the rotation of CAs are the same as without. The program renews certificates before they expire; where
+one may not stay for another reason, LM requests that.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import msgspec
+
+from kube_runtime import Client, Clock, Informer, ObjectKey, Resource
+from kyma_certs import CAs, KeyPair, LeafRequest
+from lifecycle_manager.resources import FIELD_MANAGER, SECRETS, Secret
+from lifecycle_manager.skr_webhook.ca_store import CA_SECRET
+from lifecycle_manager.skr_webhook.certificates import (
+    CertificateMemory,
+    CertificateStore,
+    LeafRules,
+    may_stay,
+    owner_references,
+)
+from lifecycle_manager.skr_webhook.tls_secret import key_pair_in
+from lifecycle_manager_api import Kyma, names
+
+REAPPLY_SECONDS = 600.0
+REQUEST_AGAIN_SECONDS = 15.0
+Document = dict[str, Any]
+
+
+class CertificatePending(Exception):
+    """The certificate has not been issued yet."""
+
+
+@dataclass(eq=False)
+class IssuedCertificates(ABC):
+    """Keeps an Issuer, and a Certificate for each Kyma's Watcher.
+
+    `count` is called for each renewal that was requested.
+    """
+
+    program: ClassVar[str]
+    issuers: ClassVar[Resource[Document]]
+    certificates: ClassVar[Resource[Document]]
+
+    kcp: Client
+    secrets: Informer[Secret]
+    clock: Clock
+    rules: LeafRules
+    ca_secret: str = CA_SECRET
+    issuer: str = "klm-watcher-selfsigned"
+    issuer_namespace: str = names.KCP_NAMESPACE
+    count: Callable[[], object] = lambda: None
+    _issuer_memory: CertificateMemory = field(default_factory=CertificateMemory, init=False)
+
+    async def ensure(self, kyma: Kyma, cas: CAs, memory: CertificateMemory) -> KeyPair:
+        """Return the certificate of a Kyma's Watcher.
+
+        Raises CertificatePending, CertificatesRevoked, NameReserved, NameRefused, or KubeError.
+        """
+        name = self.rules.name(kyma)
+        request = self.rules.request(kyma, self.clock.now())
+        await self._keep(self.issuers, self._issuer(), self._issuer_memory)
+        await self._keep(self.certificates, self._certificate(name, kyma, request), memory)
+        secret = self.secrets.get(ObjectKey(names.KCP_NAMESPACE, name))
+        pair = key_pair_in(secret) if secret is not None else None
+        certificate = f"Certificate {names.KCP_NAMESPACE}/{name}"
+        if secret is None or pair is None:
+            raise CertificatePending(f"{self.program} has not issued {certificate} yet")
+        if not may_stay(pair, request, cas):
+            await self._renew(name, memory)
+            raise CertificatePending(f"{self.program} has not renewed {certificate} yet")
+        if not secret.metadata.owner_references:
+            patch = {"metadata": {"ownerReferences": owner_references(kyma)}}
+            await self.kcp.merge_patch(SECRETS, name, patch, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
+        return pair
+
+    @abstractmethod
+    def issuer_spec(self) -> Document:
+        """Return the spec of the Issuer."""
+
+    @abstractmethod
+    def certificate_spec(self, name: str, labels: dict[str, str], request: LeafRequest) -> Document:
+        """Return the spec of a Certificate, with the labels of its Secret."""
+
+    @abstractmethod
+    async def request_renewal(self, name: str) -> None:
+        """Have a certificate issued anew. Raises KubeError."""
+
+    async def _keep(self, resource: Resource[Document], document: Document, memory: CertificateMemory) -> None:
+        """Apply an object where it differs from the one applied before, or that was long ago."""
+        text, now = msgspec.json.encode(document), self.clock.monotonic()
+        if memory.applied == text and now - memory.applied_at < REAPPLY_SECONDS:
+            return
+        metadata = document["metadata"]
+        await self.kcp.apply(resource, metadata["name"], document, metadata["namespace"], field_manager=FIELD_MANAGER)
+        memory.applied, memory.applied_at = text, now
+
+    async def _renew(self, name: str, memory: CertificateMemory) -> None:
+        """Have a certificate issued anew, unless that was requested a moment ago."""
+        now = self.clock.monotonic()
+        if now - memory.renewal_requested_at < REQUEST_AGAIN_SECONDS:
+            return
+        await self.request_renewal(name)
+        memory.renewal_requested_at = now
+        self.count()
+
+    def _issuer(self) -> Document:
+        return document_of(self.issuers, self.issuer, self.issuer_namespace) | {"spec": self.issuer_spec()}
+
+    def _certificate(self, name: str, kyma: Kyma, request: LeafRequest) -> Document:
+        document, labels = document_of(self.certificates, name), self.rules.labels(kyma)
+        document["metadata"] |= {"labels": labels, "ownerReferences": owner_references(kyma)}
+        return document | {"spec": self.certificate_spec(name, labels, request)}
+
+
+LeafStore = CertificateStore | IssuedCertificates
+"""Where the certificates of the Watchers come from."""
+
+
+def document_of(resource: Resource[Any], name: str, namespace: str = names.KCP_NAMESPACE) -> Document:
+    """Return an object without content."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def go_duration(seconds: float) -> str:
+    """Return a duration as Go formats it, so that the stored object equals the applied one."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes}m{rest}s"

@@ -1,0 +1,164 @@
+"""Ours with only the rights of its roles, on a real API server that has Istio's kinds."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from kube_runtime import Client, ClientOptions, Manager, NotFound, Resource, load_documents
+from kyma_certs import CAs, create_ca
+from lifecycle_manager import istio
+from lifecycle_manager.crd_installation import apply_crds, apply_objects
+from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
+from lifecycle_manager.resources import WATCHERS
+from lifecycle_manager.skr_webhook import setup_status
+from lifecycle_manager_api import Condition, Watcher, find, names
+from tests.integration.istio.gateways import CRDS
+from tests.integration.skr_webhook.kymas import have_control_plane
+from tests.waiting import eventually
+
+KCP, ISTIO = names.KCP_NAMESPACE, "istio-system"
+USER = "lifecycle-manager"
+HOST = "listener.kyma.example.com"
+LABELS = {f"{names.GROUP}/watcher-gateway": "default"}
+ACCESS = f"""
+apiVersion: v1
+kind: Namespace
+metadata: {{name: {ISTIO}}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {{name: {USER}, namespace: {KCP}}}
+"""
+BINDING = """
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: {name}, namespace: {namespace}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: {name}}}
+subjects: [{{kind: ServiceAccount, name: lifecycle-manager, namespace: kcp-system}}]
+"""
+
+
+@dataclass(eq=False)
+class World:
+    """The control plane as an administrator sees it, and the CAs of ours."""
+
+    kcp: Client
+    ours: Client
+    cas: CAs = field(default_factory=lambda: CAs(new_ca()))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Manager, None]:
+        """Run ours until the block ends."""
+        manager = Manager(self.ours, name="lifecycle-manager", namespace=KCP)
+        settings = istio.IstioSettings(event_hosts=(HOST, "127.0.0.1"))
+        setup_status(manager, are_routed=True)
+        istio.setup(manager, lambda: self.cas, settings)
+        stopping = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(manager.run(stopping))
+            yield manager
+            stopping.set()
+
+    async def add_gateway(self, *hosts: str, name: str = "klm-watcher") -> None:
+        """Apply a Gateway."""
+        server = {"hosts": list(hosts), "port": {"number": 443, "name": "https", "protocol": "HTTPS"}}
+        document = {"metadata": {"name": name, "labels": LABELS}, "spec": {"servers": [server]}}
+        await self.kcp.apply(GATEWAYS, name, document, KCP, field_manager="kustomize")
+
+    async def add_watcher(self, name: str, *, port: int = 8082, manager: str = "") -> Watcher:
+        """Apply a Watcher CR."""
+        spec: dict[str, Any] = {
+            "field": "spec",
+            "gateway": {"selector": {"matchLabels": LABELS}},
+            "resourceToWatch": {"group": names.GROUP, "version": "*", "resource": "kymas"},
+            "serviceInfo": {"name": f"{name}-events", "namespace": "listeners", "port": port},
+        }
+        labels = {names.MANAGED_BY: name}
+        document = {
+            "metadata": {"name": name, "labels": labels},
+            "spec": spec | ({"manager": manager} if manager else {}),
+        }
+        return await self.kcp.apply(WATCHERS, name, document, KCP, field_manager="kustomize")
+
+    async def virtual_service(self, name: str) -> dict[str, Any] | None:
+        """Return a VirtualService, None where it does not exist."""
+        try:
+            return await self.kcp.get(VIRTUAL_SERVICES, name, KCP)
+        except NotFound:
+            return None
+
+    async def reported(self, name: str, reason: str) -> Condition:
+        """Wait until the condition of a Watcher CR has a reason."""
+
+        async def condition() -> Condition | None:
+            found = find((await self.kcp.get(WATCHERS, name, KCP)).status.conditions, "VirtualService")
+            return found if found is not None and found.reason == reason else None
+
+        return await eventually(condition, what=f"the VirtualService of {name} is {reason}", within=30)
+
+
+def new_ca() -> Any:
+    """Return a new CA."""
+    return create_ca("klm-watcher-selfsigned", lifetime=timedelta(days=3650), now=datetime.now(UTC))
+
+
+@pytest.fixture
+def administrator(kcp: Path) -> str:
+    """The kubeconfig of an administrator."""
+    return kcp.read_text()
+
+
+@pytest_asyncio.fixture
+async def world(client: Client, administrator: str) -> AsyncIterator[World]:
+    """A control plane with Istio's kinds; afterwards without any of their objects."""
+    await have_control_plane(client)
+    await apply_crds(client)
+    await apply_objects(client, CRDS)
+    await apply_objects(client, f"{ACCESS}---\n{_roles()}")
+    access = await _access(client, administrator)
+    async with await Client.from_kubeconfig(access, options=ClientOptions(qps=0)) as ours:
+        yield World(client, ours)
+    resources: tuple[Resource[Any], ...] = (WATCHERS, VIRTUAL_SERVICES, GATEWAYS)
+    for resource in resources:
+        for each in (await client.list(resource, KCP)).items:
+            await client.delete(resource, resource.key_of(each).name, KCP)
+
+
+def _roles() -> str:
+    """Return the roles of ours with their bindings."""
+    text = "\n---\n".join(files("lifecycle_manager.rbac").joinpath(f"{name}.yaml").read_text() for name in ROLES)
+    roles = [each for each in load_documents(text) if each["kind"] == "Role"]
+    wanted = [each for each in roles if not each["metadata"]["name"].endswith("-leases")]
+    bindings = "".join(BINDING.format(**each["metadata"]) for each in wanted)
+    return "\n---\n".join(msgspec.json.encode(each).decode() for each in wanted) + bindings
+
+
+ROLES = ("kcp", "kcp-istio")
+
+
+async def _access(client: Client, administrator: str) -> dict[str, Any]:
+    """Return a kubeconfig of ours."""
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    target = f"/api/v1/namespaces/{KCP}/serviceaccounts/{USER}/token"
+    answer = msgspec.json.decode(await client.raw("POST", target, body=msgspec.json.encode(request)))
+    kubeconfig: dict[str, Any] = next(iter(load_documents(administrator)))
+    for each in kubeconfig["users"]:
+        each["user"] = {"token": answer["status"]["token"]}
+    return kubeconfig
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of this folder in one worker: they share the namespace of KCP."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("istio"))

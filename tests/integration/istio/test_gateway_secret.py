@@ -1,0 +1,107 @@
+"""The Secret with which the Istio gateway serves Watchers, on a real API server."""
+
+import base64
+from datetime import UTC, datetime
+
+from kube_runtime import NotFound
+from kyma_certs import CAs, KeyPair, announced, describe, issued_by, switched
+from lifecycle_manager.resources import SECRETS, Secret
+from lifecycle_manager.signals import CAsChanged
+from tests.integration.istio.conftest import HOST, ISTIO, World, new_ca
+from tests.waiting import eventually
+
+NAME = "klm-istio-gateway"
+METRIC = "lifecycle_mgr_gateway_secret_server_cert_close_to_expiry"
+
+
+def content(secret: Secret, key: str) -> bytes:
+    return base64.b64decode(secret.data[key])
+
+
+async def secret_of(world: World) -> Secret | None:
+    try:
+        return await world.kcp.get(SECRETS, NAME, ISTIO)
+    except NotFound:
+        return None
+
+
+async def secret_with(world: World, cas: CAs) -> Secret:
+    """Return the Secret once these CAs are in force in it."""
+
+    async def found() -> Secret | None:
+        secret = await secret_of(world)
+        if secret is None or content(secret, "ca.crt") != cas.trusted:
+            return None
+        return secret if issued_by(content(secret, "tls.crt"), cas.signing.certificate_pem) else None
+
+    return await eventually(found, what="the Secret has a certificate of the CA in force", within=30)
+
+
+async def leave_behind(world: World, ca: KeyPair) -> Secret:
+    """Write the Secret as the former version does: with the certificate and the key of the CA."""
+    if await secret_of(world) is not None:
+        await world.kcp.delete(SECRETS, NAME, ISTIO)
+    data = {"tls.crt": ca.certificate_pem, "tls.key": ca.key_pem, "ca.crt": ca.certificate_pem}
+    document = {
+        "metadata": {"name": NAME, "annotations": {"caAddedToBundleAt": "2026-07-01T00:00:00Z"}},
+        "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
+    }
+    return await world.kcp.create(SECRETS, document, ISTIO, field_manager="lifecycle-manager")
+
+
+async def test_gateway_gets_a_certificate_in_place_of_the_key_of_the_ca(world: World) -> None:
+    await world.add_gateway(f"kcp-system/{HOST}", "*", "other.kyma.example.com")
+    before = await leave_behind(world, world.cas.signing)
+    async with world.running() as manager:
+
+        async def is_replaced() -> Secret | None:
+            secret = await secret_of(world)
+            return secret if secret is not None and secret.data["tls.key"] != before.data["tls.key"] else None
+
+        secret = await eventually(is_replaced, what="the key of the CA is replaced", within=30)
+        assert secret.metadata.uid == before.metadata.uid
+        assert secret.metadata.annotations == before.metadata.annotations
+        shown = describe(content(secret, "tls.crt"))
+        assert shown.dns_names == (HOST, "other.kyma.example.com")
+        assert shown.ip_addresses == ("127.0.0.1",)
+        assert issued_by(content(secret, "tls.crt"), world.cas.signing.certificate_pem)
+
+        def sample() -> float | None:
+            return manager.registry.get_sample_value(METRIC)
+
+        await eventually(lambda: sample() == 0.0, what="the metric says that it does not end soon")
+
+
+async def test_gateway_trusts_both_cas_during_a_rotation(world: World) -> None:
+    await world.add_gateway(HOST)
+    async with world.running() as manager:
+        first = await secret_with(world, world.cas)
+
+        world.cas = announced(world.cas, new_ca(), now=datetime.now(UTC))
+        manager.publish(CAsChanged())
+        second = await secret_with(world, world.cas)
+        assert second.data["tls.crt"] == first.data["tls.crt"]
+
+        world.cas = switched(world.cas, now=datetime.now(UTC))
+        manager.publish(CAsChanged())
+        third = await secret_with(world, world.cas)
+        assert third.data["tls.crt"] != first.data["tls.crt"]
+
+
+async def test_unreadable_certificate_and_new_hosts_are_replaced(world: World) -> None:
+    await world.add_gateway(HOST)
+    async with world.running():
+        await secret_with(world, world.cas)
+        broken = {"data": {"tls.crt": base64.b64encode(b"no certificate").decode()}}
+        await world.kcp.merge_patch(SECRETS, NAME, broken, ISTIO, field_manager="user")
+        await world.add_gateway(HOST, "next.kyma.example.com")
+
+        async def has_both() -> bool:
+            secret = await secret_of(world)
+            assert secret is not None
+            try:
+                return describe(content(secret, "tls.crt")).dns_names == (HOST, "next.kyma.example.com")
+            except ValueError:
+                return False
+
+        await eventually(has_both, what="the certificate has both hosts", within=30)

@@ -1,0 +1,75 @@
+"""Certificates that Gardener's certificate management issues: its kinds on a real API server, itself simulated."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from kube_runtime import Client
+from kyma_certs import Algorithm, Step, describe, issued_by
+from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.resources import SECRETS
+from lifecycle_manager.skr_webhook import CertificateMemory, CertificatePending, GardenerStore, LeafRules
+from lifecycle_manager.skr_webhook.gardener import CERTIFICATES, ISSUERS
+from lifecycle_manager_api import names
+from tests.integration.cert_manager import now
+from tests.integration.gardener import CRDS, simulate_gardener
+from tests.integration.skr_webhook.kymas import register
+from tests.integration.skr_webhook.test_cert_manager import Setting
+
+NAMESPACE = names.KCP_NAMESPACE
+
+
+@pytest_asyncio.fixture
+async def gardener(client: Client) -> AsyncIterator[Client]:
+    """A control plane in which Gardener's certificate management works."""
+    await apply_objects(client, CRDS)
+    async with simulate_gardener(client):
+        yield client
+
+
+async def setting_of(client: Client, name: str, rules: LeafRules | None = None) -> Setting:
+    return Setting(client, await register(client, name), rules or LeafRules(), GardenerStore)
+
+
+async def test_certificate_has_the_fields_of_gardener(gardener: Client) -> None:
+    setting = await setting_of(gardener, "gardening")
+    cas = (await setting.cas.ensure()).cas
+
+    pair = await setting.ensured(cas, **{names.SKR_DOMAIN: "skr.example"})
+
+    assert issued_by(pair.certificate_pem, cas.signing.certificate_pem)
+    name = f"{setting.name}-webhook-tls"
+    issuer = await gardener.get(ISSUERS, f"{setting.name}-issuer", NAMESPACE)
+    assert issuer["spec"] == {"ca": {"privateKeySecretRef": {"name": setting.cas.name, "namespace": NAMESPACE}}}
+    spec = (await gardener.get(CERTIFICATES, name, NAMESPACE))["spec"]
+    assert (spec["secretName"], spec["commonName"]) == (name, setting.name)
+    assert "skr.example" in spec["dnsNames"]
+    assert spec["issuerRef"] == {"name": f"{setting.name}-issuer", "namespace": NAMESPACE}
+    assert (spec["duration"], spec["renewBefore"]) == ("2160h0m0s", "1440h0m0s")
+    assert spec["privateKey"] == {"algorithm": "ECDSA", "size": 256, "encoding": "PKCS8"}
+    secret = await gardener.get(SECRETS, name, NAMESPACE)
+    assert secret.metadata.labels[names.MANAGED_BY] == names.LIFECYCLE_MANAGER, "or the informer would not select it"
+    assert [each.uid for each in secret.metadata.owner_references] == [setting.registered.metadata.uid]
+
+
+async def test_certificate_of_gardener_follows_a_rotation_and_a_revocation(gardener: Client) -> None:
+    setting = await setting_of(gardener, "following-gardener")
+    stored = await setting.cas.ensure()
+    first = await setting.ensured(stored.cas)
+    assert await setting.ensured(stored.cas) == first, "the common name among the DNS names is no reason to renew it"
+    stored = await setting.cas.take(Step.SWITCH, await setting.cas.take(Step.ANNOUNCE, stored))
+    second = await setting.ensured(stored.cas)
+    assert issued_by(second.certificate_pem, stored.cas.signing.certificate_pem)
+    setting.memory = CertificateMemory()  # a renewal is requested again only after a while
+    moment = now()
+    third = await setting.ensured(stored.cas, **{names.REVOKED_BEFORE: moment.isoformat()})
+    assert describe(third.certificate_pem).not_before >= moment
+
+
+async def test_rsa_key_is_gardeners_to_make(gardener: Client) -> None:
+    setting = await setting_of(gardener, "gardening-rsa", LeafRules(algorithm=Algorithm.RSA))
+    with pytest.raises(CertificatePending):
+        await setting.store.ensure(setting.kyma(), (await setting.cas.ensure()).cas, setting.memory)
+    spec = (await gardener.get(CERTIFICATES, f"{setting.name}-webhook-tls", NAMESPACE))["spec"]
+    assert spec["privateKey"] == {"algorithm": "RSA", "size": 4096, "encoding": "PKCS8"}

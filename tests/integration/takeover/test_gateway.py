@@ -1,0 +1,115 @@
+"""Behind an Istio gateway that ends TLS, the former Watchers' events reach every manager until ours are there."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+
+from kyma_local.ports import free_port
+from lifecycle_manager.crd_installation import apply_objects
+from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
+from lifecycle_manager.resources import SECRETS, WATCHERS
+from lifecycle_manager_api import find, names
+from tests.integration.istio.gateways import CRDS
+from tests.integration.istio.serving import IstioGateway, listener
+from tests.integration.takeover import seeding, watchers
+from tests.integration.takeover.conftest import KCP, World
+from tests.waiting import eventually
+
+LABELS = {"operator.kyma-project.io/watcher-gateway": "default"}
+PAINTER = "/v2/painter/event"
+
+
+@dataclass
+class Route:
+    """The way of the events: `heard` is what the listener of another manager received."""
+
+    world: World
+    heard: list[str]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def routed(world: World, tmp_path_factory: Any) -> AsyncIterator[Route]:
+    """Ours runs, and so does the gateway."""
+    await _install_istio(world)
+    ours, painter = free_port(), free_port()
+    services = {
+        "klm-event-service.kcp-system.svc.cluster.local:8082": f"https://127.0.0.1:{ours}",
+        "painter-events.painting.svc.cluster.local:80": f"http://127.0.0.1:{painter}",
+    }
+    options = {
+        "kyma_skr_listener_bind_address": f"127.0.0.1:{ours}",
+        "watcher_virtual_services": True,
+        "trusted_proxy_cidrs": ("127.0.0.0/8",),
+    }
+    before = await world.kcp.get(SECRETS, "klm-istio-gateway", "istio-system")
+    async with world.running(**options), listener(painter) as heard:
+
+        async def is_ready() -> bool:
+            secret = await world.kcp.get(SECRETS, "klm-istio-gateway", "istio-system")
+            return secret.data["tls.crt"] != before.data["tls.crt"]
+
+        await eventually(is_ready, what="the gateway has a certificate of its own")
+        gateway = IstioGateway(world.kcp, tmp_path_factory.mktemp("gateway"), services)
+        async with gateway.serving(world.event_port):
+            for name in ("lifecycle-manager", "painter"):
+                await _wait_for_route(world, name)
+            yield Route(world, heard)
+
+
+async def _install_istio(world: World) -> None:
+    """Write the kinds of Istio, a Gateway, another manager's Watcher CR, and the former version's VirtualService."""
+    await apply_objects(world.kcp, CRDS)
+
+    async def is_served() -> bool:
+        mapped = await world.kcp.mapper.resource(VIRTUAL_SERVICES.api_version, "VirtualService")
+        return mapped is not None
+
+    await eventually(is_served)
+    server = {"hosts": ["127.0.0.1"], "port": {"number": 443, "name": "https", "protocol": "HTTPS"}}
+    gateway = {"metadata": {"name": "klm-watcher", "labels": LABELS}, "spec": {"servers": [server]}}
+    await world.kcp.apply(GATEWAYS, "klm-watcher", gateway, KCP, field_manager="kustomize")
+    spec = {
+        "field": "spec",
+        "gateway": {"selector": {"matchLabels": LABELS}},
+        "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
+        "labelsToWatch": {"colour": "red"},
+        "serviceInfo": {"name": "painter-events", "namespace": "painting", "port": 80},
+    }
+    painter = {"metadata": {"name": "painter", "labels": {names.MANAGED_BY: "painter"}}, "spec": spec}
+    await world.kcp.apply(WATCHERS, "painter", painter, KCP, field_manager="kustomize")
+
+
+async def _wait_for_route(world: World, name: str) -> None:
+    async def is_configured() -> bool:
+        condition = find((await world.kcp.get(WATCHERS, name, KCP)).status.conditions, "VirtualService")
+        return condition is not None and condition.reason == "Configured"
+
+    await eventually(is_configured, what=f"the events of {name} are routed")
+
+
+async def _wait_for(world: World, reason: str) -> None:
+    async def shown() -> bool:
+        condition = find((await world.kyma()).status.conditions, "SKRWebhook")
+        return condition is not None and condition.reason == reason
+
+    await eventually(shown, what=f"the Watcher is {reason}")
+
+
+async def test_events_reach_every_manager_until_and_after_the_watcher_is_replaced(
+    routed: Route, tmp_path: Path
+) -> None:
+    issued, world = seeding.certificates(), routed.world
+    await _wait_for(world, "WatcherStarting")
+
+    assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle) == 200
+    assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle, manager="painter") == 200
+    assert routed.heard == [PAINTER]
+    await watchers.deliver_signed(world, tmp_path)
+
+    await _wait_for(world, "WatcherReady")
+    assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle) == 401
+    assert await watchers.send_unsigned(world, tmp_path, issued.leaf, issued.bundle, manager="painter") == 200
+    assert routed.heard == [PAINTER, PAINTER]

@@ -1,0 +1,156 @@
+"""The image pull Secret of SKRs: copied from KCP, rotated, corrected, refused and removed."""
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kube_simulation import ApiRequest, Refuse, Refused
+from lifecycle_manager.kyma import pull_secret
+from lifecycle_manager.resources import KYMAS, SECRETS, Secret
+from lifecycle_manager_api import Condition, find, names
+from tests import builders
+from tests.waiting import eventually, is_gone
+from tests.world import KCP, SKR, World, open_world
+
+NAME = "registry-login"
+OVER_QUOTA = Refused(403, "Forbidden", 'secrets "registry-login" is forbidden: exceeded quota: no-secrets')
+
+
+def written(password: str, **more: Any) -> dict[str, Any]:
+    data = {".dockerconfigjson": base64.b64encode(password.encode()).decode()}
+    return {"metadata": {"name": NAME, **more}, "type": "kubernetes.io/dockerconfigjson", "data": data}
+
+
+async def rotate(world: World, password: str) -> None:
+    patch = {"data": written(password)["data"]}
+    await world.kcp.merge_patch(SECRETS, NAME, patch, KCP, field_manager="operator")
+
+
+@asynccontextmanager
+async def introduced(*, with_secret: bool = True) -> AsyncIterator[World]:
+    async with open_world(pull_secret=NAME) as world:
+        if with_secret:
+            marks = {"labels": {"app": "registry"}, "annotations": {"note": "of the control plane"}}
+            await world.kcp.create(SECRETS, written("first", **marks), KCP, field_manager="operator")
+        await world.register()
+        await world.introduced()
+        await world.reconcile()
+        yield world
+
+
+async def copy(world: World) -> Secret:
+    return await (await world.skr()).get(SECRETS, NAME, SKR)
+
+
+async def password(world: World) -> str:
+    return base64.b64decode((await copy(world)).data[".dockerconfigjson"]).decode()
+
+
+async def synced(world: World) -> Condition:
+    condition = find((await world.in_kcp()).status.conditions, "SKRImagePullSecretSync")
+    assert condition is not None
+    return condition
+
+
+def writes_secrets(request: ApiRequest) -> bool:
+    return request.is_write and "/secrets" in request.path
+
+
+async def test_cluster_gets_the_data_of_the_secret_and_nothing_else_of_it() -> None:
+    async with introduced() as world:
+        found = await copy(world)
+        assert found.type == "kubernetes.io/dockerconfigjson"
+        assert await password(world) == "first"
+        assert found.metadata.labels == {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}
+        assert not found.metadata.annotations
+        condition = await synced(world)
+        assert (condition.status, condition.reason) == ("True", "Ready")
+        before = world.requests
+        await world.reconcile(times=2)
+        assert world.writes_to("demo", before) == []
+
+
+async def test_rotation_reaches_every_cluster_at_once() -> None:
+    async with open_world(pull_secret=NAME) as world:
+        await world.kcp.create(SECRETS, written("first"), KCP, field_manager="operator")
+        clusters = ("one", "two", "three")
+        for name in clusters:
+            await world.register(name)
+        async with world.running():
+            for expected in ("first", "second", "third"):
+                await rotate(world, expected)
+
+                async def have_all(expected: str = expected) -> bool:
+                    found = [await (await world.skr(name)).list(SECRETS, SKR) for name in clusters]
+                    data = written(expected)["data"]
+                    return all([each.data for each in secrets.items] == [data] for secrets in found)
+
+                await eventually(have_all, within=20, what=f"every cluster has {expected}")
+
+
+async def test_what_others_do_to_the_copy_is_corrected_at_the_interval() -> None:
+    async with introduced() as world:
+        skr = await world.skr()
+        patch = {"data": written("stolen")["data"]}
+        await skr.merge_patch(SECRETS, NAME, patch, SKR, field_manager="user")
+        world.clock.advance(300)
+        await world.reconcile()
+        assert await password(world) == "first"
+        await skr.delete(SECRETS, NAME, SKR)
+        world.clock.advance(300)
+        await world.reconcile()
+        assert await password(world) == "first"
+
+
+async def test_secret_of_that_name_becomes_the_lifecycle_managers() -> None:
+    async with introduced(with_secret=False) as world:
+        await (await world.skr()).create(SECRETS, written("theirs"), SKR, field_manager="user")
+        await world.kcp.create(SECRETS, written("ours"), KCP, field_manager="operator")
+        await world.reconcile()
+        assert await password(world) == "ours"
+
+
+async def test_cluster_whose_quota_refuses_it_keeps_its_modules_and_says_why() -> None:
+    async with open_world(pull_secret=NAME) as world:
+        await world.kcp.create(SECRETS, written("first"), KCP, field_manager="operator")
+        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+        await world.register("demo", "cloud-resources")
+        with world.cluster("demo").ruled_by(Refuse(writes_secrets, refused=OVER_QUOTA)):
+            await world.introduced()
+            result = await world.reconcile()
+        condition = await synced(world)
+        assert (condition.status, condition.reason) == ("False", "ImagePullSecretRefused")
+        assert "exceeded quota" in condition.message
+        shown = find((await world.in_skr()).status.conditions, "SKRImagePullSecretSync")
+        assert shown is not None
+        assert shown.message == condition.message
+        assert (await world.manifests()) == {"demo-cloud-resources": "0.1.0"}
+        assert result.requeue_after is not None
+        assert result.requeue_after <= pull_secret.RETRY_SECONDS
+        world.clock.advance(pull_secret.RETRY_SECONDS)
+        await world.reconcile()
+        assert (await synced(world)).status == "True"
+        assert await password(world) == "first"
+
+
+async def test_secret_that_kcp_does_not_have_is_awaited() -> None:
+    async with introduced(with_secret=False) as world:
+        condition = await synced(world)
+        assert (condition.status, condition.reason) == ("False", "ImagePullSecretMissing")
+        assert KCP not in str((await world.in_skr()).status)
+        await world.kcp.create(SECRETS, written("late"), KCP, field_manager="operator")
+        await world.reconcile()
+        assert await password(world) == "late"
+        await world.kcp.delete(SECRETS, NAME, KCP)
+        await world.reconcile()
+        assert (await synced(world)).reason == "ImagePullSecretMissing"
+        assert await password(world) == "late"  # Pods may still need it
+
+
+async def test_copy_goes_with_the_kyma() -> None:
+    async with introduced() as world:
+        await world.kcp.delete(KYMAS, "demo", KCP)
+        await world.reconcile(times=3)
+        assert await is_gone(world.in_kcp())
+        assert await is_gone(copy(world))
