@@ -66,8 +66,11 @@ SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.D
 
 SETTLE_SECONDS = 0.2
 """How long to wait for further changes: the parts of a Kyma often change several at a time."""
-PROGRESS_SECONDS = 1.0
-"""How long to wait for them while other parts of a new Kyma, or of a new version, are under way."""
+PROGRESS_SECONDS = 3.0
+"""How long to wait for them while other parts of a new Kyma, or of a new version, are under way.
+
+What has to be done for other Kymas comes first, then: of thousands of new clusters, none is shown step by step.
+"""
 
 
 def setup(
@@ -120,10 +123,17 @@ def setup(
     controller.watches(
         releases, to=lambda change: map(KYMAS.key_of, who_has_release(change, kymas=kymas)), when=offer_changed
     )
-    for under_way, seconds in ((False, SETTLE_SECONDS), (True, PROGRESS_SECONDS)):
-        controller.watches(kymas, when=partial(part_changed, under_way), after=seconds)
+    for under_way, priority, seconds in (
+        (False, Priority.CHANGE, SETTLE_SECONDS),
+        (True, Priority.RESYNC, PROGRESS_SECONDS),
+    ):
+        controller.watches(kymas, when=partial(part_changed, under_way), priority=priority, after=seconds)
         controller.watches(
-            manifests, to=_kyma_by(MANIFESTS_BY_KYMA), when=partial(manifest_changed, under_way), after=seconds
+            manifests,
+            to=_kyma_by(MANIFESTS_BY_KYMA),
+            when=partial(manifest_changed, under_way),
+            priority=priority,
+            after=seconds,
         )
     for when, seconds in ((report_changed, SETTLE_SECONDS), (was_observed, UNDER_WAY.total_seconds())):
         of_a_module = partial(is_of_a_module, namespaces, when)
