@@ -23,9 +23,9 @@ def detacher_for(kind: Any) -> Callable[[Any], None] | None:
 
 
 def _detach_of(kind: inspect.Type, within: frozenset[type]) -> Detach | None:
+    while isinstance(kind, inspect.Metadata):  # an annotated type, with a schema for example
+        kind = kind.type
     match kind:
-        case inspect.Metadata():  # an annotated type, with a schema for example
-            return _detach_of(kind.type, within)
         case inspect.RawType():
             return _copied
         case inspect.StructType():
