@@ -12,11 +12,12 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from http_guard import Bounds, server_for
-from kyma_fleet_page import Parts, RecordedEvent, Sources, create_app
+from kyma_fleet_page import create_app
 from kyma_fleet_page.access import Verdict
 from kyma_local.ports import free_port
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, names
 from tests import builders
+from tests.page_sources import MadeUp, Parts
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 TOKEN = "a-token-of-an-operator"
@@ -71,10 +72,6 @@ class Fleet:
             resourceVersion=str(self.revision),
         )
 
-    async def events(self, _: str) -> tuple[RecordedEvent, ...]:
-        """Return what was recorded."""
-        return (RecordedEvent("2026-11-22T10:00:00", "Warning", "ModuleError", "module api-gateway: no nodes"),)
-
 
 @pytest.fixture
 def fleet() -> Fleet:
@@ -85,13 +82,7 @@ def fleet() -> Fleet:
 @pytest_asyncio.fixture
 async def address(fleet: Fleet) -> AsyncIterator[str]:
     """Where the page is served."""
-    sources = Sources(
-        fleet.kymas.values,
-        fleet.kymas.get,
-        lambda name: fleet.parts.get(name, Parts()),
-        lambda: fleet.releases,
-        fleet.events,
-    )
+    sources = MadeUp(fleet.kymas, fleet.parts, lambda: fleet.releases).sources()
     port = free_port()
     server = server_for(create_app(sources, OneToken()), "127.0.0.1", port, bounds=Bounds(connections=100))  # type: ignore[arg-type]
     serving = asyncio.create_task(server.serve())

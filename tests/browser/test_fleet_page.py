@@ -6,10 +6,10 @@ from pathlib import Path
 
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
-from kyma_fleet_page import Parts
 from lifecycle_manager_api import names
 from tests import builders
 from tests.browser.conftest import REGIONS, TOKEN, Fleet
+from tests.page_sources import Parts
 
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 """A folder for the pictures of the documentation: `SCREENSHOTS=docs/pictures pytest tests/browser`."""
@@ -78,14 +78,17 @@ async def test_cluster_shows_the_way_to_the_cause(fleet: Fleet, address: str, pa
     await page.goto(address)
     await page.locator("#k-demo").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("demo")
-    cause = page.locator(".tree summary", has_text="ModuleConfig")
+    cause = page.locator(".tree li", has_text="ModuleConfig").last
     await expect(cause).to_contain_text("NetworkTooWide")
     await expect(cause).to_be_visible()
-    await expect(page.get_by_text("module api-gateway: no nodes")).to_be_visible()
-    await expect(page.locator(".timeline")).to_contain_text("the user changed Infrastructure kyma-system/default")
+    await expect(cause.get_by_label("not in order")).to_be_visible()
+    await page.locator(".tree summary", has_text="SyncResource").click()
+    await expect(page.locator(".tree").get_by_text("kyma-system/network-2 is Ready")).to_be_visible()
+    await expect(page.get_by_role("cell", name="module api-gateway: no nodes")).to_be_visible()
+    await expect(page.locator(".timeline")).to_contain_text("wrote the content of ModuleConfig")
     await photograph(page, "cluster")
     fleet.put("demo", "Ready", modules=[module | {"state": "Ready", "message": ""}])
-    await expect(page.locator(".tree > li > details > summary")).to_contain_text("Ready", timeout=5_000)
+    await expect(page.locator(".tree > li > details > summary")).to_contain_text("demo is Ready", timeout=5_000)
 
 
 async def test_module_shows_versions_channels_and_states(fleet: Fleet, address: str, page: Page) -> None:

@@ -1,7 +1,7 @@
 """The fleet page: every cluster of a control plane, live and read-only, for operators."""
 
 from kyma_fleet_page.access import Access
-from kyma_fleet_page.app import RecordedEvent, Sources, create_app
-from kyma_fleet_page.cluster import Parts
+from kyma_fleet_page.app import Sources, create_app
+from kyma_fleet_page.cluster import Explanation, RecordedEvent
 
-__all__ = ["Access", "Parts", "RecordedEvent", "Sources", "create_app"]
+__all__ = ["Access", "Explanation", "RecordedEvent", "Sources", "create_app"]

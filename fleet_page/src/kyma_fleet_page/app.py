@@ -1,7 +1,7 @@
 """The pages: fleet, cluster, modules. Read-only; shown to whom `Access` allows, and to nobody without a token."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from kube_runtime import KubeError
+from kube_runtime.ages import age
 from kyma_fleet_page.access import Access, Verdict
-from kyma_fleet_page.cluster import Parts, cluster_of
+from kyma_fleet_page.cluster import Explanation, Moment, RecordedEvent, conditions_of
 from kyma_fleet_page.fleet import Filter, Grouping, grouped
 from kyma_fleet_page.live import Live, Update
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, State
@@ -51,26 +52,26 @@ LETTERS = {
     State.EMPTY: "?",
 }
 
-
-@dataclass(frozen=True, slots=True)
-class RecordedEvent:
-    """A Kubernetes Event about a Kyma."""
-
-    when: str
-    type: str
-    reason: str
-    note: str
+SIGNS = {"ok": ("✓", "in order"), "wait": ("◌", "waits"), "bad": ("✗", "not in order"), "note": ("·", "note")}
+"""For each mark of an explanation its sign, and what a screen reader says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the pages show, from caches; only Events are read from the API server when a page asks for them."""
+    """What the pages show, from caches; only Events and the last change are read from the API server, on request.
+
+    - `explain`: why a cluster is as it is
+    - `revision`: another value whenever the page of a cluster would look different
+    - `last_change`: what was done in the last change, the oldest first
+    """
 
     kymas: Callable[[], Iterable[Kyma]]
     kyma: Callable[[str], Kyma | None]
-    parts: Callable[[str], Parts]
+    explain: Callable[[Kyma], Awaitable[Explanation]]
+    revision: Callable[[str], Hashable]
     releases: Callable[[], Iterable[ModuleReleaseMeta]]
     events: Callable[[str], Awaitable[Sequence[RecordedEvent]]]
+    last_change: Callable[[str], Awaitable[Sequence[Moment]]]
 
 
 def create_app(sources: Sources, access: Access) -> FastAPI:
@@ -96,6 +97,7 @@ def create_app(sources: Sources, access: Access) -> FastAPI:
         "/modules/{name}": pages.module,
         "/kymas/{name}": pages.cluster,
         "/kymas/{name}/tree": pages.tree,
+        "/kymas/{name}/change": pages.change,
     }.items():
         app.add_route(path, pages.protected(page), methods=["GET"])
     return app
@@ -114,8 +116,8 @@ class _Pages:
         self._templates = Environment(
             loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
-        self._templates.globals |= {"letters": LETTERS, "css": css_class, "link": _link}
-        self._templates.filters["age"] = _age
+        self._templates.globals |= {"letters": LETTERS, "signs": SIGNS, "css": css_class, "link": _link}
+        self._templates.filters["age"] = age
 
     def protected(self, page: Page) -> Page:
         """Return the page behind a check of the token."""
@@ -208,6 +210,17 @@ class _Pages:
         """Show the tree alone, for a page that loads it anew."""
         return await self._cluster(request, "tree.html")
 
+    async def change(self, request: Request) -> Response:
+        """Show the last change of a cluster: it is read from the API server, so only when the page asks for it."""
+        name = request.path_params["name"]
+        if self._sources.kyma(name) is None:
+            return self._html("not-found.html", 404, what=f"a Kyma {name}")
+        try:
+            moments, problem = await self._sources.last_change(name), ""
+        except KubeError as error:
+            moments, problem = (), f"it cannot be read: {type(error).__name__}"
+        return await self._rendered("change.html", moments=moments, problem=problem)
+
     async def _cluster(self, request: Request, template: str) -> Response:
         name = request.path_params["name"]
         kyma = self._sources.kyma(name)
@@ -217,8 +230,10 @@ class _Pages:
             events, problem = await self._sources.events(name), ""
         except KubeError as error:
             events, problem = (), f"Events cannot be read: {type(error).__name__}"
-        cluster = cluster_of(kyma, self._sources.parts(name))
-        return await self._rendered(template, cluster=cluster, events=events, problem=problem)
+        why = await self._sources.explain(kyma)
+        return await self._rendered(
+            template, kyma=kyma, why=why, conditions=conditions_of(kyma), events=events, problem=problem
+        )
 
     async def _counted(self, stream: AsyncIterator[str]) -> AsyncIterator[str]:
         self._open += 1
@@ -254,23 +269,18 @@ class _Pages:
         return _event(event, self._templates.get_template(f"{template or event}.html").render(**context))
 
     async def _cluster_changes(self, name: str) -> AsyncIterator[str]:
-        seen, silent = self._revisions(name), 0.0
+        seen, silent = self._sources.revision(name), 0.0
         yield ": open\n\n"
         while True:
             await asyncio.sleep(self._live.seconds)
             silent += self._live.seconds
-            now = self._revisions(name)
+            now = self._sources.revision(name)
             if now != seen:
                 seen, silent = now, 0.0
                 yield _event("reload", "")
             elif silent >= PING_SECONDS:
                 silent = 0.0
                 yield ": ping\n\n"
-
-    def _revisions(self, name: str) -> tuple[str, ...]:
-        kyma, parts = self._sources.kyma(name), self._sources.parts(name)
-        things = (*parts.manifests, *parts.module_configs, *parts.sync_resources)
-        return (kyma.metadata.resource_version if kyma else "", *(each.metadata.resource_version for each in things))
 
     async def _rendered(self, template: str, **context: Any) -> Response:
         """Render outside of the event loop: the page of a large fleet takes a while."""
@@ -283,7 +293,7 @@ class _Pages:
 
 def filter_of(query: Mapping[str, str]) -> Filter:
     """Return the filter in the address of a page; what is not valid restricts nothing."""
-    given = {key: query.get(key, "")[:MAX_TEXT] for key in ("state", "region", "module", "version", "text")}
+    given = {key: query.get(key, "")[:MAX_TEXT] for key in ("state", "region", "module", "version", "channel", "text")}
     group = query.get("group", "")
     return Filter(**given, group=group if group in get_args(Grouping) else "")  # type: ignore[arg-type]
 
@@ -297,17 +307,6 @@ def _link(wanted: Filter, **changes: str) -> str:
     """Return the address of the fleet with another filter."""
     query = {key: value for key, value in asdict(replace(wanted, **changes)).items() if value}  # type: ignore[arg-type]
     return f"/?{urlencode(query)}" if query else "/"
-
-
-def _age(when: datetime | None, now: datetime) -> str:
-    """Return how long ago something was, as kubectl writes it."""
-    if when is None:
-        return ""
-    seconds = max(0, int((now - when).total_seconds()))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
 
 
 def _token_of(request: Request) -> str:

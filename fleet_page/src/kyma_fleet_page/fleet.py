@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from lifecycle_manager_api import Kyma, State, find, names
+from lifecycle_manager_api.kyma_selection import KymaSelection
 
 Grouping = Literal["", "region", "module", "version"]
 
@@ -32,6 +33,7 @@ class Square:
     state: State
     cause: str
     region: str
+    channel: str
     modules: tuple[Installed, ...]
     revision: str
 
@@ -41,28 +43,17 @@ class Square:
         return WORST_FIRST.index(self.state), self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter(KymaSelection):
     """What a page shows; an empty field restricts nothing. It is kept in the address of the page."""
 
-    state: str = ""
-    region: str = ""
-    module: str = ""
-    version: str = ""
     text: str = ""
     group: Grouping = ""
 
     def matches(self, square: Square) -> bool:
         """Tell whether a cluster is shown."""
-        if self.state and square.state.value != self.state:
-            return False
-        if self.region and square.region != self.region:
-            return False
-        if self.text and self.text not in square.name:
-            return False
-        return not (self.module or self.version) or any(
-            (not self.module or each.name == self.module) and (not self.version or each.version == self.version)
-            for each in square.modules
+        return self.text in square.name and self.selects(
+            state=square.state.value, region=square.region, channel=square.channel, modules=square.modules
         )
 
 
@@ -136,7 +127,8 @@ def square_of(kyma: Kyma) -> Square:
         name=kyma.metadata.name,
         state=kyma.status.state,
         cause=cause if len(cause) <= MAX_CAUSE else f"{cause[: MAX_CAUSE - 1]}…",
-        region=kyma.metadata.labels.get(names.REGION) or kyma.metadata.labels.get(names.PLATFORM_REGION) or "",
+        region=kyma.metadata.labels.get(names.REGION, ""),
+        channel=kyma.spec.channel,
         modules=tuple(
             Installed(each.name, each.version, each.channel, each.state)
             for each in kyma.status.modules

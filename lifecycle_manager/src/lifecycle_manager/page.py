@@ -4,16 +4,23 @@ It listens on a loopback address only, since tokens come over it: for `kubectl p
 proxy in the same Pod.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import structlog
+from prometheus_client import Gauge
 
 from http_guard import Bounds, server_for
-from kube_runtime import Client, JsonObject, Manager, ObjectKey
-from kube_runtime.event_recorder import EVENTS
-from kyma_fleet_page import Access, Parts, RecordedEvent, Sources, create_app
+from kube_runtime import Client, Informer, Manager, ObjectKey
+from kyma_fleet_page import Access, Explanation, RecordedEvent, Sources, create_app
+from lifecycle_manager.explanation.chain import GOOD, explain_all, worth_telling
+from lifecycle_manager.explanation.facts import Facts
+from lifecycle_manager.explanation.moments import Moment, last_change, moments
+from lifecycle_manager.explanation.reading import MAX_SELECTED, read_documents, read_events
+from lifecycle_manager.explanation.tree import tree_of
 from lifecycle_manager.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_namespaces import ModuleNamespaces
 from lifecycle_manager.resources import (
     DATED_RELEASE_METAS,
@@ -22,42 +29,54 @@ from lifecycle_manager.resources import (
     MODULE_CONFIGS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager_api import names
+from lifecycle_manager.rollout import RolloutSettings, Schedule
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
-MAX_EVENTS = 50
+MAX_EVENTS, MAX_MOMENTS = 50, 40
+MAX_READERS = 4
+"""How many pages read from the API server at once."""
 BOUNDS = Bounds(connections=300)
 
 log = structlog.get_logger("page")
 
 
-def setup(manager: Manager, kcp: Client, address: tuple[str, int] | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSettings:
+    """Where the page is served, if at all, and when versions change, for the explanation of what is held back."""
+
+    address: tuple[str, int] | None
+    rollout: RolloutSettings
+
+
+def setup(manager: Manager, kcp: Client, offers: Offers, settings: PageSettings) -> None:
     """Serve the page while the manager runs, if it has an address.
 
     `kcp` is a client that is not fenced, since every replica serves.
     """
-    if address is None:
+    if settings.address is None:
         return
-    kymas = manager.informer(KYMAS)
-    manifests = manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA])
-    configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA])
-    sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA])
-    namespaces = ModuleNamespaces.watched_by(manager)
+    address = settings.address
     releases = manager.informer(DATED_RELEASE_METAS)
-
-    def parts(kyma: str) -> Parts:
-        holds = namespaces.assignment().holds
-        return Parts(
-            manifests.by_index(MANIFESTS_BY_KYMA, kyma),
-            tuple(filter(holds, configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma))),
-            tuple(filter(holds, sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma))),
-        )
-
+    unregistered = Gauge("policy_readable_for_page", "That of the Kyma controller is the metric.", registry=None)
+    clusters = _Clusters(
+        kcp=kcp,
+        offers=offers,
+        schedule=Schedule(releases, manager.clock, settings.rollout, unregistered),
+        kymas=manager.informer(KYMAS),
+        manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA]),
+        configs=manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
+        sync_resources=manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA]),
+        namespaces=ModuleNamespaces.watched_by(manager),
+        reading=asyncio.Semaphore(MAX_READERS),
+    )
     sources = Sources(
-        kymas=kymas.list,
-        kyma=lambda name: kymas.get(ObjectKey(names.KCP_NAMESPACE, name)),
-        parts=parts,
+        kymas=clusters.kymas.list,
+        kyma=clusters.kyma,
+        explain=clusters.explain,
+        revision=clusters.revision,
         releases=releases.list,
-        events=_EventReader(kcp).read,
+        events=clusters.events,
+        last_change=clusters.last_change,
     )
     app = create_app(sources, Access(kcp, names.KCP_NAMESPACE, manager.clock))
 
@@ -69,20 +88,73 @@ def setup(manager: Manager, kcp: Client, address: tuple[str, int] | None) -> Non
     manager.serves(serve, name="fleet page")
 
 
-@dataclass(frozen=True, eq=False)
-class _EventReader:
-    """Reads the Events about a Kyma, the newest first."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Clusters:
+    """What the page shows of a cluster: from the caches, and by the functions of `klm explain` and `klm trace`."""
 
     kcp: Client
+    offers: Offers
+    schedule: Schedule
+    kymas: Informer[Kyma]
+    manifests: Informer[Manifest]
+    configs: Informer[ModuleConfig]
+    sync_resources: Informer[SyncResource]
+    namespaces: ModuleNamespaces
+    reading: asyncio.Semaphore
 
-    async def read(self, kyma: str) -> Sequence[RecordedEvent]:
-        """Return at most MAX_EVENTS of them. Raises KubeError."""
-        selector = f"regarding.kind=Kyma,regarding.name={kyma}"
-        found = (await self.kcp.list(EVENTS, names.KCP_NAMESPACE, field_selector=selector)).items
-        return sorted(map(_recorded, found), key=lambda each: each.when, reverse=True)[:MAX_EVENTS]
+    def kyma(self, name: str) -> Kyma | None:
+        """Return a Kyma."""
+        return self.kymas.get(ObjectKey(names.KCP_NAMESPACE, name))
+
+    async def explain(self, kyma: Kyma) -> Explanation:
+        """Return why a cluster is as it is, and what to do next. Decided outside of the event loop, from one moment."""
+        return await asyncio.to_thread(_explanation_of, self._facts(kyma))
+
+    def revision(self, name: str) -> Hashable:
+        """Return another value whenever the cluster's page would look different."""
+        kyma = self.kyma(name)
+        things = (kyma, *self._parts(name)) if kyma is not None else ()
+        return tuple(each.metadata.resource_version for each in things)
+
+    async def events(self, name: str) -> Sequence[RecordedEvent]:
+        """Return Events, the newest first: of a Kyma, and of its parts that are not ready. Raises KubeError."""
+        kyma = self.kyma(name)
+        if kyma is None:
+            return ()
+        parts = [each for each in self._parts(name) if each.status.state not in GOOD]
+        own = [each for each in parts if each.metadata.namespace == names.KCP_NAMESPACE]  # elsewhere there is no right
+        async with self.reading:
+            found = await read_events(self.kcp, [kyma, *own[: MAX_SELECTED - 1]])
+        return [
+            RecordedEvent(each.at, each.count, each.kind, each.reason, each.about, each.note)
+            for each in reversed(found[-MAX_EVENTS:])
+        ]
+
+    async def last_change(self, name: str) -> Sequence[Moment]:
+        """Return what was done in the last change of a cluster, as its objects record it. Raises KubeError."""
+        async with self.reading:
+            return last_change(moments(await read_documents(self.kcp, name), ()))[-MAX_MOMENTS:]
+
+    def _parts(self, name: str) -> Sequence[Manifest | ModuleConfig | SyncResource]:
+        manifests, configs, sync_resources = self._parts_by_kind(name)
+        return (*manifests, *configs, *sync_resources)
+
+    def _parts_by_kind(
+        self, name: str
+    ) -> tuple[tuple[Manifest, ...], tuple[ModuleConfig, ...], tuple[SyncResource, ...]]:
+        holds = self.namespaces.assignment().holds
+        return (
+            tuple(self.manifests.by_index(MANIFESTS_BY_KYMA, name)),
+            tuple(filter(holds, self.configs.by_index(MODULE_CONFIGS_BY_KYMA, name))),
+            tuple(filter(holds, self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name))),
+        )
+
+    def _facts(self, kyma: Kyma) -> Facts:
+        timing = self.schedule.timing()
+        return Facts(timing.now, kyma, self.offers.current(), timing, *self._parts_by_kind(kyma.metadata.name))
 
 
-def _recorded(event: JsonObject) -> RecordedEvent:
-    series = event.get("series") or {}
-    when = series.get("lastObservedTime") or event.get("eventTime") or ""
-    return RecordedEvent(str(when)[:19], str(event.get("type")), str(event.get("reason")), str(event.get("note")))
+def _explanation_of(facts: Facts) -> Explanation:
+    chains = explain_all(facts)
+    commands = dict.fromkeys(each.next_command for each in worth_telling(chains) if each.next_command)
+    return Explanation(tree_of(facts, chains), tuple(commands))

@@ -107,5 +107,4 @@ async def _check(helm: Helm, client: Client, way: str) -> None:
             namespace,
             field_manager="test",
             dry_run=True,
-            field_validation="Strict",
         )

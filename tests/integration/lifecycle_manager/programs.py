@@ -55,7 +55,7 @@ async def start_manager(programs: Programs, *options: str, name: str = MANAGER, 
     program = with_options(
         programs.started[MANAGER],
         f"--metrics-bind-address=127.0.0.1:{port}",
-        "--ui-bind-address=",
+        *(() if name == MANAGER else ("--ui-bind-address=",)),
         f"--replica-name={name}",
         f"--replica-bind-address={address}",
         f"--replica-address={address}",

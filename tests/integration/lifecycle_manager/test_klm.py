@@ -1,11 +1,16 @@
-"""Five faults, each found with one command, `klm explain`, while all programs run: the tutorial of docs/klm.md."""
+"""Five faults, each found with one command, `klm explain`, and on the fleet page: the tutorial of docs/klm.md."""
 
 import base64
+import html
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kube_runtime import dump_yaml
+import httpx
+import pytest
+
+from kube_runtime import dump_yaml, load_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.resources import MODULE_POLICIES, MODULE_RELEASE_METAS, SECRETS, SYNC_RESOURCES
@@ -20,6 +25,27 @@ KCP = names.KCP_NAMESPACE
 MODULE = "cloud-resources"
 LABELS = {names.KYMA_NAME: "demo", names.MODULE_NAME: MODULE}
 UNDERSTOOD = 90.0
+OnPage = Callable[..., Awaitable[object]]
+
+
+@pytest.fixture
+def on_page(walkthrough: Walkthrough) -> OnPage:
+    """Wait until the cluster's page shows these texts."""
+    programs = walkthrough.programs
+    (user,) = load_yaml(programs.manager_kubeconfig.read_text())["users"]
+    address = f"http://127.0.0.1:{programs.page_port}/kymas/demo"
+
+    async def shows(*parts: str, below: str = "") -> None:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+
+            async def shown() -> bool:
+                answer = await client.get(address + below, headers={"Authorization": f"Bearer {user['user']['token']}"})
+                text = " ".join(html.unescape(re.sub(r"<[^>]+>", "", answer.text)).split())
+                return answer.status_code == 200 and all(part in text for part in parts)
+
+            await eventually(shown, within=UNDERSTOOD, every=0.5, what=f"a page with {parts}")
+
+    return shows
 
 
 def says(environment: Environment, *parts: str, subject: str = "") -> Callable[[], Awaitable[str | None]]:
@@ -58,7 +84,7 @@ async def found(environment: Environment, *parts: str, subject: str = "") -> str
     )
 
 
-async def test_unusable_credentials(environment: Environment) -> None:
+async def test_unusable_credentials(environment: Environment, on_page: OnPage) -> None:
     kcp = environment.kcp
     secret = await kcp.get(SECRETS, "kubeconfig-demo", KCP)
 
@@ -68,6 +94,7 @@ async def test_unusable_credentials(environment: Environment) -> None:
     async with repaired(environment, lambda: write(secret.data["config"])):
         await write(base64.b64encode(b"not a kubeconfig").decode())
         text = await found(environment, "✗ cluster", "kubeconfig-demo")
+        await on_page("✗ cluster Secret kcp-system/kubeconfig-demo", "Next: kubectl -n kcp-system get secrets")
     assert f"next:  kubectl -n {KCP} get secrets -l {names.KYMA_NAME}=demo" in text
 
 
@@ -85,14 +112,15 @@ async def wanting(environment: Environment, name: str, data: dict[str, Any]) -> 
         await environment.kcp.delete(SYNC_RESOURCES, name, KCP)
 
 
-async def test_object_that_the_api_server_refuses(environment: Environment) -> None:
+async def test_object_that_the_api_server_refuses(environment: Environment, on_page: OnPage) -> None:
     """It is found by the module, and by the object itself."""
     async with repaired(environment, nothing), wanting(environment, "refused", {"a": {"b": "c"}}):
         await found(environment, "✗ SyncResource", "refused is Error", ".data.a", subject=MODULE)
         await found(environment, "✗ ConfigMap refused", ".data.a", subject="configmap/refused")
+        await on_page("✗ SyncResource refused is Error", ".data.a")
 
 
-async def test_module_that_its_policy_restricts(environment: Environment) -> None:
+async def test_module_that_its_policy_restricts(environment: Environment, on_page: OnPage) -> None:
     kcp = environment.kcp
     before = plain((await kcp.get(MODULE_POLICIES, MODULE, KCP)).spec)
     allowed = [each for each in before["namespacedResources"]["allow"] if each["kind"] != "ConfigMap"]
@@ -105,10 +133,11 @@ async def test_module_that_its_policy_restricts(environment: Environment) -> Non
     async with wanting(environment, "judged", {"a": "b"}), repaired(environment, lambda: write(before)):
         await write(stricter)
         text = await found(environment, "judged is Error", "spec.namespacedResources.allow", subject=MODULE)
+        await on_page("judged is Error", "spec.namespacedResources.allow", "get modulepolicies")
     assert f"next:  kubectl -n {KCP} get modulepolicies" in text
 
 
-async def test_release_that_is_held_back(environment: Environment) -> None:
+async def test_release_that_is_held_back(environment: Environment, on_page: OnPage) -> None:
     kcp = environment.kcp
     before = await kcp.get(MODULE_RELEASE_METAS, MODULE, KCP)
     channels = [{"channel": each.channel, "version": each.version} for each in before.spec.channels]
@@ -120,19 +149,21 @@ async def test_release_that_is_held_back(environment: Environment) -> None:
     async with in_catalog(kcp, lower), repaired(environment, lambda: release(channels)):
         await release([{**each, "version": "0.0.1"} for each in channels])
         await found(environment, "✗ held back", "no module is downgraded", subject=MODULE)
+        await on_page("✗ held back", "no module is downgraded")
 
 
-async def test_silent_watcher(walkthrough: Walkthrough) -> None:
+async def test_silent_watcher(walkthrough: Walkthrough, on_page: OnPage) -> None:
     environment, programs = walkthrough.environment, walkthrough.programs
     async with repaired(environment, lambda: programs.restart("skr-watcher")):
         await programs.kill("skr-watcher")
         await found(environment, "✗ Watcher", "logs deployment/skr-webhook")
+        await on_page("✗ Watcher", "logs deployment/skr-webhook")
         told = await run_klm(environment.kcp_kubeconfig, "status")
     assert told.code == 1
     assert "1 Kyma without events" in told.text
 
 
-async def test_timeline_of_a_change(environment: Environment) -> None:
+async def test_timeline_of_a_change(environment: Environment, on_page: OnPage) -> None:
     async def drawn() -> list[str] | None:
         told = await run_klm(environment.kcp_kubeconfig, "trace", "demo", MODULE)
         lines = [line for line in told.lines if "SyncResource traced" in line]
@@ -140,5 +171,6 @@ async def test_timeline_of_a_change(environment: Environment) -> None:
 
     async with repaired(environment, nothing), wanting(environment, "traced", {"a": "b"}):
         lines = await eventually(drawn, within=UNDERSTOOD, every=0.5)
+        await on_page("lifecycle-manager wrote the status of SyncResource traced", below="/change")
     assert [line.partition("● ")[2] for line in lines if "content" in line] != []
     assert any("lifecycle-manager wrote the status of SyncResource traced" in " ".join(line.split()) for line in lines)

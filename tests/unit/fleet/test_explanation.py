@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kyma_fleet.explanation.chain import Chain, explain_kyma, explain_module, module_of_object
-from kyma_fleet.explanation.facts import Facts, occurrence_of, offer_of
 from kyma_fleet.explanation.report import print_chains
 from kyma_fleet.screen import Screen
+from lifecycle_manager.explanation.chain import Chain, explain_kyma, explain_module, module_of_object
+from lifecycle_manager.explanation.facts import Facts, occurrence_of
+from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import State, as_document, names
@@ -62,7 +63,7 @@ def facts(
     timing = Timing(NOW, {"keda": NOW - timedelta(minutes=1)}, timedelta(0))
     manifest = builders.manifest("keda", "1.0.0", status={"state": "Ready"})
     known: dict[str, Any] = {"timing": timing, "manifests": (manifest,)}
-    return Facts(NOW, kyma, offer_of([KEDA, NEWER], releases), releases=releases, **{**known, **more})
+    return Facts(NOW, kyma, Offer.of([KEDA, NEWER], releases), **{**known, **more})
 
 
 def titles(chain: Chain, mark: str = "") -> list[str]:

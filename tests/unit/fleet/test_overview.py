@@ -89,12 +89,16 @@ def test_silent_watchers_missing_certificates_and_replicas_are_wrong() -> None:
     tally = Tally((replica("lm-0"), replica("lm-1", 60)), {})
     tally.add(kyma("silent", "Ready", condition("SKRWebhook", "WatcherSilent", "no event for 60 s")))
     tally.add(kyma("bare", "Ready", condition("SKRWebhook", "CertificatePending", "waits")))
+    late = "the Watcher's certificate ends at 2026-12-01 00:00 UTC, and was not renewed in time"
+    tally.add(kyma("late", "Ready", condition("SKRWebhook", "CertificateRenewalOverdue", late, status="True")))
     assert tally.wrong(NOW) == [
         "1 Kyma without events",
         "1 Kyma without a certificate for the Watcher",
+        "1 Kyma with a certificate that was not renewed",
         "1 replica of Lifecycle Manager did not renew the Lease",
     ]
-    assert sum(tally.shards.values()) == 2
+    assert f"CertificateRenewalOverdue: {late}" in shown(tally)
+    assert sum(tally.shards.values()) == 3
     alone = Tally()
     alone.add(kyma("a"))
     assert alone.wrong(NOW) == ["no replica of Lifecycle Manager has a Lease"]

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kyma_fleet.explanation.facts import offer_of
 from kyma_fleet.preview.plan import MAX_REASONS, Outcome, Release, Sums, outcome_for, released
 from kyma_fleet.preview.report import print_markdown, print_sums
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
+from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, Window
@@ -28,7 +28,7 @@ def dated(release: ModuleReleaseMeta) -> DatedReleaseMeta:
 
 def catalog(*templates: ModuleTemplate, release: ModuleReleaseMeta | None = None) -> Any:
     known = templates or (builders.template("keda", "1.0.0"), builders.template("keda", "2.0.0"))
-    return offer_of(known, [dated(release or builders.release("keda", regular="1.0.0", fast="2.0.0"))])
+    return Offer.of(known, [dated(release or builders.release("keda", regular="1.0.0", fast="2.0.0"))])
 
 
 def kyma(version: str = "1.0.0", channel: str = "regular", *, state: str = "Ready", **metadata: Any) -> Kyma:

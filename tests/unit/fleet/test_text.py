@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kyma_fleet.text import cut, duration, padded, plain
+from kube_runtime.ages import duration
+from kyma_fleet.text import cut, padded, plain
 
 
 @pytest.mark.parametrize(

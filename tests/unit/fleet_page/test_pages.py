@@ -7,14 +7,15 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import KubeError
-from kyma_fleet_page import Parts, RecordedEvent, Sources, create_app
+from kyma_fleet_page import create_app
 from kyma_fleet_page.access import Verdict
 from lifecycle_manager_api import Kyma
 from tests import builders
+from tests.page_sources import MadeUp
 
 SCRIPT = "<script>alert(1)</script>"
 VERDICTS = {"good": Verdict.ALLOWED, "stranger": Verdict.FORBIDDEN}
-PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", "/kymas/a", "/kymas/a/tree")
+PAGES = ("/", "/squares", "/live", "/modules", "/modules/api", "/kymas/a", "/kymas/a/tree", "/kymas/a/change")
 
 
 class KnownTokens:
@@ -33,15 +34,10 @@ def hostile() -> Kyma:
     return builders.kyma("a", status={"state": "Error", "modules": [module], "conditions": [ready]})
 
 
-async def events(_: str) -> tuple[RecordedEvent, ...]:
-    return (RecordedEvent("2026-11-22T10:00:00", "Warning", "ModuleError", SCRIPT),)
-
-
 @pytest_asyncio.fixture
 async def browser() -> AsyncIterator[httpx.AsyncClient]:
     kymas = {"a": hostile()}
-    sources = Sources(kymas.values, kymas.get, lambda _: Parts(), tuple, events)
-    app = create_app(sources, KnownTokens())  # type: ignore[arg-type]
+    app = create_app(MadeUp(kymas, note=SCRIPT).sources(), KnownTokens())  # type: ignore[arg-type]
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
         yield client

@@ -1,6 +1,7 @@
 """What can never happen to the Watcher of an SKR, whatever was remembered, recorded and found out before."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import assume, given
@@ -8,7 +9,13 @@ from hypothesis import strategies as st
 
 from kube_runtime import InventoryEntry
 from kyma_certs import KeyPair
-from lifecycle_manager.kyma_conditions import EVENT_PATH_BROKEN, EVENT_PATH_FAULTS, WATCHER_NEVER_HEARD, WATCHER_SILENT
+from lifecycle_manager.kyma_conditions import (
+    CERTIFICATE_OVERDUE,
+    EVENT_PATH_BROKEN,
+    EVENT_PATH_FAULTS,
+    WATCHER_NEVER_HEARD,
+    WATCHER_SILENT,
+)
 from lifecycle_manager.skr_webhook.canary import CanaryTimes, EventPath
 from lifecycle_manager.skr_webhook.plan import (
     ApplyObjects,
@@ -16,7 +23,6 @@ from lifecycle_manager.skr_webhook.plan import (
     EnsureCertificate,
     FindDesired,
     RemoveObjects,
-    Report,
     SendCanary,
     Step,
     is_managed,
@@ -24,14 +30,15 @@ from lifecycle_manager.skr_webhook.plan import (
     plan,
 )
 from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleRules, NoCertificate, WatcherSnapshot
-from lifecycle_manager.skr_webhook.status import INSTALLING, WATCHER_READY, WATCHER_STARTING
+from lifecycle_manager.skr_webhook.status import WATCHER_READY, WATCHER_STARTING
 from lifecycle_manager.skr_webhook.timers import Timers, WatcherTimes
 from lifecycle_manager_api import Kyma, names
 from tests import builders
 
 TIMES = WatcherTimes(interval=300, silence=55, canary=CanaryTimes())
-RECORDS = {"operator.kyma-project.io/skr-watcher": "objects.watchers", "operator.kyma-project.io/skr-trust": "cas"}
-REASONS = ["", INSTALLING, WATCHER_STARTING, WATCHER_READY, *EVENT_PATH_FAULTS, "ClusterUnreachable", "Removing"]
+RECORDS = {"watcher": "objects.watchers", "trust": "cas"}
+WORKING = [WATCHER_READY, CERTIFICATE_OVERDUE]
+REASONS = ["", WATCHER_STARTING, *WORKING, *EVENT_PATH_FAULTS, "ClusterUnreachable", "Removing"]
 PAIR = KeyPair(b"certificate", b"key")
 DELETED = "2026-11-01T12:00:00Z"
 LEFT = InventoryEntry("apps", "v1", "Deployment", "kyma-system", "skr-webhook")
@@ -48,12 +55,12 @@ def kyma(
         {"type": "Modules", "status": "True", "reason": "ModulesRemoved" if removed else "Ready", "message": ""},
     ]
     if reason:
-        status = "True" if reason == WATCHER_READY else "False"
+        status = "True" if reason in WORKING else "False"
         conditions.append({"type": "SKRWebhook", "status": status, "reason": reason, "message": ""})
     metadata: dict[str, Any] = {"deletionTimestamp": DELETED} if deleting else {}
     return builders.kyma(
         status={"conditions": conditions},
-        annotations=RECORDS if recorded else {},
+        records=RECORDS if recorded else {},
         labels={names.SKIP_RECONCILIATION: "true"} if skipped else {},
         **metadata,
     )
@@ -86,13 +93,11 @@ def snapshots(draw: st.DrawFn, *, deleting: bool = False) -> WatcherSnapshot:
 def outcome(seen: WatcherSnapshot, step: Step, *, unknown: tuple[str, ...] = ()) -> WatcherSnapshot:
     """Return the snapshot after a step that succeeds."""
     match step:
-        case Report(status):
-            return replace(seen, kyma=kyma(status.reason))
         case EnsureCertificate():
             return replace(seen, certificate=PAIR)
         case FindDesired(with_webhook):
             return replace(seen, desired=Desired((), RECORDS, ModuleRules((), unknown), with_webhook))
-        case ApplyObjects(_, recorded):
+        case ApplyObjects(_, recorded, _):
             timers = seen.timers.repaired(TIMES, now=seen.now, drifted=recorded)
             return replace(seen, applied=True, timers=timers)
         case SendCanary(path, write):
@@ -130,7 +135,10 @@ def test_every_reconcile_ends_and_no_step_is_repeated(seen: WatcherSnapshot) -> 
 @given(snapshots())
 def test_webhook_is_never_installed_for_a_watcher_that_never_sent_an_event(seen: WatcherSnapshot) -> None:
     assume(not seen.timers.was_heard)
-    assume(seen.kyma.status.conditions[-1].reason not in {WATCHER_READY, WATCHER_SILENT, EVENT_PATH_BROKEN})
+    assume(
+        seen.kyma.status.conditions[-1].reason
+        not in {WATCHER_READY, CERTIFICATE_OVERDUE, WATCHER_SILENT, EVENT_PATH_BROKEN}
+    )
     for step in steps_of(seen):
         assert not (isinstance(step, ApplyObjects) and step.desired.with_webhook)
         assert not isinstance(step, SendCanary)
@@ -227,6 +235,27 @@ def test_without_a_certificate_nothing_is_applied(seen: WatcherSnapshot) -> None
     end = plan(replace(seen, certificate=NoCertificate("CertificatePending", "not issued", 2.0)))
     assert isinstance(end, Done)
     assert (end.status.reason, end.requeue_after) == ("CertificatePending", 2.0)
+
+
+def test_certificate_that_was_not_renewed_is_reported_while_the_watcher_works() -> None:
+    path = EventPath.untested(TIMES.canary, now=10, share=1)
+    timers = Timers(since=0, repair_at=1000, share=0.5, heard_at=10, path=path)
+    desired = Desired((), RECORDS, ModuleRules((), ()), with_webhook=True)
+    for reason in (WATCHER_READY, CERTIFICATE_OVERDUE):
+        seen = WatcherSnapshot(
+            kyma=kyma(reason, recorded=True),
+            now=10,
+            times=TIMES,
+            timers=timers,
+            certificate=PAIR,
+            overdue_until=datetime(2026, 12, 1, tzinfo=UTC),
+            desired=desired,
+        )
+        end = plan(seen)
+        assert isinstance(end, Done)
+        assert (end.status.status, end.status.reason) == ("True", CERTIFICATE_OVERDUE)
+        assert "ends at 2026-12-01 00:00 UTC" in end.status.message
+        assert plan(replace(seen, overdue_until=None)).status.reason == WATCHER_READY  # type: ignore[union-attr]
 
 
 def test_kinds_that_the_cluster_does_not_serve_yet_are_named_and_checked_again_soon() -> None:

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from kube_runtime.ages import age
 from kyma_fleet.adoption.cluster import ClusterReport
 from kyma_fleet.adoption.counts import Examples, named
-from kyma_fleet.adoption.deployment import FormerDeployment, Option, options_of
+from kyma_fleet.adoption.deployment import Deployment, Option, options_of
 from kyma_fleet.adoption.reading import ACCESSES, ControlPlane
 from kyma_fleet.checking.findings import of_version
 from kyma_fleet.overview.tally import counted
-from kyma_fleet.text import age
 from lifecycle_manager.takeover.certificates import CA_SECRET
 from lifecycle_manager.takeover.lease import LEASE, holder_of
 from lifecycle_manager_api import State
@@ -65,7 +65,7 @@ def obstacles_of(seen: ControlPlane, options: Iterable[Option], clusters: Iterab
     return found
 
 
-def all_options(deployments: Iterable[FormerDeployment]) -> list[Option]:
+def all_options(deployments: Iterable[Deployment]) -> list[Option]:
     """Return the options of the former version, each once."""
     return list(dict.fromkeys(option for each in deployments for option in options_of(each.arguments)))
 

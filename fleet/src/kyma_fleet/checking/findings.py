@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from kube_runtime.ages import age
 from kyma_fleet.overview.tally import Replica, Tally, counted
-from kyma_fleet.text import age
 from lifecycle_manager_api import State, Watcher
 
 Mark = Literal["ok", "bad", "note"]

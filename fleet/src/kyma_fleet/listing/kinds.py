@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from kube_runtime import Resource
+from kube_runtime.ages import age
 from kyma_fleet.listing.selection import OF_CONFIGS, OF_KYMAS, OF_MANIFESTS, Selection
-from kyma_fleet.marks import pause_of
-from kyma_fleet.text import age
+from lifecycle_manager.explanation.marks import pause_of
 from lifecycle_manager.resources import (
     DATED_RELEASE_METAS,
     KYMAS,

@@ -12,6 +12,7 @@ from lifecycle_manager_api import (
     SyncResource,
     names,
 )
+from lifecycle_manager_api.kyma_selection import KymaSelection
 
 OF_KYMAS = {"region": names.REGION}
 OF_MANIFESTS = {"kyma": names.KYMA_NAME, "module": names.MODULE_NAME, "channel": names.CHANNEL}
@@ -19,17 +20,12 @@ OF_CONFIGS = {"kyma": names.KYMA_NAME, "module": names.MODULE_NAME}
 PAUSED = f"{names.SKIP_RECONCILIATION}=true"
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection(KymaSelection):
     """What was asked for; empty fields select everything. `labels` is a label selector as kubectl takes it."""
 
     name: str = ""
     kyma: str = ""
-    state: str = ""
-    module: str = ""
-    version: str = ""
-    channel: str = ""
-    region: str = ""
     paused: bool = False
     labels: str = ""
 
@@ -49,19 +45,17 @@ class Selection:
 
     def of_kyma(self, kyma: Kyma) -> bool:
         """Tell whether a Kyma was asked for: its modules count as one, not each by itself."""
-        if not self.wants_state(kyma.status.state):
+        if self.paused and not kyma.metadata.is_paused:
             return False
-        own_channel = self.channel and self.channel == kyma.spec.channel
-        if own_channel and not self.module and not self.version:
-            return True
-        if not (self.module or self.version or self.channel):
-            return True
-        return any(self._of_module_status(each) for each in kyma.status.modules)
+        region = kyma.metadata.labels.get(names.REGION, "")
+        return self.selects(
+            state=kyma.status.state.value, region=region, channel=kyma.spec.channel, modules=kyma.status.modules
+        )
 
     def of_module(self, module: KymaModuleStatus) -> bool:
         """Tell whether a module of a Kyma was asked for."""
         named = not self.name or module.name == self.name
-        return named and self.wants_state(module.state) and self._of_module_status(module)
+        return named and self.wants_state(module.state) and self.selects_module(module)
 
     def of_release(self, release: ModuleReleaseMeta) -> bool:
         """Tell whether a release was asked for."""
@@ -78,6 +72,7 @@ class Selection:
         """Tell whether a Manifest was asked for."""
         return (
             self.wants_state(manifest.status.state)
+            and (not self.paused or manifest.metadata.is_paused)
             and (not self.version or manifest.spec.version == self.version)
             and (not self.module or manifest.metadata.labels.get(names.MODULE_NAME) == self.module)
         )
@@ -88,11 +83,4 @@ class Selection:
             self.wants_state(part.status.state)
             and (not self.module or part.spec.module == self.module)
             and (not self.kyma or part.spec.kyma == self.kyma)
-        )
-
-    def _of_module_status(self, module: KymaModuleStatus) -> bool:
-        return (
-            (not self.module or module.name == self.module)
-            and (not self.version or module.version == self.version)
-            and (not self.channel or module.channel == self.channel)
         )

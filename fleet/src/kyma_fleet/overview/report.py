@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
+from kube_runtime.ages import age
 from kyma_fleet.overview.tally import Examples, Tally, counted, unfinished
 from kyma_fleet.screen import Columns, Screen
-from kyma_fleet.text import age, plain
+from kyma_fleet.text import plain
 from lifecycle_manager_api import State
 
 SHOWN_STATES = (
@@ -31,6 +32,7 @@ def print_report(tally: Tally, screen: Screen, now: datetime) -> None:
         screen.print(f"causes: {causes}")
     _troubles(screen, "NO EVENTS FROM", tally.silent, now)
     _troubles(screen, "NO CERTIFICATE FOR THE WATCHER OF", tally.certificates, now)
+    _troubles(screen, "CERTIFICATE NOT RENEWED OF", tally.expiring, now)
     _replicas(tally, screen, now)
     _verdict(tally, screen, now)
 
@@ -120,6 +122,6 @@ def _verdict_lines(tally: Tally, screen: Screen, now: datetime) -> Iterator[str]
         yield screen.painted("nothing is wrong", fg="green")
         return
     yield f"{screen.painted('wrong:', fg='red', bold=True)} {plain('; '.join(wrong))}"
-    worst = tally.broken.worst() or tally.silent.worst()
+    worst = tally.broken.worst() or tally.silent.worst() or tally.expiring.worst()
     if worst:
         yield f"next:  klm explain {plain(worst[0].kyma)}"

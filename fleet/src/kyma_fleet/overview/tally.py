@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kube_runtime.leases import rendezvous
-from kyma_fleet.marks import is_paused
-from lifecycle_manager.kyma_conditions import REACHABLE, WEBHOOK, event_path_fault
+from lifecycle_manager.kyma_conditions import CERTIFICATE_OVERDUE, REACHABLE, WEBHOOK, event_path_fault
 from lifecycle_manager.resources import DatedReleaseMeta
 from lifecycle_manager_api import Kyma, KymaModuleStatus, State, Watcher, find
 
@@ -101,12 +100,13 @@ class Tally:
     silent: Examples = field(default_factory=Examples)
     unreachable: Examples = field(default_factory=Examples)
     certificates: Examples = field(default_factory=Examples)
+    expiring: Examples = field(default_factory=Examples)
 
     def add(self, kyma: Kyma) -> None:
         """Count one Kyma."""
         status = kyma.status
         self.states[status.state] += 1
-        self.paused += is_paused(kyma.metadata)
+        self.paused += kyma.metadata.is_paused
         owner = rendezvous(kyma.metadata.name, [each.name for each in self.replicas])
         self.shards[owner or ""] += 1
         for module in status.modules:
@@ -122,6 +122,8 @@ class Tally:
             self.unreachable.add(_trouble_of(kyma, REACHABLE))
         if webhook is not None and webhook.reason in CERTIFICATE_FAULTS:
             self.certificates.add(_trouble_of(kyma, WEBHOOK))
+        if webhook is not None and webhook.reason == CERTIFICATE_OVERDUE:
+            self.expiring.add(_trouble_of(kyma, WEBHOOK))
 
     def _add_module(self, module: KymaModuleStatus) -> None:
         known = module.template is not None or module.manifest is not None
@@ -144,6 +146,7 @@ class Tally:
             (self.states[State.WARNING], "{} in state Warning"),
             (self.silent.count, "{} without events"),
             (self.certificates.count, "{} without a certificate for the Watcher"),
+            (self.expiring.count, "{} with a certificate that was not renewed"),
         ]
         parts = [text.format(counted(count, "Kyma")) for count, text in found if count]
         late = [each for each in self.replicas if each.is_silent(now)]

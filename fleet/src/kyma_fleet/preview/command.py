@@ -8,12 +8,12 @@ from typing import Literal
 from kube_runtime import Client, KubeError
 from kyma_fleet.comparison.command import compare
 from kyma_fleet.comparison.reading import cluster_of, wanted_after
-from kyma_fleet.explanation.facts import Rules, offer_of
 from kyma_fleet.preview.plan import Release, Sums, outcome_for, released
 from kyma_fleet.preview.report import print_markdown, print_sums
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
+from lifecycle_manager.explanation.reading import Rules
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES
 from lifecycle_manager.rollout import Timing
@@ -34,7 +34,7 @@ async def preview(
     templates, releases = await asyncio.gather(
         kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE), kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE)
     )
-    offer, template = released(offer_of(templates.items, releases.items), release)
+    offer, template = released(Offer.of(templates.items, releases.items), release)
     now = datetime.now(UTC)
     timing = Timing(now, {release.module: now}, rules.max_delay, rules.policy, min_window=timedelta(minutes=20))
     sums = Sums(sample_size=sample)

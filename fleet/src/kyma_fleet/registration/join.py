@@ -4,6 +4,7 @@ It can be run again at any time: it gives new credentials where the old ones hav
 """
 
 from kube_runtime import Client, KubeconfigInvalid, KubeconfigPolicy, KubeconfigRefused
+from kube_runtime.ages import duration
 from kyma_fleet.identities import FIELD_MANAGER, create_identity
 from kyma_fleet.problems import Problem
 from kyma_fleet.registration.plan import (
@@ -18,7 +19,7 @@ from kyma_fleet.registration.plan import (
 from kyma_fleet.registration.progress import access_of, follow, kyma_named
 from kyma_fleet.running import OPTIONS
 from kyma_fleet.screen import Screen
-from kyma_fleet.text import duration, plain
+from kyma_fleet.text import plain
 from lifecycle_manager.kyma_conditions import REACHABLE
 from lifecycle_manager.resources import KYMAS, SECRETS
 from lifecycle_manager_api import Kyma, find, names

@@ -1,39 +1,27 @@
 """Reads a Kyma with its parts as documents, and draws when what was done."""
 
-import asyncio
 from datetime import datetime
-from types import SimpleNamespace
-from typing import Any
 
-from kube_runtime import Client, JsonObject, Resource
-from kyma_fleet.explanation.facts import read_events
+from kube_runtime import Client
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import cut, padded, plain, wrapped
-from kyma_fleet.timeline.moments import Moment, last_change, moments
-from lifecycle_manager.resources import MANIFESTS, MODULE_CONFIGS, RAW_KYMAS, SYNC_RESOURCES
-from lifecycle_manager_api import names
+from lifecycle_manager.explanation.moments import Moment, last_change, newest_trace
+from lifecycle_manager.explanation.reading import read_documents, read_moments
 
-PAUSE_SECONDS = 60.0
 SHOWN = 40
 BAR, MAX_BY = 10, 24
 
 
 async def trace(kcp: Client, screen: Screen, name: str, module: str, *, everything: bool) -> int:
     """Print the timeline of the last change, or of everything that is recorded."""
-    kyma = await kcp.get(RAW_KYMAS, name, names.KCP_NAMESPACE)
-    selector = f"{names.KYMA_NAME}={name}" + (f",{names.MODULE_NAME}={module}" if module else "")
-    lists = await asyncio.gather(
-        *(kcp.list(_raw(each), label_selector=selector) for each in (MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES))
-    )
-    kinds = (MANIFESTS.kind, MODULE_CONFIGS.kind, SYNC_RESOURCES.kind)
-    parts = [{"kind": kind, **item} for kind, found in zip(kinds, lists, strict=True) for item in found.items]
-    documents = [*([] if module else [{"kind": "Kyma", **kyma}]), *parts]
-    events = await read_events(kcp, [_identity(each) for each in documents])
-    found = moments(documents, events)
+    documents = await read_documents(kcp, name, module)
+    found = await read_moments(kcp, documents)
     if not found:
         raise Problem(f"nothing is recorded of {module or 'any module'} in Kyma {name}; klm explain {name} says why")
-    print_timeline((found if everything else last_change(found, PAUSE_SECONDS))[-SHOWN:], screen)
+    print_timeline((found if everything else last_change(found))[-SHOWN:], screen)
+    if trace_id := newest_trace(documents):
+        screen.print(f"\ntrace {trace_id}")
     return 0
 
 
@@ -58,15 +46,3 @@ def _bar(at: datetime, first: datetime, last: datetime) -> str:
     whole = (last - first).total_seconds() or 1.0
     place = round((at - first).total_seconds() / whole * (BAR - 1))
     return f"{'─' * place}●{' ' * (BAR - 1 - place)}"
-
-
-def _raw(resource: Resource[Any]) -> Resource[JsonObject]:
-    return Resource.dynamic(resource.group, resource.version, resource.kind, resource.plural, resource.namespaced)
-
-
-def _identity(document: JsonObject) -> SimpleNamespace:
-    metadata = document["metadata"]
-    return SimpleNamespace(
-        kind=document["kind"],
-        metadata=SimpleNamespace(namespace=metadata.get("namespace", ""), name=metadata["name"]),
-    )

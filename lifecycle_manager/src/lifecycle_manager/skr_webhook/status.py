@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from kyma_certs import NameRefused
 from lifecycle_manager.kyma_conditions import (
     BROKEN_AFTER_WORKING,
+    CERTIFICATE_OVERDUE,
     EVENT_PATH_FAULTS,
     REMOVED,
     WEBHOOK,
@@ -18,7 +19,6 @@ from lifecycle_manager.takeover import former
 from lifecycle_manager_api import Condition, ConditionStatus, Kyma
 from lifecycle_manager_api.conditions import find
 
-INSTALLING = "Installing"
 WATCHER_STARTING = "WatcherStarting"
 WATCHER_READY = "WatcherReady"
 REMOVING = "Removing"
@@ -41,7 +41,6 @@ class Status(NamedTuple):
     message: str
 
 
-INSTALLATION_BEGUN = Status("False", INSTALLING, "the Watcher is being installed")
 REMOVAL_DONE = Status("False", REMOVED, "the Watcher is removed from the cluster")
 
 
@@ -64,12 +63,7 @@ def reason_of(kyma: Kyma) -> str:
 
 def has_webhook(kyma: Kyma) -> bool:
     """Tell whether the webhook is installed: the Watcher is reported ready, or broken after it was."""
-    return reason_of(kyma) in BROKEN_AFTER_WORKING | {WATCHER_READY}
-
-
-def is_begun(kyma: Kyma) -> bool:
-    """Tell whether the installation of the Watcher was reported before, by this version."""
-    return condition_of(kyma) is not None and not is_of_former_version(kyma)
+    return reason_of(kyma) in BROKEN_AFTER_WORKING | {WATCHER_READY, CERTIFICATE_OVERDUE}
 
 
 def is_of_former_version(kyma: Kyma) -> bool:
@@ -78,9 +72,12 @@ def is_of_former_version(kyma: Kyma) -> bool:
     return condition is not None and former.is_of_a_part(condition)
 
 
-def is_reported(kyma: Kyma, status: Status) -> bool:
-    """Tell whether the condition says so already; how long a fault has lasted is not reported again."""
-    return status.reason in EVENT_PATH_FAULTS and status.reason == reason_of(kyma)
+def reported_fault(kyma: Kyma, status: Status) -> Status | None:
+    """Return what the condition says, if it is about the same fault: how long that has lasted is not reported again."""
+    known = condition_of(kyma)
+    if known is None or status.reason not in EVENT_PATH_FAULTS or status.reason != known.reason:
+        return None
+    return Status(known.status, known.reason, known.message)
 
 
 def event_type(kyma: Kyma, status: Status) -> Literal["Normal", "Warning"] | None:

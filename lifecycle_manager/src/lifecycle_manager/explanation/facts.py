@@ -1,42 +1,22 @@
 """What an explanation stands on: one Kyma with all that belongs to it in the control plane, and its last Events."""
 
-import asyncio
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 
-from kube_runtime import Client, JsonObject
-from kube_runtime.event_recorder import EVENTS
+from kube_runtime import JsonObject
 from lifecycle_manager.kyma.resolution import Resolution, resolve
 from lifecycle_manager.kyma.wanted import installed_in
 from lifecycle_manager.module_catalog import Offer, is_mandatory_manifest, module_of_manifest
-from lifecycle_manager.resources import (
-    DATED_RELEASE_METAS,
-    KYMAS,
-    MANIFESTS,
-    MODULE_CONFIGS,
-    MODULE_TEMPLATES,
-    SYNC_RESOURCES,
-    DatedReleaseMeta,
-)
 from lifecycle_manager.rollout import Timing
-from lifecycle_manager.rollout.maintenance import MaintenancePolicy
-from lifecycle_manager.rollout.schedule import release_times
 from lifecycle_manager_api import (
     Kyma,
     KymaModule,
     KymaSpec,
     Manifest,
     ModuleConfig,
-    ModuleTemplate,
     State,
     SyncResource,
-    names,
 )
-
-MAX_EVENTS = 500
-"""How many Events of one Kyma are kept while they are read; the newest of them are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +39,6 @@ class Facts:
     kyma: Kyma
     offer: Offer
     timing: Timing
-    releases: tuple[DatedReleaseMeta, ...] = ()
     manifests: tuple[Manifest, ...] = ()
     configs: tuple[ModuleConfig, ...] = ()
     sync_resources: tuple[SyncResource, ...] = ()
@@ -98,63 +77,12 @@ class Facts:
         return tuple(dict.fromkeys(each for each in known if each))
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Options of `klm run` that the resource in the control plane do not show."""
-
-    max_delay: timedelta = timedelta(minutes=5)
-    policy: MaintenancePolicy | None = None
-
-
-async def read_facts(kcp: Client, name: str, rules: Rules) -> Facts:
-    """Read a Kyma and all that belongs to it. Raises KubeError."""
-    kyma = await kcp.get(KYMAS, name, names.KCP_NAMESPACE)
-    own = f"{names.KYMA_NAME}={name}"
-    templates, releases, manifests, configs, sync_resources = await asyncio.gather(
-        kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE),
-        kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE),
-        kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=own),
-        kcp.list(MODULE_CONFIGS, label_selector=own),
-        kcp.list(SYNC_RESOURCES, label_selector=own),
-    )
-    now = datetime.now(UTC)
-    parts: tuple[Any, ...] = (kyma, *manifests.items, *configs.items, *sync_resources.items)
-    return Facts(
-        now,
-        kyma,
-        offer_of(templates.items, releases.items),
-        Timing(now, dict(release_times(releases.items)), rules.max_delay, rules.policy),
-        releases.items,
-        manifests.items,
-        configs.items,
-        sync_resources.items,
-        await read_events(kcp, parts),
-    )
-
-
-def offer_of(templates: Iterable[ModuleTemplate], releases: Iterable[DatedReleaseMeta]) -> Offer:
-    """Return what the control plane offers."""
-    return Offer.of(templates, releases)
-
-
-async def read_events(kcp: Client, parts: Collection[Any]) -> tuple[Occurrence, ...]:
-    """Return the Events about these objects, the newest last."""
-    wanted = {(each.kind, each.metadata.namespace, each.metadata.name) for each in parts}
-    found: list[Occurrence] = []
-    for namespace in sorted({each.metadata.namespace or names.KCP_NAMESPACE for each in parts}):
-        async for page in kcp.pages(EVENTS, namespace):
-            found += [occurrence_of(each) for each in page.items if _regarding(each) in wanted]
-            if len(found) > 2 * MAX_EVENTS:
-                found = sorted(found, key=lambda each: each.at)[-MAX_EVENTS:]
-    return tuple(sorted(found, key=lambda each: each.at))
-
-
 def occurrence_of(event: JsonObject) -> Occurrence:
     """Return what matters of an Event."""
     series = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("eventTime"), event.get("deprecatedLastTimestamp"))
     at = next((each for each in times if each), None) or event["metadata"].get("creationTimestamp")
-    kind, _, name = _regarding(event)
+    kind, _, name = regarding(event)
     return Occurrence(
         _time(at),
         int(series.get("count") or event.get("deprecatedCount") or 1),
@@ -165,7 +93,8 @@ def occurrence_of(event: JsonObject) -> Occurrence:
     )
 
 
-def _regarding(event: JsonObject) -> tuple[str, str, str]:
+def regarding(event: JsonObject) -> tuple[str, str, str]:
+    """Return kind, namespace and name of the object that an Event is about."""
     about = event.get("regarding") or {}
     return str(about.get("kind", "")), str(about.get("namespace", "")), str(about.get("name", ""))
 

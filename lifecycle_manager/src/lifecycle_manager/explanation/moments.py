@@ -1,14 +1,17 @@
 """The moments of the last changes: who wrote what, as the objects record it. Pure functions."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kyma_fleet.explanation.facts import Occurrence
+from lifecycle_manager.explanation.facts import Occurrence
 from lifecycle_manager_api import names
 
 Document = Mapping[str, Any]
+PAUSE_SECONDS = 60.0
+TRACE = re.compile(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 MAX_ENTRIES = 50
 """How many entries of one object count; API servers keep fewer."""
 
@@ -33,12 +36,23 @@ def moments(documents: Iterable[Document], events: Iterable[Occurrence]) -> list
     return sorted(set(found), key=lambda each: each.rank)
 
 
-def last_change(found: list[Moment], pause_seconds: float) -> list[Moment]:
+def last_change(found: list[Moment], pause_seconds: float = PAUSE_SECONDS) -> list[Moment]:
     """Return the moments of the last change: those after the last pause of such a length."""
     for index in range(len(found) - 1, 0, -1):
         if (found[index].at - found[index - 1].at).total_seconds() > pause_seconds:
             return found[index:]
     return found
+
+
+def newest_trace(documents: Iterable[Document]) -> str:
+    """Return the id of the trace of the change that was observed last; nothing where none is recorded."""
+    found: list[tuple[str, str]] = []
+    for document in documents:
+        annotations = (document.get("metadata") or {}).get("annotations") or {}
+        known = TRACE.fullmatch(str(annotations.get(names.TRACEPARENT, "")))
+        if known is not None:
+            found.append((str(annotations.get(names.OBSERVED_AT, "")), known[1]))
+    return max(found, default=("", ""))[1]
 
 
 def _of_object(document: Document) -> Iterator[Moment]:

@@ -5,16 +5,23 @@ the rest is what the conditions say. So the explanation can't say something else
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from kyma_fleet.explanation.facts import Facts
-from kyma_fleet.marks import pause_of
-from kyma_fleet.text import age, duration
+from kube_runtime.ages import age, duration
+from lifecycle_manager.explanation.facts import Facts
+from lifecycle_manager.explanation.marks import pause_of
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING
 from lifecycle_manager.kyma.resolution import Resolution
-from lifecycle_manager.kyma_conditions import CATALOG, EVENT_PATH_FAULTS, REACHABLE, WEBHOOK, event_path_fault
+from lifecycle_manager.kyma_conditions import (
+    CATALOG,
+    CERTIFICATE_OVERDUE,
+    EVENT_PATH_FAULTS,
+    REACHABLE,
+    WEBHOOK,
+    event_path_fault,
+)
 from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest
 from lifecycle_manager_api import (
     Condition,
@@ -31,7 +38,7 @@ from lifecycle_manager_api import (
 Mark = Literal["ok", "wait", "bad", "note"]
 GOOD = frozenset({State.READY, State.UNMANAGED})
 MAX_OBJECTS = 10
-MANIFEST, CONFIG, SYNC_RESOURCE = "Manifest", "ModuleConfig", "SyncResource"
+MODULE, MANIFEST, CONFIG, SYNC_RESOURCE = "module", "Manifest", "ModuleConfig", "SyncResource"
 ADVICE = {
     "AccessSecretMissing": "klm join {kyma} --kubeconfig FILE   # of an administrator of the cluster",
     "AccessSecretIncomplete": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # put a kubeconfig under `config`",
@@ -45,20 +52,26 @@ ADVICE = {
     "ModuleTemplateNotFound": "kubectl -n {ns} get moduletemplates",
     "ApplyFailed": "klm diff {kyma} {module}",
     **dict.fromkeys(EVENT_PATH_FAULTS, "kubectl -n kyma-system logs deployment/skr-webhook   # in the cluster"),
+    CERTIFICATE_OVERDUE: "kubectl -n {ns} get certificates",
     "CredentialsInvalid": "kubectl -n {ns} describe manifest {manifest}",
+    "Orphaned": "kubectl -n {ns} delete manifest {manifest}",
 }
 """What to do for a reason, as a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link of a chain: whether it holds, what it is, and what is found there. `details` are lines below it."""
+    """One link of a chain: whether it holds, what it is, and what is found there.
+
+    `details` are lines below it; `part` is the name of the resource that it is about.
+    """
 
     mark: Mark
     title: str
     text: str
     details: tuple[str, ...] = ()
     reason: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +91,44 @@ class Chain:
 
 def explain_kyma(facts: Facts) -> tuple[Chain, ...]:
     """Return the chain of a Kyma, followed by those of its modules that are not ready."""
+    return worth_telling(explain_all(facts))
+
+
+def worth_telling(chains: Iterable[Chain]) -> tuple[Chain, ...]:
+    """Return the first of some chains, which is that of the Kyma, and those of modules that are not ready."""
+    own, *modules = chains
+    return (own, *(each for each in modules if each.state not in GOOD))
+
+
+def explain_all(facts: Facts) -> tuple[Chain, ...]:
+    """Return the chain of a Kyma, followed by those of all its modules, in the order of its links `module`."""
     kyma, modules = facts.kyma, facts.modules()
-    of_modules = [explain_module(facts, each) for each in modules]
+    resolutions = facts.resolutions()
+    of_modules = [_explained(facts, each, resolutions.get(each)) for each in modules]
     links = [*_links_of_cluster(facts)]
     for chain in of_modules:
         good = chain.state in GOOD
         cause = chain.cause
         text = "" if good or cause is None else f": {cause.title}: {cause.text}"
-        mark: Mark = "ok" if good else _mark_of(chain.state)
-        links.append(Link(mark, "module", f"{chain.subject.partition('/')[2]} is {_name_of(chain.state)}{text}"))
+        mark: Mark = "ok" if good else mark_of(chain.state)
+        links.append(Link(mark, MODULE, f"{chain.subject.partition('/')[2]} is {name_of(chain.state)}{text}"))
     if not modules:
         links.append(Link("note", "modules", "none is requested"))
     own = Chain(kyma.metadata.name, kyma.status.state, tuple(links))
-    troubled = [each for each in of_modules if each.state not in GOOD]
-    is_below = bool(troubled) and own.cause is not None and own.cause.title == "module"
+    is_below = own.cause is not None and own.cause.title == MODULE
     command = "" if is_below else _next_command(facts, own, module="")
-    return (Chain(own.subject, own.state, own.links, command), *troubled)
+    return (Chain(own.subject, own.state, own.links, command), *of_modules)
 
 
 def explain_module(facts: Facts, module: str) -> Chain:
     """Return the chain of one module of a Kyma."""
+    return _explained(facts, module, facts.resolutions().get(module))
+
+
+def _explained(facts: Facts, module: str, resolution: Resolution | None) -> Chain:
     kyma = facts.kyma
     known = next((each for each in kyma.status.modules if each.name == module), None)
     manifest = next((each for each in facts.manifests if module_of_manifest(each) == module), None)
-    resolution = facts.resolutions().get(module)
     links = [
         *_links_of_cluster(facts, brief=True),
         *_wish(facts, module, known, manifest),
@@ -118,7 +145,7 @@ def explain_module(facts: Facts, module: str) -> Chain:
         and known.message
         and not any(each.mark == "bad" for each in links)
     ):
-        links.append(Link(_mark_of(known.state), "status", known.message))
+        links.append(Link(mark_of(known.state), "status", known.message))
     chain = Chain(f"{kyma.metadata.name}/{module}", state, tuple(links))
     return Chain(chain.subject, chain.state, chain.links, _next_command(facts, chain, module=module))
 
@@ -130,8 +157,8 @@ def module_of_object(facts: Facts, wanted: str) -> tuple[str, Link] | None:
         for each in resource.status.synced:
             if _is_named(parts, each.kind, each.namespace, each.name):
                 where = f"by SyncResource {resource.metadata.namespace}/{resource.metadata.name}"
-                said = f"is {_name_of(each.state)}{': ' if each.message else ''}{each.message}, {where}"
-                return resource.spec.module, Link(_mark_of(each.state), f"{each.kind} {each.name}", said)
+                said = f"is {name_of(each.state)}{': ' if each.message else ''}{each.message}, {where}"
+                return resource.spec.module, Link(mark_of(each.state), f"{each.kind} {each.name}", said)
     for manifest in facts.manifests:
         for entry in manifest.status.synced:
             if _is_named(parts, entry.kind, entry.namespace, entry.name):
@@ -183,7 +210,8 @@ def _of_condition(facts: Facts, condition: Condition | None, title: str, *, brie
         text = f"{condition.message} (since {age(condition.last_transition_time, facts.now)})"
         yield Link("bad", title, text, reason=condition.reason)
     elif not brief:
-        yield Link("ok", title, condition.message)
+        mark: Mark = "bad" if condition.reason == CERTIFICATE_OVERDUE else "ok"
+        yield Link(mark, title, condition.message, reason=condition.reason)
 
 
 def _wish(facts: Facts, module: str, known: KymaModuleStatus | None, manifest: Manifest | None) -> Iterator[Link]:
@@ -210,7 +238,7 @@ def _resolved(facts: Facts, module: str, resolution: Resolution | None) -> Itera
         at = facts.timing.released_at.get(module)
         changed = f", changed {age(at, facts.now)} ago" if at is not None else ""
         by = f"ModuleReleaseMeta {release.metadata.name} generation {release.metadata.generation}{changed}"
-    if _found_nothing(resolution):
+    if resolution.is_refused:
         details = (f"by {by}",) if release is not None else ()
         yield Link("bad", "resolved to", f"nothing: {resolution.message}", details, resolution.reason)
         return
@@ -218,14 +246,9 @@ def _resolved(facts: Facts, module: str, resolution: Resolution | None) -> Itera
     yield Link("ok", "resolved to", f"{resolution.version or 'no version'} ({template}), by {by}")
 
 
-def _found_nothing(resolution: Resolution) -> bool:
-    """Tell whether a module has no version that the Kyma may have: it is refused, unknown or mandatory."""
-    return resolution.state is State.ERROR or (resolution.state is State.WARNING and resolution.template is None)
-
-
 def _held(facts: Facts, known: KymaModuleStatus | None, resolution: Resolution | None) -> Iterator[Link]:
     """Return what defers a change: what Lifecycle Manager reports precedes what the rules say without its options."""
-    if resolution is None or _found_nothing(resolution):
+    if resolution is None or resolution.is_refused:
         return
     message = resolution.message
     if known is not None and known.maintenance:
@@ -258,13 +281,13 @@ def _links_of_manifest(facts: Facts, manifest: Manifest | None) -> Iterator[Link
     pause = pause_of(manifest.metadata)
     if pause is not None:
         by = f"{pause.by}: {pause.reason}" if pause.by else "its label"
-        yield Link("bad", MANIFEST, f"{name} is paused by {by}", reason="Paused")
+        yield Link("bad", MANIFEST, f"{name} is paused by {by}", reason="Paused", part=name)
     if status.observed_generation is not None and status.observed_generation < manifest.metadata.generation:
         so_far = f"generation {status.observed_generation} of {manifest.metadata.generation} so far"
-        yield Link("wait", MANIFEST, f"{name}: {so_far}")
+        yield Link("wait", MANIFEST, f"{name}: {so_far}", part=name)
     count = f"{len(status.synced)} objects" if status.synced else "no objects yet"
     if status.state in GOOD:
-        yield Link("ok", MANIFEST, f"{name}: {manifest.spec.version or 'no version'}, {count}, ready")
+        yield Link("ok", MANIFEST, f"{name}: {manifest.spec.version or 'no version'}, {count}, ready", part=name)
         return
     yield _of_part(facts, MANIFEST, name, status.state, status.conditions)
 
@@ -273,9 +296,10 @@ def _links_of_configs(facts: Facts, configs: Iterable[ModuleConfig]) -> Iterator
     for config in configs:
         name = config.metadata.name
         if config.status.state in GOOD:
-            yield Link("ok", CONFIG, f"{name}: {_source_of(config)}")
+            yield Link("ok", CONFIG, f"{name}: {_source_of(config)}", part=name)
         elif _is_rendered(config) and any(_is_made_of(each, config) for each in facts.sync_resources):
-            yield Link("note", CONFIG, f"{name} is {_name_of(config.status.state)} because of its SyncResource")
+            text = f"{name} is {name_of(config.status.state)} because of its SyncResource"
+            yield Link("note", CONFIG, text, part=name)
         else:
             yield _of_part(facts, CONFIG, name, config.status.state, config.status.conditions)
 
@@ -299,18 +323,18 @@ def _links_of_sync_resources(facts: Facts, resources: Iterable[SyncResource]) ->
     for resource in resources:
         status, name = resource.status, resource.metadata.name
         if status.state in GOOD:
-            yield Link("ok", SYNC_RESOURCE, f"{name}: {status.objects or 'no'} objects ready")
+            yield Link("ok", SYNC_RESOURCE, f"{name}: {status.objects or 'no'} objects ready", part=name)
             continue
         link = _of_part(facts, SYNC_RESOURCE, name, status.state, status.conditions)
         troubled = [each for each in status.synced if each.state not in GOOD]
         troubled = [each for each in troubled if not each.message or each.message not in link.text]
         lines = [
-            f"{each.kind} {each.namespace + '/' if each.namespace else ''}{each.name} is {_name_of(each.state)}"
+            f"{each.kind} {each.namespace + '/' if each.namespace else ''}{each.name} is {name_of(each.state)}"
             f"{': ' if each.message else ''}{each.message}"
             for each in troubled[:MAX_OBJECTS]
         ]
         more = [f"and {len(troubled) - MAX_OBJECTS} more"] if len(troubled) > MAX_OBJECTS else []
-        yield Link(link.mark, link.title, link.text, (*lines, *more), link.reason)
+        yield replace(link, details=(*lines, *more))
 
 
 def _of_part(facts: Facts, title: str, name: str, state: State, conditions: Iterable[Condition]) -> Link:
@@ -318,16 +342,18 @@ def _of_part(facts: Facts, title: str, name: str, state: State, conditions: Iter
     known = [each for each in conditions if each.status != "True"]
     worst = next((each for each in known if each.type != "Ready"), known[0] if known else None)
     if worst is None:
-        return Link(_mark_of(state), title, f"{name} is {_name_of(state)}")
-    text = f"{name} is {_name_of(state)}: {worst.message} (since {age(worst.last_transition_time, facts.now)})"
-    return Link(_mark_of(state), title, text, reason=worst.reason)
+        return Link(mark_of(state), title, f"{name} is {name_of(state)}", part=name)
+    text = f"{name} is {name_of(state)}: {worst.message} (since {age(worst.last_transition_time, facts.now)})"
+    return Link(mark_of(state), title, text, reason=worst.reason, part=name)
 
 
-def _mark_of(state: State) -> Mark:
+def mark_of(state: State) -> Mark:
+    """Return the mark of a state."""
     return "bad" if state in {State.ERROR, State.WARNING} else "ok" if state in GOOD else "wait"
 
 
-def _name_of(state: State) -> str:
+def name_of(state: State) -> str:
+    """Return a state as it is shown."""
     return state.value or "new"
 
 
@@ -352,6 +378,6 @@ def _next_command(facts: Facts, chain: Chain, *, module: str) -> str:
         return ADVICE[cause.reason].format(
             ns=names.KCP_NAMESPACE, kyma_label=names.KYMA_NAME, kyma=name, module=module, manifest=manifest
         )
-    others = {"module": f"klm explain {name} {cause.text.partition(' ')[0]}", "reconciled": "klm status"}
+    others = {MODULE: f"klm explain {name} {cause.text.partition(' ')[0]}", "reconciled": "klm status"}
     waiting = {"wait": f"klm get modules --kyma {name} --watch"}
     return others.get(cause.title) or waiting.get(cause.mark) or f"klm events {name}"

@@ -1,0 +1,62 @@
+"""What the fleet page shows of made-up clusters, explained by the functions of `klm explain`."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kyma_fleet_page import Explanation, RecordedEvent, Sources
+from lifecycle_manager.explanation.chain import explain_all
+from lifecycle_manager.explanation.facts import Facts
+from lifecycle_manager.explanation.moments import Moment
+from lifecycle_manager.explanation.tree import tree_of
+from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.rollout import Timing
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, SyncResource
+
+EVENT_TIME = datetime(2026, 11, 22, 10, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What belongs to a Kyma."""
+
+    manifests: tuple[Manifest, ...] = ()
+    configs: tuple[ModuleConfig, ...] = ()
+    sync_resources: tuple[SyncResource, ...] = ()
+
+
+@dataclass(eq=False)
+class MadeUp:
+    """A fleet in memory."""
+
+    kymas: Mapping[str, Kyma]
+    parts: Mapping[str, Parts] = field(default_factory=dict)
+    releases: Callable[[], Iterable[ModuleReleaseMeta]] = tuple
+    note: str = "module api-gateway: no nodes"
+
+    def sources(self) -> Sources:
+        """Return what a page needs."""
+        return Sources(
+            self.kymas.values,
+            self.kymas.get,
+            self._explain,
+            lambda name: self.kymas[name].metadata.resource_version if name in self.kymas else None,
+            self.releases,
+            self._events,
+            self._last_change,
+        )
+
+    async def _explain(self, kyma: Kyma) -> Explanation:
+        parts, now = self.parts.get(kyma.metadata.name, Parts()), datetime.now(UTC)
+        timing = Timing(now, {}, timedelta(0))
+        of_kyma: tuple[Any, ...] = (parts.manifests, parts.configs, parts.sync_resources)
+        facts = Facts(now, kyma, Offer.of((), ()), timing, *of_kyma)
+        chains = explain_all(facts)
+        return Explanation(tree_of(facts, chains), tuple(each.next_command for each in chains if each.next_command))
+
+    async def _events(self, name: str) -> Sequence[RecordedEvent]:
+        return (RecordedEvent(EVENT_TIME, 1, "Warning", "ModuleError", f"Kyma {name}", self.note),)
+
+    async def _last_change(self, name: str) -> Sequence[Moment]:
+        return (Moment(EVENT_TIME, "lifecycle-manager", f"wrote the content of ModuleConfig {name}: {self.note}"),)
