@@ -2,16 +2,17 @@
 
 The faults: unusable credentials, an object that a cluster refuses, a silent Watcher, a release that is held back, and
 an object that a ModulePolicy does not allow. For each: the seconds from the fault until `klm explain` and the page of
-the cluster name the cause, and how long the command takes. `klm status` has to list the clusters that are broken.
+the cluster name the cause, and the CPU time of the command. `klm status` has to list the clusters that are broken.
 
 Clusters are simulated by another process; their Watchers send heartbeats from here.
-Run by `python -m benchmarks.fleet_faults [--kymas 1000]`.
+Run by `python -m benchmarks.fleet_faults [--kymas 1000]`. It takes some minutes.
 """
 
 import argparse
 import asyncio
 import base64
 import json
+import resource
 import ssl
 import sys
 import time
@@ -49,7 +50,7 @@ from tests.klm import run_klm
 
 KCP = names.KCP_NAMESPACE
 SILENCE_SECONDS, HEARTBEAT_SECONDS = 45, 12.0
-MAX_COMMAND_SECONDS = 5.0
+MAX_COMMAND_SECONDS = 3.0
 FOUND_WITHIN = {"silent Watcher": 45 + 30}
 MAX_FOUND_SECONDS = 15.0
 PATIENCE_SECONDS = 120.0
@@ -184,8 +185,8 @@ async def _find_all(
         seconds = time.perf_counter() - began
         most = FOUND_WITHIN.get(fault.name, MAX_FOUND_SECONDS)
         figures.append(_figure(f"found: {fault.name}", seconds, most))
-        figures.append(_figure(f"klm explain: {fault.name}", took, MAX_COMMAND_SECONDS))
-        print(f"{fault.name}: found after {seconds:.1f} s, the command takes {took:.2f} s", file=sys.stderr)
+        figures.append(_figure(f"CPU of klm explain: {fault.name}", took, MAX_COMMAND_SECONDS))
+        print(f"{fault.name}: found after {seconds:.1f} s, the command takes {took:.2f} s of CPU", file=sys.stderr)
     status = await run_klm(kubeconfig, "status", "--lease-namespace", KCP)
     print(status.text, file=sys.stderr)
     assert status.code == 1
@@ -197,18 +198,23 @@ async def _find_all(
 
 
 async def _found(fault: Fault, kubeconfig: Path, page: httpx.AsyncClient) -> float:
-    """Wait until the command and the page name the cause; return the seconds that the command takes."""
+    """Wait until the command and the page name the cause; return the CPU seconds that the command takes."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
-        began = time.perf_counter()
+        before = _cpu_of_ended_children()
         told = await run_klm(kubeconfig, "explain", fault.kyma, *([fault.module] if fault.module else []))
-        took = time.perf_counter() - began
+        took = _cpu_of_ended_children() - before
         shown = text_of((await load(page, f"/kymas/{fault.kyma}"))[0])
         said = " ".join(told.text.split())
         if told.code == 1 and fault.says in said and fault.says in shown:
             return took
         assert time.monotonic() < deadline, f"{fault}\n{told.text}\n{told.errors}\n{shown}"
         await asyncio.sleep(0.2)
+
+
+def _cpu_of_ended_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _faults(fleet: FleetProcess, kcp: Client, watchers: Watchers, modules: dict[str, str]) -> list[Fault]:
