@@ -64,7 +64,9 @@ def test_trace_of_the_change_that_was_observed_last_is_found() -> None:
 
     documents = [
         written(trace("a"), "2026-11-22T12:00:00Z"),
-        written(trace("b"), "2026-11-22T12:00:01Z"),
+        written(trace("b"), "2026-11-22T12:00:01.5Z"),
+        written(trace("d"), "2026-11-22T12:00:01Z"),
+        written(trace("e"), "yesterday"),
         written("\x1b[2J" + trace("c"), "2026-11-22T12:00:02Z"),
         {"metadata": {}},
         {},
