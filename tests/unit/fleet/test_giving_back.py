@@ -11,7 +11,8 @@ from kyma_fleet.adoption.giving_back import GivingBack
 from kyma_fleet.adoption.steps import EVERY_VERSION, Steps, Subjects
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
-from lifecycle_manager.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.skr_webhook.cert_manager import CERTIFICATES
 from lifecycle_manager.skr_webhook.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Condition, ObjectMeta, SkrRecords, names
 from tests import builders
@@ -107,6 +108,23 @@ async def test_control_plane_is_given_back_although_the_cluster_can_not_be_read(
     assert (await world.kcp.list(SECRETS, KCP)).items == ()
     status = (await world.kcp.get(KYMAS, "demo", KCP)).status
     assert (status.records, status.conditions) == (SkrRecords(), ())
+
+
+async def test_certificate_that_cert_manager_would_issue_again_is_deleted(world: World) -> None:
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    spec = {
+        "group": CERTIFICATES.group,
+        "scope": "Namespaced",
+        "names": {"plural": CERTIFICATES.plural, "singular": "certificate", "kind": CERTIFICATES.kind},
+        "versions": [{"name": CERTIFICATES.version, "served": True, "storage": True, "schema": schema}],
+    }
+    crd = {"metadata": {"name": f"{CERTIFICATES.plural}.{CERTIFICATES.group}"}, "spec": spec}
+    await world.kcp.create(CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager="test")
+    await world.kcp.create(CERTIFICATES, {"metadata": {"name": "demo-webhook-tls"}}, KCP, field_manager="test")
+    with pytest.raises(Problem, match="no access"):
+        await GivingBack(world.kcp).kyma(await world.kcp.get(KYMAS, "demo", KCP))
+    assert (await world.kcp.list(CERTIFICATES, KCP)).items == ()
+    assert (await world.kcp.list(SECRETS, KCP)).items == ()
 
 
 async def test_cluster_that_can_not_be_read_is_named_and_delays_no_other_step(
